@@ -1,0 +1,255 @@
+//! What an application descriptor file (`experiments/apps/NAME.toml`) says. Adding an application needs no Rust.
+//!
+//! Templates are handlebars in strict mode with these values: `program` (the path found), `class`, `processes`, `mapping`, `nodes`,
+//! `rundir`, `storage` (the run's own directory in the storage area), `user.NAME`, and `w.NAME` (the variables of the workload).
+
+use crate::record::Unit;
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An application: command line, legal process counts, workloads, figures of merit, success test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Descriptor {
+    /// Version of this format: 1.
+    pub schema: u32,
+    /// The name that campaign files use; the file is called NAME.toml.
+    pub name: String,
+    /// One line for tables and reports.
+    pub title: String,
+    /// Whether this is one of cvc's own kernels; a report never calls a kernel by the name of a benchmark.
+    #[serde(default)]
+    pub kernel: bool,
+    /// Where the program is found.
+    pub program: Program,
+    /// How it is started, after the MPI launcher.
+    pub command: Command,
+    /// Legal process counts.
+    #[serde(default)]
+    pub processes: ProcessRule,
+    /// Named sizes: NAS classes, sizes of a kernel.
+    pub workloads: IndexMap<String, Workload>,
+    /// How a run proves that it worked.
+    pub success: Success,
+    /// How its output tells the step that it has reached.
+    #[serde(default)]
+    pub progress: Option<Progress>,
+    /// What is read out of its output.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// Its own checkpoint files, if it writes any.
+    #[serde(default)]
+    pub checkpoint: Option<OwnCheckpoint>,
+    /// Its I/O, as far as settings act on it.
+    #[serde(default)]
+    pub io: Io,
+}
+
+/// Where the program is found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// File names (templates), tried in order in the site's `app_dirs` (and in their sub-directories `<mpi name>/`, first), then on PATH.
+    pub names: Vec<String>,
+    /// How to get it, shown where it is missing.
+    pub install: String,
+}
+
+/// How the program is started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// Arguments after the program (templates). An empty result is left out.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Environment (templates).
+    #[serde(default)]
+    pub env: IndexMap<String, String>,
+    /// Input files that are written into the working directory before the start.
+    #[serde(default)]
+    pub files: Vec<InputFile>,
+    /// Arguments instead of `args` when the program restarts from its own checkpoint.
+    #[serde(default)]
+    pub restart_args: Option<Vec<String>>,
+}
+
+/// An input file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputFile {
+    /// Path in the working directory.
+    pub path: String,
+    /// Its content (a template).
+    pub content: String,
+}
+
+/// Legal process counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessRule {
+    /// The family of counts.
+    #[serde(default)]
+    pub rule: Counts,
+    /// The fewest.
+    #[serde(default = "one")]
+    pub min: u32,
+    /// The most, if there is a limit.
+    #[serde(default)]
+    pub max: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Default for ProcessRule {
+    fn default() -> Self {
+        Self { rule: Counts::Any, min: 1, max: None }
+    }
+}
+
+/// A family of process counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counts {
+    /// 1, 2, 3, …
+    #[default]
+    Any,
+    /// 1, 4, 9, 16, … (BT, SP)
+    Square,
+    /// 1, 2, 4, 8, … (LU, CG)
+    PowerOfTwo,
+    /// 1, 8, 27, … (LULESH)
+    Cube,
+}
+
+/// A named size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// One line for people.
+    #[serde(default)]
+    pub title: String,
+    /// Values for templates, as `w.NAME`.
+    #[serde(default)]
+    pub vars: IndexMap<String, crate::point::UserValue>,
+    /// Seconds of one core that the whole run takes, roughly; the plan's expected time until there are runs to learn from.
+    #[serde(default)]
+    pub core_s: Option<f64>,
+    /// Data in memory over all processes, MiB, roughly.
+    #[serde(default)]
+    pub data_mib: Option<f64>,
+    /// Files that a whole run writes (solution, checkpoints of its own), MiB, roughly.
+    #[serde(default)]
+    pub output_mib: Option<f64>,
+}
+
+/// How a run proves that it worked. Exit code 0 alone is no success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Success {
+    /// Regular expression that its output must contain (multi-line mode).
+    pub pattern: String,
+    /// Regular expression that its output must not contain.
+    #[serde(default)]
+    pub forbid: Option<String>,
+    /// Exit codes that are accepted.
+    #[serde(default = "zero")]
+    pub exit_codes: Vec<i32>,
+}
+
+fn zero() -> Vec<i32> {
+    vec![0]
+}
+
+/// How the output tells the step that the program has reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// Regular expression with one group: the number of the step that is starting or done.
+    pub step: String,
+}
+
+/// What is read out of the output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Name of the record.
+    pub name: String,
+    /// Regular expression with one group: the number.
+    pub pattern: String,
+    /// Unit of the number after `scale`.
+    pub unit: Unit,
+    /// Whether less or more is better, for colours and verdicts.
+    pub better: Better,
+    /// Factor from the printed number to the unit.
+    #[serde(default = "unity")]
+    pub scale: f64,
+    /// When the pattern is found several times.
+    #[serde(default)]
+    pub take: Take,
+    /// The run fails when it is missing.
+    #[serde(default)]
+    pub required: bool,
+}
+
+fn unity() -> f64 {
+    1.0
+}
+
+/// Which direction is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Times, sizes.
+    Lower,
+    /// Rates.
+    Higher,
+    /// A fact without direction.
+    Neither,
+}
+
+/// Which of several values is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Take {
+    /// The first.
+    First,
+    /// The last.
+    #[default]
+    Last,
+    /// Their sum.
+    Sum,
+    /// The largest.
+    Max,
+}
+
+/// The program's own checkpoint files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnCheckpoint {
+    /// Glob patterns (templates, relative to the working directory or absolute) of the files of the last checkpoint.
+    pub files: Vec<String>,
+    /// Regular expression with one group: seconds that one checkpoint took; every match is one checkpoint.
+    #[serde(default)]
+    pub time_s: Option<String>,
+    /// Whether `command.restart_args` restarts from them.
+    #[serde(default)]
+    pub restartable: bool,
+}
+
+/// The program's I/O, as far as settings act on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Io {
+    /// Whether it writes collectively: without it the aggregator and buffer factors have no effect and are refused.
+    #[serde(default)]
+    pub collective: bool,
+    /// Regular expression with one group: how many processes really wrote, if the program counts them itself.
+    #[serde(default)]
+    pub writers: Option<String>,
+    /// Files that it writes (globs, templates), measured and then removed unless kept.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+}

@@ -1,0 +1,2 @@
+//! Application descriptors.
+pub mod descriptor;

@@ -1,0 +1,139 @@
+//! What can be written into a journal. The state of a campaign is a fold over these.
+
+use crate::ids::RunId;
+use serde::{Deserialize, Serialize};
+
+/// One line of `journal.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Number of the line, from 1, without gaps.
+    pub seq: u64,
+    /// When it was written.
+    pub at: jiff::Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// First line of every journal.
+    Opened {
+        /// Version of the journal's format.
+        format: u32,
+        /// Name of the campaign.
+        campaign: String,
+        /// Version of cvc.
+        cvc: String,
+    },
+    /// A controller began or resumed work with this plan.
+    Started {
+        /// Digest of plan.json.
+        plan: String,
+        /// Runs in the plan.
+        runs: u64,
+        /// Process id of the controller.
+        pid: u32,
+    },
+    /// About to start a run; written and synced before anything is started.
+    RunIntended {
+        /// Which run.
+        run: RunId,
+        /// Attempt, from 1.
+        attempt: u32,
+    },
+    /// The shepherd of the run is alive.
+    RunStarted {
+        /// Which run.
+        run: RunId,
+        /// Attempt, from 1.
+        attempt: u32,
+        /// Process id of the shepherd.
+        pid: u32,
+        /// Start time of that process in kernel ticks, so that a reused pid is told apart.
+        start_ticks: u64,
+    },
+    /// The run ended and its directory has its final name.
+    RunFinished {
+        /// Which run.
+        run: RunId,
+        /// Attempt, from 1.
+        attempt: u32,
+        /// How it ended.
+        outcome: Outcome,
+        /// BLAKE3 digest of the run's records.jsonl.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        records: Option<String>,
+    },
+    /// The run was cut off by the end of its controller (killed, power lost); found on resume. It does not count as an attempt.
+    RunAbandoned {
+        /// Which run.
+        run: RunId,
+        /// Attempt, from 1.
+        attempt: u32,
+        /// Processes that were still alive and were ended.
+        ended: Vec<u32>,
+    },
+    /// A point failed too often; its remaining runs are not tried.
+    PointQuarantined {
+        /// Digest of the point.
+        point: crate::ids::PointId,
+        /// Runs of it that failed.
+        failures: u32,
+    },
+    /// Ctrl-C or SIGTERM.
+    Interrupted {
+        /// Whether the run under way was cut off.
+        now: bool,
+    },
+    /// All runs of the plan are finished, failed or quarantined.
+    Completed {
+        /// Runs that succeeded.
+        succeeded: u64,
+        /// Runs that failed.
+        failed: u64,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// By evidence: the application's own verification, the files, the settings that took effect.
+    Succeeded,
+    /// With its cause.
+    Failed {
+        /// Which kind.
+        cause: Cause,
+        /// What was seen, and how to mend it.
+        detail: String,
+    },
+}
+
+/// Why a run failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The launcher could not start the program.
+    Launch,
+    /// The program ended badly or failed its own verification.
+    Application,
+    /// A checkpoint was not taken, or not completely.
+    Checkpoint,
+    /// The checkpoint could not be restarted, or the restarted program failed its verification.
+    Restart,
+    /// An MPI-IO setting had no effect.
+    SettingIgnored,
+    /// A node was lost.
+    NodeLost,
+    /// It took longer than allowed.
+    Timeout,
+    /// No space left.
+    DiskFull,
+    /// The budget was used up.
+    Budget,
+    /// cvc could not write or read something of its own.
+    Store,
+}

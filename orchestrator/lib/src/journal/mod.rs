@@ -1,0 +1,2 @@
+//! The journal: the truth of a campaign.
+pub mod event;

@@ -1,0 +1,107 @@
+//! Records: the typed facts of a run. A measured value is never of the same type as a predicted or printed one.
+
+use crate::ids::RunId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Unit of a record's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum Unit {
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// MiB (2^20 bytes) per second.
+    #[serde(rename = "MiB/s")]
+    MibPerSecond,
+    /// A number of things.
+    #[serde(rename = "count")]
+    Count,
+    /// Operations per second, millions.
+    #[serde(rename = "Mop/s")]
+    MopPerSecond,
+    /// 1 or 0.
+    #[serde(rename = "bool")]
+    Bool,
+    /// A ratio or a figure of the application without unit.
+    #[serde(rename = "1")]
+    One,
+}
+
+/// How a value was obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Printed by the application.
+    ApplicationOutput,
+    /// cvc's own clock.
+    Clock,
+    /// The checkpointer's event log.
+    CheckpointerLog,
+    /// Read from a checkpoint image.
+    Image,
+    /// Size of a file on disk.
+    FileSize,
+    /// A tracer.
+    Trace,
+    /// The kernel's accounting of the processes (getrusage, /proc).
+    Kernel,
+}
+
+/// Names of the records that cvc itself makes; an application's figures of merit add their own names.
+///
+/// | name | unit | labels | meaning |
+/// |---|---|---|---|
+/// | `wall_s` | s | | launcher start to launcher end |
+/// | `ckpt_latency_s` | s | ckpt | request to last byte stored (DMTCP), or as the application prints it |
+/// | `ckpt_coordination_s` | s | ckpt | request to all processes suspended and drained |
+/// | `ckpt_storage_s` | s | ckpt | first byte written to last byte stored |
+/// | `ckpt_stored_bytes` | bytes | ckpt | total stored by one checkpoint: everything below |
+/// | `ckpt_files` | count | ckpt, kind = rank / launcher / aux / application | number of files |
+/// | `ckpt_bytes` | bytes | ckpt, kind = rank / launcher / aux / application | their size on disk |
+/// | `image_bytes` | bytes | ckpt, rank or role, image | uncompressed size of one image |
+/// | `file_bytes` | bytes | ckpt, rank or role, image | size on disk of one image |
+/// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
+/// | `restart_s` | s | | restart to the application's verified end |
+/// | `restart_verified` | bool | | the restarted application passed its own verification |
+/// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
+pub mod names {
+    #![expect(missing_docs, reason = "the table above says what each is")]
+    pub const WALL_S: &str = "wall_s";
+    pub const CKPT_LATENCY_S: &str = "ckpt_latency_s";
+    pub const CKPT_COORDINATION_S: &str = "ckpt_coordination_s";
+    pub const CKPT_STORAGE_S: &str = "ckpt_storage_s";
+    pub const CKPT_STORED_BYTES: &str = "ckpt_stored_bytes";
+    pub const CKPT_FILES: &str = "ckpt_files";
+    pub const CKPT_BYTES: &str = "ckpt_bytes";
+    pub const IMAGE_BYTES: &str = "image_bytes";
+    pub const FILE_BYTES: &str = "file_bytes";
+    pub const ZONE_BYTES: &str = "zone_bytes";
+    pub const RESTART_S: &str = "restart_s";
+    pub const RESTART_VERIFIED: &str = "restart_verified";
+    pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";
+    pub const CB_BUFFER_EFFECTIVE: &str = "cb_buffer_effective";
+}
+
+/// One measured fact of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The run it belongs to.
+    pub run: RunId,
+    /// What was measured: one of [`names`], or a figure of merit of the application.
+    pub name: String,
+    /// The value, in `unit`.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+    /// How it was obtained.
+    pub source: Source,
+    /// From which file of the run's directory, relative to it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub artefact: Option<String>,
+    /// What tells it from others of the same name: ckpt, rank, zone, kind, image, role, rule.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub labels: BTreeMap<String, String>,
+}
