@@ -1,0 +1,122 @@
+//! Processes as the kernel lists them: who is alive, whose child, with which marker. Linux only.
+
+use nix::{sys::signal::Signal, unistd::Pid};
+use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::Path};
+
+/// A process told apart from a later one that got the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// Its start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_ticks: u64,
+}
+
+/// The fields of `/proc/PID/stat` behind the program's name, which may itself hold blanks and parentheses.
+fn stat_fields(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+impl ProcessId {
+    /// The process with this number, if there is one that is not a zombie.
+    pub fn of(pid: u32) -> Option<Self> {
+        let fields = stat_fields(pid)?;
+        if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
+            return None;
+        }
+        Some(Self { pid, start_ticks: fields.get(19)?.parse().ok()? })
+    }
+
+    /// Whether this very process is still there.
+    pub fn is_alive(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+}
+
+/// Parent of every process, zombies included.
+fn parents() -> HashMap<u32, u32> {
+    let mut parents = HashMap::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return parents };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        if let Some(ppid) = stat_fields(pid).and_then(|f| f.get(1)?.parse().ok()) {
+            parents.insert(pid, ppid);
+        }
+    }
+    parents
+}
+
+/// All living descendants of a process, the process itself not included.
+pub fn descendants(root: u32) -> Vec<ProcessId> {
+    let parents = parents();
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        found.extend(parents.iter().filter(|(_, ppid)| **ppid == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.into_iter().skip(1).filter_map(ProcessId::of).collect()
+}
+
+/// Every process of this user whose initial environment holds `NAME=VALUE` of `marker`: it finds what a lost shepherd left, whatever
+/// process group or session it made for itself.
+pub fn marked(marker: &str) -> Vec<ProcessId> {
+    let own = std::process::id();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != own)
+        .filter(|pid| has_marker(Path::new("/proc").join(pid.to_string()).join("environ").as_path(), marker))
+        .filter_map(ProcessId::of)
+        .collect()
+}
+
+fn has_marker(environ: &Path, marker: &str) -> bool {
+    fs::read(environ).is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes()))
+}
+
+/// Ends processes at once. Those that are gone already are no error.
+pub fn kill_all(processes: &[ProcessId]) {
+    for process in processes.iter().filter(|p| p.is_alive()) {
+        signal(process.pid, Signal::SIGKILL);
+    }
+}
+
+/// Sends a signal to one process; one that is gone already is no error.
+pub fn signal(pid: u32, signal: Signal) {
+    if let Ok(pid) = i32::try_from(pid) {
+        // the process may have ended meanwhile: nothing to do then
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn finds_itself_and_its_children_and_markers() {
+        let me = ProcessId::of(std::process::id()).expect("this process");
+        assert!(me.is_alive());
+        assert!(!ProcessId { start_ticks: me.start_ticks + 1, ..me }.is_alive(), "another start time is another process");
+        let marker = format!("CVC_TEST_MARK={}", std::process::id());
+        let (name, value) = marker.split_once('=').expect("=");
+        let mut child = Command::new("sh").args(["-c", "sleep 20 & wait"]).env(name, value).spawn().expect("sh");
+        let found = loop {
+            let found = marked(&marker);
+            if found.len() == 2 {
+                break found;
+            }
+        };
+        assert!(descendants(me.pid).iter().any(|p| p.pid == child.id()));
+        kill_all(&found);
+        child.wait().expect("ends");
+        while found.iter().any(|p| p.is_alive()) {}
+        assert!(marked(&marker).is_empty());
+    }
+}

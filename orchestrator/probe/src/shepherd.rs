@@ -1,0 +1,295 @@
+//! The shepherd: one small process over everything that a run starts.
+//!
+//! MPI launchers put ranks into process groups of their own, coordinators turn into daemons, and programs under DMTCP ignore SIGTERM. The
+//! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
+//! controller is gone, it ends the whole tree. What happened is left in a file, so that nobody needs to be there to see it.
+
+use crate::proc::{self, ProcessId};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl,
+        resource::{UsageWho, getrusage},
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::{fd::AsFd, unix::process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Between TERM and KILL.
+const TERM_GRACE: Duration = Duration::from_millis(1500);
+/// How long what the main program left behind may take to end by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
+
+/// What a shepherd is to start and watch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The whole environment: nothing is inherited, so that nothing private of the caller's gets into logs.
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Where standard output goes (created).
+    pub stdout: PathBuf,
+    /// Where standard error goes (created).
+    pub stderr: PathBuf,
+    /// Written when the program has been started: a [`ProcessId`] of the shepherd.
+    pub pid_file: PathBuf,
+    /// Written at the end: an [`Exit`].
+    pub exit_file: PathBuf,
+    /// After this time the tree is ended, seconds.
+    pub timeout_s: f64,
+    /// Whether the end of standard input means that the controller is gone and the run must not go on.
+    pub ends_with_controller: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code of the program, if it ended by itself.
+    pub code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<String>,
+    /// Why the shepherd ended it, if it did.
+    pub ended_by: Option<EndedBy>,
+    /// Start to end of the program, seconds.
+    pub wall_s: f64,
+    /// CPU time in user mode of everything that was waited for, seconds.
+    pub user_s: f64,
+    /// CPU time in kernel mode, seconds.
+    pub system_s: f64,
+    /// Largest resident set of one process, KiB.
+    pub max_rss_kib: i64,
+    /// Processes that were still alive after the program's end and were ended.
+    pub leftovers: u32,
+    /// The program could not be started: why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_error: Option<String>,
+}
+
+/// Why the shepherd ended the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndedBy {
+    /// `timeout_s` was over.
+    Timeout,
+    /// The controller asked for it.
+    Request,
+    /// The controller is gone.
+    ControllerGone,
+}
+
+/// Writes a file so that a reader sees all of it or nothing.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, bytes)?;
+    fs::rename(&temporary, path)
+}
+
+/// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does too
+/// if the job says so. Must be called in a process of its own, with one thread.
+pub fn run(job: &Job) -> io::Result<Exit> {
+    prctl::set_child_subreaper(true)?;
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.add(Signal::SIGTERM);
+    mask.add(Signal::SIGINT);
+    mask.add(Signal::SIGHUP);
+    mask.thread_block()?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+
+    let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
+    write_whole(&job.pid_file, &serde_json::to_vec(&me)?)?;
+    let begin = Instant::now();
+    let main = match start(job, mask) {
+        Ok(pid) => pid,
+        Err(error) => {
+            let exit = Exit {
+                code: None,
+                signal: None,
+                ended_by: None,
+                wall_s: 0.0,
+                user_s: 0.0,
+                system_s: 0.0,
+                max_rss_kib: 0,
+                leftovers: 0,
+                start_error: Some(format!("{}: {error}", job.argv.first().map_or("", String::as_str))),
+            };
+            write_whole(&job.exit_file, &serde_json::to_vec(&exit)?)?;
+            return Ok(exit);
+        }
+    };
+    let (status, ended_by) = watch(job, main, &signals, begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)));
+    let wall_s = begin.elapsed().as_secs_f64();
+    let leftovers = end_tree(me.pid, if ended_by.is_none() { LEFTOVER_GRACE } else { Duration::ZERO });
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
+    let (code, signal) = match status {
+        Some(WaitStatus::Exited(_, code)) => (Some(code), None),
+        Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal.as_str().to_owned())),
+        _ => (None, None),
+    };
+    let exit = Exit {
+        code,
+        signal,
+        ended_by,
+        wall_s,
+        user_s: seconds(usage.user_time()),
+        system_s: seconds(usage.system_time()),
+        max_rss_kib: usage.max_rss(),
+        leftovers,
+        start_error: None,
+    };
+    write_whole(&job.exit_file, &serde_json::to_vec(&exit)?)?;
+    Ok(exit)
+}
+
+fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
+    let (program, args) = job.argv.split_first().ok_or_else(|| io::Error::other("nothing to start: the argument vector is empty"))?;
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(&job.env)
+        .current_dir(&job.cwd)
+        .stdin(Stdio::null())
+        .stdout(File::create(&job.stdout)?)
+        .stderr(File::create(&job.stderr)?)
+        .process_group(0);
+    #[expect(unsafe_code, reason = "between fork and exec only sigprocmask is called, which is async-signal-safe")]
+    // SAFETY: see the reason above; the closure allocates nothing and touches no lock.
+    unsafe {
+        command.pre_exec(move || mask.thread_unblock().map_err(io::Error::from));
+    }
+    let child = command.spawn()?;
+    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+}
+
+/// Waits for the main program, the deadline, a signal or the controller, whichever comes first.
+fn watch(job: &Job, main: Pid, signals: &SignalFd, deadline: Instant) -> (Option<WaitStatus>, Option<EndedBy>) {
+    let stdin = io::stdin();
+    let mut line_open = true;
+    loop {
+        if let Some(status) = reap(main) {
+            return (Some(status), None);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return (end_main(main), Some(EndedBy::Timeout));
+        }
+        // whole milliseconds are rounded up, or the last one would be spent spinning
+        let wait = PollTimeout::try_from(left.min(Duration::from_secs(60)) + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        if line_open {
+            fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+        }
+        match poll(&mut fds, wait) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+        let controller_spoke = line_open && fds.get(1).and_then(PollFd::any).unwrap_or(false);
+        while let Ok(Some(info)) = signals.read_signal() {
+            if info.ssi_signo != Signal::SIGCHLD as u32 {
+                return (end_main(main), Some(EndedBy::Request));
+            }
+        }
+        if controller_spoke {
+            let mut word = [0u8; 64];
+            match stdin.lock().read(&mut word) {
+                Ok(0) | Err(_) => {
+                    line_open = false;
+                    if job.ends_with_controller {
+                        return (end_main(main), Some(EndedBy::ControllerGone));
+                    }
+                }
+                Ok(n) if word[..n].starts_with(b"kill") => return (end_main(main), Some(EndedBy::Request)),
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+/// Reaps every child that has ended; the status of the main one if it is among them.
+fn reap(main: Pid) -> Option<WaitStatus> {
+    let mut of_main = None;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) | Err(_) => return of_main,
+            Ok(status) => {
+                if status.pid() == Some(main) && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                    of_main = Some(status);
+                }
+            }
+        }
+    }
+}
+
+/// TERM to the tree, and after a while KILL; the status of the main program.
+fn end_main(main: Pid) -> Option<WaitStatus> {
+    for process in proc::descendants(std::process::id()) {
+        proc::signal(process.pid, Signal::SIGTERM);
+    }
+    let begin = Instant::now();
+    let mut status = None;
+    while begin.elapsed() < TERM_GRACE {
+        status = status.or_else(|| reap(main));
+        if status.is_some() && proc::descendants(std::process::id()).is_empty() {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..200 {
+        proc::kill_all(&proc::descendants(std::process::id()));
+        status = status.or_else(|| reap(main));
+        if status.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    status
+}
+
+/// Ends whatever is left below the shepherd, again and again until nothing is: a process may fork while it is being looked for.
+fn end_tree(own: u32, grace: Duration) -> u32 {
+    let begin = Instant::now();
+    while begin.elapsed() < grace && !proc::descendants(own).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+        reap(Pid::from_raw(-1));
+    }
+    let mut ended: Vec<u32> = Vec::new();
+    for _ in 0..500 {
+        reap(Pid::from_raw(-1));
+        let alive = proc::descendants(own);
+        if alive.is_empty() {
+            break;
+        }
+        proc::kill_all(&alive);
+        ended.extend(alive.iter().map(|p| p.pid));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    ended.sort_unstable();
+    ended.dedup();
+    u32::try_from(ended.len()).unwrap_or(u32::MAX)
+}
+
+/// Entry point of the shepherd's process: reads the job, becomes the leader of a session of its own, runs.
+pub fn main(job_file: &Path) -> io::Result<()> {
+    let job: Job = serde_json::from_slice(&fs::read(job_file)?)?;
+    // an error means that it leads a session already
+    let _ = nix::unistd::setsid();
+    let exit = run(&job)?;
+    io::stdout().write_all(&serde_json::to_vec(&exit)?)
+}
