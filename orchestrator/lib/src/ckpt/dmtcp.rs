@@ -1,0 +1,224 @@
+//! DMTCP: where it is, its argument vectors, and what its coordinator's event log says of a checkpoint.
+
+use crate::{
+    host::Host,
+    mpi::Missing,
+    point::Compression,
+    spec::model::DmtcpSettings,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::Serialize;
+use std::{collections::BTreeMap, time::Duration};
+
+/// An installed DMTCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DmtcpInstall {
+    /// Directory of `dmtcp_launch` and the others.
+    pub bin: Utf8PathBuf,
+    /// Version as it says it (`4.2.0`).
+    pub version: String,
+}
+
+/// How to get DMTCP: it is in no distribution that is current.
+pub const MEND: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
+
+/// Finds DMTCP at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
+pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+    let missing = |what: String| Missing { what, mend: MEND.into() };
+    let launch = match &settings.prefix {
+        Some(prefix) => {
+            let launch = crate::spec::expand_path(prefix).join("bin/dmtcp_launch");
+            crate::mpi::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
+        }
+        None => std::env::var("CVC_DMTCP_ROOT")
+            .ok()
+            .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
+            .filter(|p| crate::mpi::is_executable(p))
+            .or_else(|| crate::mpi::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
+            .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into()))?,
+    };
+    let said = host
+        .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
+        .await
+        .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
+    let text = format!("{}\n{}", said.stdout, said.stderr);
+    let version = text
+        .split_whitespace()
+        .map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()))
+        .find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
+        .ok_or_else(|| missing(format!("{launch} does not say its version")))?
+        .to_owned();
+    let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
+    Ok(DmtcpInstall { bin, version })
+}
+
+/// Where one run keeps its DMTCP files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DmtcpLayout {
+    /// Images.
+    pub ckptdir: Utf8PathBuf,
+    /// Coordinator's working directory: its event logs appear there.
+    pub kvdir: Utf8PathBuf,
+    /// Short private directory for temporary files.
+    pub tmpdir: Utf8PathBuf,
+    /// Port of the coordinator.
+    pub portfile: Utf8PathBuf,
+    /// Coordinator's log.
+    pub log: Utf8PathBuf,
+}
+
+impl DmtcpInstall {
+    /// A program of the installation.
+    pub fn program(&self, name: &str) -> String {
+        self.bin.join(name).into_string()
+    }
+
+    /// Major and minor version.
+    pub fn major_minor(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    }
+
+    /// Whether the coordinator writes an event log at each checkpoint.
+    pub fn has_event_log(&self) -> bool {
+        self.major_minor().is_some_and(|v| v >= (4, 0))
+    }
+
+    /// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
+    pub fn coordinator(&self, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
+        let mut argv = vec![
+            self.program("dmtcp_coordinator"),
+            "-p".into(),
+            "0".into(),
+            "--port-file".into(),
+            layout.portfile.to_string(),
+            "--ckptdir".into(),
+            layout.ckptdir.to_string(),
+            "--tmpdir".into(),
+            layout.tmpdir.to_string(),
+            "--coord-logfile".into(),
+            layout.log.to_string(),
+            "--exit-on-last".into(),
+            "--daemon".into(),
+            "--stale-timeout".into(),
+            stale_s.to_string(),
+        ];
+        if self.has_event_log() {
+            argv.push("--write-kv-data".into());
+        }
+        argv
+    }
+
+    /// What stands before the MPI launcher; host and port of the coordinator follow.
+    pub fn launch(&self, layout: &DmtcpLayout, compression: Compression) -> Vec<String> {
+        let gzip = match compression {
+            Compression::None => "--no-gzip",
+            Compression::Gzip => "--gzip",
+        };
+        vec![
+            self.program("dmtcp_launch"),
+            "-j".into(),
+            gzip.into(),
+            "--ckptdir".into(),
+            layout.ckptdir.to_string(),
+            "--tmpdir".into(),
+            layout.tmpdir.to_string(),
+        ]
+    }
+}
+
+/// What `dmtcp_command -s` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Processes that take part, launchers included.
+    pub peers: u32,
+    /// Whether they run (and are not being checkpointed).
+    pub running: bool,
+}
+
+/// Reads the answer of `dmtcp_command -s`.
+pub fn parse_status(said: &str) -> Option<Status> {
+    let value = |key: &str| said.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
+    Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
+}
+
+/// When the phases of one checkpoint ended, by the coordinator's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Events {
+    /// The coordinator began.
+    pub start: jiff::Timestamp,
+    /// All processes are suspended.
+    pub suspended: Option<jiff::Timestamp>,
+    /// Everything is agreed on and drained: writing begins.
+    pub coordinated: jiff::Timestamp,
+    /// Every process has written its image.
+    pub written: jiff::Timestamp,
+    /// The restart script is there.
+    pub complete: jiff::Timestamp,
+}
+
+/// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` when it has no whole one.
+/// Its times are local without a zone: `zone` is the zone of the machine.
+pub fn parse_events(json: &str, zone: &jiff::tz::TimeZone) -> Result<Option<Events>, String> {
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
+    let Some(log) = value.get("/Event_Timestamp_Ms").and_then(|v| v.as_object()) else {
+        return Err("it has no /Event_Timestamp_Ms".into());
+    };
+    let mut events = Vec::new();
+    for (at, what) in log {
+        let at = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(zone.clone())).map_err(|e| format!("`{at}`: {e}"))?;
+        // an event is "00003-Barrier-DMT:SUSPEND"; two of one millisecond share a key and stand in a list
+        for name in what.as_str().map(|s| vec![s]).unwrap_or_else(|| what.as_array().into_iter().flatten().filter_map(|v| v.as_str()).collect()) {
+            let (number, name) = name.split_once('-').unwrap_or(("0", name));
+            events.push((number.parse::<u64>().unwrap_or(0), name.to_owned(), at.timestamp()));
+        }
+    }
+    events.sort();
+    let Some(begin) = events.iter().rposition(|e| e.1 == "Ckpt-Start") else { return Ok(None) };
+    let this = &events[begin..];
+    let at = |name: &str| this.iter().find(|e| e.1 == name).map(|e| e.2);
+    let Some(write) = this.iter().position(|e| e.1 == "Barrier-DMT:WriteCkpt") else { return Ok(None) };
+    let Some(complete) = at("Ckpt-Complete") else { return Ok(None) };
+    // a barrier's time is when the last process reached it: the last barrier before WriteCkpt ends the coordination
+    Ok(Some(Events {
+        start: this[0].2,
+        suspended: at("Barrier-DMT:SUSPEND"),
+        coordinated: this[write - 1].2,
+        written: this[write].2,
+        complete,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = r#"{"/Event_Timestamp_Ms": {"2026-11-21T11:43:27.581": "00001-Initializing-Computation", "2026-11-21T11:43:28.248": "00002-Ckpt-Start",
+        "2026-11-21T11:43:28.250": "00003-Barrier-DMT:SUSPEND", "2026-11-21T11:43:28.297": "00004-Barrier-DMT:CHECKPOINT",
+        "2026-11-21T11:43:28.347": "00005-Barrier-Socket::Ckpt_Register_Peer_Info", "2026-11-21T11:43:28.969": "00006-Barrier-DMT:WriteCkpt",
+        "2026-11-21T11:43:29.024": "00007-Ckpt-Complete"}}"#;
+
+    #[test]
+    fn latency_is_split_at_the_last_barrier_before_the_images() {
+        let events = parse_events(LOG, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        let ms = |a: jiff::Timestamp, b: jiff::Timestamp| b.duration_since(a).as_millis();
+        assert_eq!(ms(events.start, events.coordinated), 99);
+        assert_eq!(ms(events.coordinated, events.written), 622);
+        assert_eq!(ms(events.written, events.complete), 55);
+    }
+
+    #[test]
+    fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
+        let torn = LOG.replace("00007-Ckpt-Complete", "00007-Exiting");
+        assert_eq!(parse_events(&torn, &jiff::tz::TimeZone::UTC), Ok(None));
+        assert!(parse_events("{}", &jiff::tz::TimeZone::UTC).is_err());
+        assert!(parse_events("{", &jiff::tz::TimeZone::UTC).is_err());
+    }
+
+    #[test]
+    fn status_is_read_from_the_command_s_words() {
+        let said = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
+        assert_eq!(parse_status(said), Some(Status { peers: 6, running: true }));
+        assert_eq!(parse_status("Coordinator not found"), None);
+    }
+}

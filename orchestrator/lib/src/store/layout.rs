@@ -1,0 +1,72 @@
+//! Where things lie in a campaign's directory.
+
+use crate::ids::RunId;
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// `campaigns/<name>/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CampaignDir {
+    root: Utf8PathBuf,
+}
+
+impl CampaignDir {
+    /// The directory of this campaign below `campaigns`.
+    pub fn new(campaigns: &Utf8Path, name: &str) -> Self {
+        Self { root: campaigns.join(name) }
+    }
+
+    /// An existing directory of a campaign.
+    pub fn at(root: &Utf8Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// The copy of the campaign file that the runs were made from.
+    pub fn campaign_file(&self) -> Utf8PathBuf {
+        self.root.join("campaign.toml")
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> Utf8PathBuf {
+        self.root.join("plan.json")
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> Utf8PathBuf {
+        self.root.join("journal.jsonl")
+    }
+
+    /// The lock.
+    pub fn lock(&self) -> Utf8PathBuf {
+        self.root.join("lock")
+    }
+
+    /// The SQLite index; can be deleted at any time.
+    pub fn index(&self) -> Utf8PathBuf {
+        self.root.join("index.sqlite")
+    }
+
+    /// All run directories.
+    pub fn runs(&self) -> Utf8PathBuf {
+        self.root.join("runs")
+    }
+
+    /// A run that succeeded.
+    pub fn run(&self, run: &RunId) -> Utf8PathBuf {
+        self.runs().join(run.as_str())
+    }
+
+    /// A run that is under way; renamed when its outcome is decided.
+    pub fn partial(&self, run: &RunId) -> Utf8PathBuf {
+        self.runs().join(format!("{run}.partial"))
+    }
+
+    /// An attempt that failed, with its logs.
+    pub fn failed(&self, run: &RunId, attempt: u32) -> Utf8PathBuf {
+        self.runs().join(format!("{run}.failed-{attempt}"))
+    }
+}

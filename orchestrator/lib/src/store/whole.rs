@@ -1,0 +1,27 @@
+//! Files that are written whole or not at all.
+
+use super::error::StoreError;
+use camino::Utf8Path;
+use std::{fs::File, io::Write};
+
+/// Writes a file so that after a crash there is the old content or the new one: temporary file, sync, rename.
+pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let fail = |e| StoreError::io(path, "write", e);
+    let directory = path.parent().filter(|p| !p.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    // temporary files are private; what is kept is as readable as any other file of the user's
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(fail)?;
+    }
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map_err(|e| fail(e.error))?;
+    File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
+}
+
+/// Reads a text file.
+pub fn read_text(path: &Utf8Path) -> Result<String, StoreError> {
+    std::fs::read_to_string(path).map_err(|e| StoreError::io(path, "read", e))
+}
