@@ -9,4 +9,5 @@ pub mod mapping;
 pub mod plan;
 pub mod point;
 pub mod record;
+pub mod spec;
 pub mod units;
