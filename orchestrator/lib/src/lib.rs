@@ -11,3 +11,12 @@ pub mod point;
 pub mod record;
 pub mod spec;
 pub mod units;
+
+pub mod ckpt;
+pub mod host;
+pub mod kernels;
+pub mod mpi;
+pub mod paths;
+pub mod render;
+pub mod run;
+pub mod store;

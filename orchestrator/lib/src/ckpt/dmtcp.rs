@@ -4,7 +4,7 @@ use crate::{
     host::Host,
     mpi::Missing,
     point::Compression,
-    spec::model::DmtcpSettings,
+    spec::DmtcpSettings,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInst
     let missing = |what: String| Missing { what, mend: MEND.into() };
     let launch = match &settings.prefix {
         Some(prefix) => {
-            let launch = crate::spec::expand_path(prefix).join("bin/dmtcp_launch");
+            let launch = crate::paths::expand(prefix).join("bin/dmtcp_launch");
             crate::mpi::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
         }
         None => std::env::var("CVC_DMTCP_ROOT")

@@ -1,6 +1,6 @@
 //! The quirk table: hazards that are known, with what is set against each. Data in `quirks.toml`.
 
-use crate::{point::CheckpointerKind, spec::model::MpiFamily};
+use crate::{point::CheckpointerKind, spec::MpiFamily};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 

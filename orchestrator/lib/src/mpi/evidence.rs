@@ -1,7 +1,7 @@
 //! Whether I/O settings took effect: what the library itself said while the program ran, and how many ranks really wrote.
 
 use super::{LaunchRequest, MpiInstall, mpich};
-use crate::spec::model::MpiIo;
+use crate::spec::MpiIo;
 use std::collections::BTreeSet;
 
 /// What was seen of the I/O settings.
@@ -90,7 +90,7 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{spec::model::MpiFamily, units::ByteSize};
+    use crate::{spec::MpiFamily, units::ByteSize};
 
     fn install(io: MpiIo) -> MpiInstall {
         MpiInstall {

@@ -2,7 +2,7 @@
 
 use crate::{
     host::Host,
-    spec::model::{MpiFamily, MpiIo, MpiLibrary, MpiSource},
+    spec::{MpiFamily, MpiIo, MpiLibrary, MpiSource},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
@@ -187,14 +187,14 @@ async fn locate(
             })
         }
         MpiSource::Prefix(prefix) => {
-            let prefix = crate::spec::expand_path(prefix);
+            let prefix = crate::paths::expand(prefix);
             ["mpiexec", "mpirun"].iter().map(|n| prefix.join("bin").join(n)).find(|p| is_executable(p)).ok_or_else(|| Missing {
                 what: format!("MPI library `{name}` is not installed: no bin/mpiexec below {prefix}"),
                 mend: format!("install it there, or give another prefix (Spack: spack location -i {})", family(library)),
             })
         }
         MpiSource::Mpiexec(program) => {
-            let given = crate::spec::expand_path(program);
+            let given = crate::paths::expand(program);
             let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
             found.ok_or_else(|| Missing {
                 what: format!("MPI library `{name}` is not installed: there is no {program}"),

@@ -1,6 +1,6 @@
 //! MPI libraries: where they are, how they are started, which I/O settings they take and whether they took them.
 //!
-//! To add one: a file here, a variant of [`MpiFamily`](crate::spec::model::MpiFamily), a host-file template in `templates/launch/`.
+//! To add one: a file here, a variant of [`MpiFamily`](crate::spec::MpiFamily), a host-file template in `templates/launch/`.
 
 mod evidence;
 mod find;
@@ -8,9 +8,10 @@ mod mpich;
 mod openmpi;
 
 pub use evidence::{IoEvidence, check_io};
-pub use find::{Missing, MpiInstall, find};
+pub use mpich::hints as romio_hints;
+pub use find::{Missing, MpiInstall, find, is_executable, on_path};
 
-use crate::{mapping::Mapping, spec::model::MpiFamily, units::ByteSize};
+use crate::{mapping::Mapping, spec::MpiFamily, units::ByteSize};
 use camino::Utf8PathBuf;
 use std::collections::BTreeMap;
 

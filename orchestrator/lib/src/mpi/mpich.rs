@@ -31,7 +31,7 @@ pub(super) fn romio(request: &LaunchRequest, launch: &mut Launch) {
 }
 
 /// The values of the hint file's template.
-pub(super) fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
+pub fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
     let mut hints = Vec::new();
     if let Some(aggregators) = request.aggregators {
         hints.push(("cb_nodes", aggregators.to_string()));

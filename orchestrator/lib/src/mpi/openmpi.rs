@@ -1,7 +1,7 @@
 //! Open MPI 4 and 5: mpirun, and OMPIO's or ROMIO's settings.
 
 use super::{Launch, LaunchRequest, MpiInstall, mpich};
-use crate::{render::Template, spec::model::MpiIo};
+use crate::{render::Template, spec::MpiIo};
 
 pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
     let mut argv = vec![

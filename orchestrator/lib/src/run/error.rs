@@ -1,0 +1,41 @@
+//! What stops a whole campaign. A failed run is data, not an error.
+
+use crate::{host::HostError, render::RenderError, store::StoreError};
+
+/// The campaign cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A file of the campaign.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A machine.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A template, cvc's own or of a descriptor.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Something that a run's descriptor says cannot be used.
+    #[error("application {app}: {problem}")]
+    Descriptor {
+        /// Which application.
+        app: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The campaign's directory holds another plan.
+    #[error("{dir} holds the runs of another version of this campaign: {difference}")]
+    PlanChanged {
+        /// The directory.
+        dir: String,
+        /// What differs.
+        difference: String,
+    },
+    /// The shepherd's program is not there.
+    #[error("cannot start the shepherd {program}: {problem}")]
+    Shepherd {
+        /// Its path.
+        program: String,
+        /// What the system said.
+        problem: String,
+    },
+}

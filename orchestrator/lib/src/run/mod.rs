@@ -1,0 +1,41 @@
+//! The engine: the one part that touches the world. A coordinator walks through the plan; each run is prepared, executed, collected.
+
+mod collect;
+mod coordinator;
+mod dmtcp;
+mod error;
+mod execute;
+mod observe;
+mod prepare;
+mod recover;
+mod shepherd;
+mod site;
+
+pub use coordinator::{Options, Summary, run_campaign};
+pub use error::EngineError;
+pub use observe::{Observer, Progress, Quiet};
+pub use site::{ReadySite, Readiness};
+
+use tokio::sync::watch;
+
+/// What the user wants of a campaign under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wish {
+    /// Go on.
+    GoOn,
+    /// Finish the run under way, then stop.
+    Finish,
+    /// Stop at once.
+    StopNow,
+}
+
+/// The line on which the wish comes.
+pub type Wishes = watch::Receiver<Wish>;
+
+/// Waits until the user wants to stop at once.
+async fn stop_now(wishes: &mut Wishes) {
+    // the sender lives as long as the program; without one nobody can want anything
+    if wishes.wait_for(|w| *w == Wish::StopNow).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,340 @@
+//! Everything that a run needs, written down before anything is started: scripts, host and hint files, inputs.
+
+use super::{error::EngineError, site::ReadySite, site::template_values};
+use crate::{
+    app::descriptor::Descriptor,
+    ckpt::{
+        dmtcp::{DmtcpInstall, DmtcpLayout},
+        quirks::{self, Quirk, Situation},
+    },
+    host::LocalHost,
+    ids::RunId,
+    mpi::{self, LaunchRequest, MpiInstall},
+    plan::PlannedRun,
+    point::{CheckpointerKind, Point},
+    render::{self, Template},
+    spec::{MpiFamily, Spec, TracerKind},
+    store::{CampaignDir, StoreError},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::shepherd::Job;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A run that is ready to start.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub run: RunId,
+    pub point: Point,
+    pub app: Descriptor,
+    /// Its directory, still called `.partial`.
+    pub dir: Utf8PathBuf,
+    /// Its working directory in the storage area.
+    pub work: Utf8PathBuf,
+    pub job: Job,
+    pub request: LaunchRequest,
+    pub install: MpiInstall,
+    pub dmtcp: Option<(DmtcpInstall, DmtcpLayout)>,
+    /// Processes that DMTCP must see before a checkpoint makes sense.
+    pub peers: u32,
+    pub program: Utf8PathBuf,
+    pub quirks: Vec<Quirk>,
+    /// Values for the restart script.
+    values: Value,
+    pub tracer: TracerKind,
+}
+
+/// What marks every process of a run in its environment.
+pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
+    format!("{run}@{}", campaign.root())
+}
+
+/// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
+pub(super) fn work_dir(spec: &Spec, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+    let area = spec.sites.get(&point.site).and_then(|s| s.storage.get(&point.storage)).and_then(|a| a.path.as_ref());
+    match area {
+        Some(path) => {
+            let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new("."));
+            crate::paths::expand_below(base, path).join(&spec.name).join(run.as_str())
+        }
+        None => campaign.root().join("work").join(run.as_str()),
+    }
+}
+
+/// Short private directory for sockets and session files: their paths have a length limit.
+pub(super) fn tmp_dir(run: &RunId) -> Utf8PathBuf {
+    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &run.as_str()[..8]))
+}
+
+/// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script, because
+/// its port is only known there.
+fn wrap(launch: &[String], program: &Utf8Path, args: &[String]) -> Vec<String> {
+    launch.iter().cloned().chain([program.to_string()]).chain(args.iter().cloned()).collect()
+}
+
+/// Writes everything into the run's new directory.
+pub(super) fn prepare(
+    spec: &Spec,
+    site: &ReadySite,
+    campaign: &CampaignDir,
+    planned: &PlannedRun,
+    point: &Point,
+) -> Result<Prepared, EngineError> {
+    let run = planned.id.clone();
+    let app = spec.apps.get(&point.app).map(|a| a.descriptor.clone()).ok_or_else(|| EngineError::Descriptor {
+        app: point.app.clone(),
+        problem: "it is not loaded".into(),
+    })?;
+    let problem = |problem: String| EngineError::Descriptor { app: point.app.clone(), problem };
+    let install = match site.mpi.get(&point.mpi) {
+        Some(Ok(install)) => install.clone(),
+        _ => return Err(problem(format!("MPI library `{}` is not there", point.mpi))),
+    };
+    let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
+    let dir = campaign.partial(&run);
+    let work = work_dir(spec, campaign, point, &run);
+    let tmp = tmp_dir(&run);
+    for old in [&dir, &work] {
+        if old.exists() {
+            std::fs::remove_dir_all(old).map_err(|e| StoreError::io(old, "remove", e))?;
+        }
+    }
+    for new in [&dir.join("inputs"), &work] {
+        std::fs::create_dir_all(new).map_err(|e| StoreError::io(new, "make", e))?;
+    }
+
+    let under_dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
+    let dmtcp = match (&site.dmtcp, under_dmtcp) {
+        (Ok(dmtcp), true) => {
+            let layout = DmtcpLayout {
+                ckptdir: work.join("ckpt"),
+                kvdir: work.join("dmtcp"),
+                tmpdir: tmp.clone(),
+                portfile: work.join("dmtcp/port"),
+                log: work.join("dmtcp/coordinator.log"),
+            };
+            Some((dmtcp.clone(), layout))
+        }
+        (Err(missing), true) => return Err(problem(missing.to_string())),
+        (_, false) => None,
+    };
+    let request = LaunchRequest {
+        mapping: point.mapping.clone(),
+        hosts: site.hosts.clone(),
+        cores_per_node: site.cores,
+        aggregators: point.aggregators,
+        cb_buffer: point.cb_buffer,
+        collective_io: app.io.collective,
+        dmtcp: under_dmtcp,
+        run_dir: work.clone(),
+        tmp_dir: tmp.clone(),
+    };
+    let quirks = quirks::apply(&Situation {
+        checkpointer: point.checkpointer,
+        family: install.family,
+        device: install.device.clone(),
+        more_ranks_than_cores: point.mapping.node_loads().any(|l| l > site.cores),
+        nodes: point.mapping.nodes(),
+        dmtcp: dmtcp.as_ref().and_then(|(d, _)| d.major_minor()),
+    });
+    let mut launch = mpi::launch(&install, &request);
+    launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
+
+    let mut env = LocalHost::base_env();
+    env.insert("TMPDIR".into(), tmp.to_string());
+    env.extend(launch.env.clone());
+    env.extend(quirks.iter().flat_map(|q| q.env.iter().map(|(k, v)| (k.clone(), v.clone()))));
+    let values = template_values(&app, point, program.as_str(), dir.as_str(), work.as_str());
+    let text = |what: &str, template: &str| render::render_text(&format!("{}: {what}", app.name), template, &values);
+    for (name, template) in &app.command.env {
+        env.insert(name.clone(), text(&format!("command.env.{name}"), template)?);
+    }
+    let mut prefix: Vec<String> = Vec::new();
+    match (spec.trace.tracer, &site.strace, &site.darshan) {
+        (TracerKind::Strace, Ok(strace), _) => {
+            let traces = work.join("trace");
+            std::fs::create_dir_all(&traces).map_err(|e| StoreError::io(&traces, "make", e))?;
+            prefix = [strace.as_str(), "-ff", "-ttt", "-T", "-y", "-e", "trace=%desc,%file,%process", "-o", traces.join("strace").as_str()]
+                .map(String::from)
+                .into();
+        }
+        (TracerKind::Darshan, _, Ok(library)) => {
+            env.insert("DXT_ENABLE_IO_TRACE".into(), "1".into());
+            env.insert("DARSHAN_LOGFILE".into(), work.join("run.darshan").into_string());
+            // for the ranks alone: the launcher is not traced
+            launch.argv.extend(match install.family {
+                MpiFamily::Mpich => vec!["-genv".to_owned(), "LD_PRELOAD".into(), library.to_string()],
+                MpiFamily::OpenMpi => vec!["-x".to_owned(), format!("LD_PRELOAD={library}")],
+            });
+        }
+        _ => {}
+    }
+    let mut args = Vec::new();
+    for template in &app.command.args {
+        let arg = text("command.args", template)?;
+        if !arg.is_empty() {
+            args.push(arg);
+        }
+    }
+
+    let inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
+    let marker = marker(campaign, &run);
+    let script_values = json!({
+        "run": run.as_str(),
+        "campaign": spec.name,
+        "cvc": env!("CARGO_PKG_VERSION"),
+        "script": campaign.run(&run).join("launch.sh"),
+        "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
+            .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
+        "marker": marker,
+        "env": env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
+        "work": work,
+        "tmp": tmp,
+        "inputs": inputs,
+        "prefix": prefix,
+        "command": wrap(&launch.argv, &program, &args),
+        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, spec)),
+    });
+    let script = dir.join("launch.sh");
+    std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+    let description = json!({
+        "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
+        "checkpoint": spec.checkpoint, "trace": spec.trace,
+    });
+    let file = dir.join("run.json");
+    std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(|e| StoreError::io(&file, "write", e))?;
+
+    let job = Job {
+        argv: vec!["bash".into(), script.into_string()],
+        env: BTreeMap::from([
+            ("CVC_RUN".to_owned(), marker),
+            ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
+        ]),
+        cwd: dir.clone().into(),
+        stdout: dir.join("stdout").into(),
+        stderr: dir.join("stderr").into(),
+        pid_file: dir.join("shepherd.json").into(),
+        exit_file: dir.join("exit.json").into(),
+        timeout_s: spec.run.timeout_s,
+        ends_with_controller: true,
+    };
+    let peers = point.processes() + launch.launcher_processes;
+    Ok(Prepared {
+        run,
+        point: point.clone(),
+        app,
+        dir,
+        work,
+        job,
+        request,
+        install,
+        dmtcp,
+        peers,
+        program,
+        quirks,
+        values: script_values,
+        tracer: spec.trace.tracer,
+    })
+}
+
+fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, spec: &Spec) -> Value {
+    // long enough for the slowest start, short enough not to stay for hours if the program never comes
+    let stale_s = (spec.run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
+    let second = DmtcpLayout {
+        portfile: layout.kvdir.join("restart.port"),
+        ckptdir: layout.kvdir.join("restart"),
+        kvdir: layout.kvdir.join("restart"),
+        log: layout.kvdir.join("restart.log"),
+        tmpdir: layout.tmpdir.clone(),
+    };
+    json!({
+        "ckptdir": layout.ckptdir, "kvdir": layout.kvdir, "portfile": layout.portfile,
+        "coordinator": install.coordinator(layout, stale_s),
+        "launch": install.launch(layout, point.compression),
+        "command": install.program("dmtcp_command"),
+        "ckptdir2": second.ckptdir, "portfile2": second.portfile,
+        "coordinator2": install.coordinator(&second, stale_s),
+    })
+}
+
+/// Host files, hint files and the application's inputs: stored beside the script, copied by it into the working directory.
+fn write_inputs(
+    dir: &Utf8Path,
+    work: &Utf8Path,
+    app: &Descriptor,
+    request: &LaunchRequest,
+    files: &[(&'static str, Template)],
+    values: &Value,
+) -> Result<Vec<Value>, EngineError> {
+    let nodes: Vec<Value> = request
+        .hosts
+        .iter()
+        .zip(request.mapping.node_loads())
+        .map(|(host, processes)| json!({ "host": host, "processes": processes }))
+        .collect();
+    let hints: Vec<Value> = mpi::romio_hints(request).into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let launch_values = json!({ "nodes": nodes, "hints": hints });
+    let mut contents: Vec<(String, String)> = Vec::new();
+    for (name, template) in files {
+        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?));
+    }
+    for file in &app.command.files {
+        let clean = !file.path.is_empty() && Utf8Path::new(&file.path).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)));
+        if !clean || file.path.contains('/') {
+            return Err(EngineError::Descriptor {
+                app: app.name.clone(),
+                problem: format!("input file `{}`: write a plain file name; it is put into the working directory", file.path),
+            });
+        }
+        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?));
+    }
+    let mut inputs = Vec::new();
+    for (name, content) in contents {
+        let stored = dir.join("inputs").join(&name);
+        std::fs::write(&stored, content).map_err(|e| StoreError::io(&stored, "write", e))?;
+        inputs.push(json!({ "stored": format!("inputs/{name}"), "target": work.join(&name) }));
+    }
+    Ok(inputs)
+}
+
+impl Prepared {
+    /// The job of a restart check from DMTCP's images.
+    pub fn dmtcp_restart_job(&self) -> Result<Job, EngineError> {
+        let script = self.dir.join("restart.sh");
+        std::fs::write(&script, render::render(Template::RestartScript, &self.values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+        Ok(self.second_job(&script))
+    }
+
+    /// The job of a restart check from the program's own checkpoint; `None` if it cannot restart.
+    pub fn own_restart_job(&self) -> Result<Option<Job>, EngineError> {
+        let (Some(templates), true) = (&self.app.command.restart_args, self.app.checkpoint.as_ref().is_some_and(|c| c.restartable)) else {
+            return Ok(None);
+        };
+        let values = template_values(&self.app, &self.point, self.program.as_str(), self.dir.as_str(), self.work.as_str());
+        let mut args = Vec::new();
+        for template in templates {
+            args.push(render::render_text(&format!("{}: command.restart_args", self.app.name), template, &values)?);
+        }
+        args.retain(|a| !a.is_empty());
+        let mut launch = mpi::launch(&self.install, &self.request).argv;
+        launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
+        let mut script_values = self.values.clone();
+        script_values["command"] = json!(wrap(&launch, &self.program, &args));
+        script_values["prefix"] = json!([]);
+        script_values["script"] = json!(self.dir.join("restart.sh"));
+        let script = self.dir.join("restart.sh");
+        std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+        Ok(Some(self.second_job(&script)))
+    }
+
+    fn second_job(&self, script: &Utf8Path) -> Job {
+        Job {
+            argv: vec!["bash".into(), script.to_string()],
+            stdout: self.dir.join("restart.stdout").into(),
+            stderr: self.dir.join("restart.stderr").into(),
+            pid_file: self.dir.join("restart.shepherd.json").into(),
+            exit_file: self.dir.join("restart.exit.json").into(),
+            ..self.job.clone()
+        }
+    }
+}
