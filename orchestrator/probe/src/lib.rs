@@ -1,6 +1,6 @@
-//! What has to be done where the data lie: reading checkpoint images, shepherding the processes of a run, node facts.
-//!
-//! No async runtime and no cloud SDK: this is also a small binary that runs on the nodes.
+//! What has to be done where the data lie: checkpoint images can be hundreds of gigabytes, so they are read next to their storage and only
+//! their area tables travel; and the processes of a run are watched by one of their own machine. No asynchronous runtime, no network.
 
+pub mod image;
 pub mod proc;
 pub mod shepherd;

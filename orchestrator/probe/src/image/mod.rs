@@ -1,0 +1,39 @@
+//! DMTCP checkpoint images (`ckpt_*.dmtcp`): headers, areas, zones, listing, and whole checkpoint directories.
+//!
+//! A plain image is read by seeking from area header to area header, so the cost follows the number of headers and not the
+//! bytes; a gzip'd one is inflated as a stream into one fixed buffer. Everything here is `Send` and free of async code.
+
+mod area;
+pub mod command;
+mod dir;
+mod error;
+mod filename;
+mod files;
+mod gzip;
+mod header;
+mod layout;
+mod listing;
+mod model;
+mod name;
+mod plain;
+mod reader;
+mod show;
+mod source;
+mod structural;
+mod zones;
+
+pub use area::Area;
+pub use dir::{BrokenImage, CheckpointDir, DirImage, ReadDirOptions, Role, RoleTotals, TemporaryImage, Totals, read_dir, read_dir_with};
+pub use error::{ImageError, ImageErrorKind};
+pub use filename::ImageName;
+pub use files::{FilesDir, FilesTotals, SavedFile};
+pub use header::{Header, Range, UniquePid, V2Header, V2Release, V4Header};
+pub use layout::Layout;
+pub use listing::write_listing;
+pub use model::{Family, Format, Image, Region};
+pub use name::Name;
+pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
+pub use zones::{RuleSums, Sub, SubZone, Zone, ZoneBytes, Zones};
+
+/// The page of the format: a constant of DMTCP, even where the hardware pages are larger.
+pub const PAGE: usize = 4096;

@@ -1,0 +1,113 @@
+//! What is known of an image once it is read.
+
+use super::{
+    area::Area,
+    header::Header,
+    layout::Layout,
+    name::Name,
+    zones::{Sub, SubZone, Zone, Zones},
+};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// By which file header the image starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// DMTCP 2.x and 3.x: `DMTCP_CHECKPOINT_IMAGE_v2.0`.
+    V2,
+    /// DMTCP 4.x: `DMTCP_CHECKPOINT_IMAGE_v4.0`.
+    V4,
+}
+
+/// Version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Format {
+    /// File header.
+    pub family: Family,
+    /// Area headers.
+    pub area_layout: Layout,
+}
+
+/// A line of the listing: a memory region, or (layouts A and B) a run of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// Start address.
+    #[serde(serialize_with = "hex")]
+    pub start: u64,
+    /// End address.
+    #[serde(serialize_with = "hex")]
+    pub end: u64,
+    /// 1 read, 2 write, 4 execute.
+    pub prot: u32,
+    /// Linux `MAP_*` bits.
+    pub flags: u32,
+    /// Path, `[heap]`, `[stack]`, or empty.
+    pub name: Name,
+    /// Bytes of data, runs included.
+    pub stored: u64,
+    /// Area headers, runs included.
+    pub headers: u64,
+    /// Zone by the structural rules.
+    pub zone: Zone,
+    /// Sub-zone by the structural rules.
+    pub sub: Sub,
+    /// Zone by the literal rule.
+    pub literal: Zone,
+    /// Layouts A and B: end of the region of which this is a run; else as `end`.
+    #[serde(skip)]
+    pub region_end: u64,
+}
+
+fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
+
+impl Region {
+    /// Address range in bytes.
+    #[must_use]
+    pub fn virtual_bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// May the process read, write or execute it?
+    #[must_use]
+    pub fn is_accessible(&self) -> bool {
+        self.prot != 0
+    }
+}
+
+/// A checkpoint image. All sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Image {
+    /// The file.
+    pub path: PathBuf,
+    /// Version of the format.
+    pub format: Format,
+    /// Is the file gzip'd?
+    pub gzip: bool,
+    /// Length of the file, compressed if it is gzip'd.
+    pub file_bytes: u64,
+    /// Length of the image.
+    pub uncompressed_bytes: u64,
+    /// The file header.
+    pub header: Header,
+    /// Area headers, without the end marker.
+    pub area_headers: u64,
+    /// Sum of the data of all areas.
+    pub data_bytes: u64,
+    /// Where the end marker starts.
+    pub end_marker_offset: u64,
+    /// File headers and end marker.
+    pub fixed_overhead_bytes: u64,
+    /// Sums by zone, by both rule sets.
+    pub zones: Zones,
+    /// Sums by sub-zone of the structural rules.
+    #[serde(serialize_with = "super::zones::serialize_sub_zones")]
+    pub sub_zones: Vec<SubZone>,
+    /// One per line of the listing, in ascending address order.
+    pub regions: Vec<Region>,
+    /// Every area header, if it was asked for.
+    #[serde(skip)]
+    pub areas: Vec<Area>,
+}

@@ -1,0 +1,283 @@
+//! Zones of an image: application data, libraries, shared memory. The literal rule, and the sums by zone.
+
+use super::model::Region;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+/// A zone of a checkpoint image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Zone {
+    /// The program, its static data and its heap.
+    Dtapp,
+    /// Libraries and other mapped files.
+    Lb,
+    /// Shared memory, stacks and anonymous memory.
+    Shmem,
+}
+
+impl Zone {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Dtapp, Self::Lb, Self::Shmem];
+
+    /// As in tables and JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dtapp => "DTAPP",
+            Self::Lb => "LB",
+            Self::Shmem => "SHMEM",
+        }
+    }
+}
+
+/// A part of a zone, by the structural rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sub {
+    /// The executable.
+    Exe,
+    /// Static data of the executable that is not in its file.
+    Bss,
+    /// Up to the program break.
+    Heap,
+    /// Libraries and other mapped files.
+    File,
+    /// The main stack.
+    Stack,
+    /// Shared mappings and files of shared memory.
+    Shared,
+    /// Something in brackets that no rule knows.
+    Other,
+    /// Address space kept free behind a heap or an arena; no data.
+    Reserve,
+    /// No access: guards, and shared file mappings that DMTCP took out.
+    #[serde(rename = "noaccess")]
+    NoAccess,
+    /// A malloc arena of a thread.
+    Arena,
+    /// Static data of a library that is not in its file.
+    LibBss,
+    /// The stack of a thread.
+    ThreadStack,
+    /// Any other anonymous memory, large allocations above all.
+    Anon,
+}
+
+impl Sub {
+    /// The zone that it is part of.
+    #[must_use]
+    pub fn zone(self) -> Zone {
+        match self {
+            Self::Exe | Self::Bss | Self::Heap => Zone::Dtapp,
+            Self::File => Zone::Lb,
+            Self::Stack
+            | Self::Shared
+            | Self::Other
+            | Self::Reserve
+            | Self::NoAccess
+            | Self::Arena
+            | Self::LibBss
+            | Self::ThreadStack
+            | Self::Anon => Zone::Shmem,
+        }
+    }
+
+    /// As in tables and JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exe => "exe",
+            Self::Bss => "bss",
+            Self::Heap => "heap",
+            Self::File => "file",
+            Self::Stack => "stack",
+            Self::Shared => "shared",
+            Self::Other => "other",
+            Self::Reserve => "reserve",
+            Self::NoAccess => "noaccess",
+            Self::Arena => "arena",
+            Self::LibBss => "lib-bss",
+            Self::ThreadStack => "thread-stack",
+            Self::Anon => "anon",
+        }
+    }
+}
+
+/// Bytes of each zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub struct ZoneBytes {
+    /// [`Zone::Dtapp`]
+    pub dtapp: u64,
+    /// [`Zone::Lb`]
+    pub lb: u64,
+    /// [`Zone::Shmem`]
+    pub shmem: u64,
+}
+
+impl ZoneBytes {
+    /// The bytes of one zone.
+    #[must_use]
+    pub fn get(&self, zone: Zone) -> u64 {
+        match zone {
+            Zone::Dtapp => self.dtapp,
+            Zone::Lb => self.lb,
+            Zone::Shmem => self.shmem,
+        }
+    }
+
+    /// All zones together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.dtapp.saturating_add(self.lb).saturating_add(self.shmem)
+    }
+
+    /// Adds to one zone. Saturating: in a damaged image the address ranges may overlap and sum up to anything.
+    pub(super) fn add(&mut self, zone: Zone, bytes: u64) {
+        let sum = match zone {
+            Zone::Dtapp => &mut self.dtapp,
+            Zone::Lb => &mut self.lb,
+            Zone::Shmem => &mut self.shmem,
+        };
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// Adds another image's bytes.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        for zone in Zone::ALL {
+            self.add(zone, other.get(zone));
+        }
+    }
+}
+
+/// Sums by zone under one rule set, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleSums {
+    /// Address ranges, end - start.
+    pub r#virtual: ZoneBytes,
+    /// The same without regions of no access.
+    pub accessible: ZoneBytes,
+    /// Data in the image.
+    pub stored: ZoneBytes,
+    /// Data, and 4096 for each area header.
+    pub stored_with_headers: ZoneBytes,
+}
+
+impl RuleSums {
+    fn add(&mut self, zone: Zone, region: &Region) {
+        self.r#virtual.add(zone, region.virtual_bytes());
+        if region.is_accessible() {
+            self.accessible.add(zone, region.virtual_bytes());
+        }
+        self.stored.add(zone, region.stored);
+        self.stored_with_headers.add(zone, region.stored + region.headers * super::PAGE as u64);
+    }
+
+    /// Adds another image's sums.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.r#virtual.add_all(&other.r#virtual);
+        self.accessible.add_all(&other.accessible);
+        self.stored.add_all(&other.stored);
+        self.stored_with_headers.add_all(&other.stored_with_headers);
+    }
+}
+
+/// Sums by zone under both rule sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Zones {
+    /// By the order of the listing alone: everything up to `[heap]` is application data.
+    pub literal: RuleSums,
+    /// By what each region is.
+    pub structural: RuleSums,
+}
+
+impl Zones {
+    /// Adds another image's sums.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.literal.add_all(&other.literal);
+        self.structural.add_all(&other.structural);
+    }
+}
+
+/// Sums of a sub-zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SubZone {
+    /// Its zone.
+    #[serde(skip)]
+    pub zone: Zone,
+    /// Which it is.
+    #[serde(skip)]
+    pub sub: Sub,
+    /// Lines of the listing.
+    pub n: u64,
+    /// Address ranges in bytes.
+    pub r#virtual: u64,
+    /// Data in bytes.
+    pub stored: u64,
+    /// Area headers.
+    pub headers: u64,
+}
+
+/// Paths of shared memory.
+const SHARED_PATHS: [&[u8]; 6] = [b"/dev/shm/", b"/SYSV", b"/dev/zero", b"/dev/hugepages", b"/dev/infiniband", b"/memfd:"];
+
+/// Shared flag, or a path of shared memory.
+pub(super) fn is_shared_memory(region: &Region) -> bool {
+    region.flags & super::area::MAP_SHARED != 0 || SHARED_PATHS.iter().any(|prefix| region.name.as_bytes().starts_with(prefix))
+}
+
+/// A file, as opposed to `[heap]` and the like.
+pub(super) fn is_path(region: &Region) -> bool {
+    region.name.as_bytes().starts_with(b"/")
+}
+
+/// The literal rule. Where there is no `[heap]`, no line ends the application's data: all of it is DTAPP. Where the heap has
+/// several lines (runs, in layouts A and B), the last one counts.
+pub(super) fn classify_literal(regions: &mut [Region]) {
+    let data_ends = regions.iter().rposition(|region| region.name.as_bytes() == b"[heap]").unwrap_or(regions.len());
+    for (i, region) in regions.iter_mut().enumerate() {
+        region.literal = if i <= data_ends {
+            Zone::Dtapp
+        } else if is_path(region) && !is_shared_memory(region) {
+            Zone::Lb
+        } else {
+            Zone::Shmem
+        };
+    }
+}
+
+/// Sums by zone of classified regions.
+pub(super) fn sum(regions: &[Region]) -> Zones {
+    let mut zones = Zones::default();
+    for region in regions {
+        zones.literal.add(region.literal, region);
+        zones.structural.add(region.zone, region);
+    }
+    zones
+}
+
+/// Sums by sub-zone of classified regions, in the order of their first region.
+pub(super) fn sub_zones(regions: &[Region]) -> Vec<SubZone> {
+    let mut sums: Vec<SubZone> = Vec::new();
+    for region in regions {
+        let found = sums.iter().position(|sum| sum.sub == region.sub).unwrap_or_else(|| {
+            sums.push(SubZone { zone: region.zone, sub: region.sub, n: 0, r#virtual: 0, stored: 0, headers: 0 });
+            sums.len() - 1
+        });
+        let sum = &mut sums[found];
+        sum.n += 1;
+        sum.r#virtual = sum.r#virtual.saturating_add(region.virtual_bytes());
+        sum.stored += region.stored;
+        sum.headers += region.headers;
+    }
+    sums
+}
+
+/// As an object with keys such as `DTAPP/heap`.
+pub(super) fn serialize_sub_zones<S: Serializer>(sums: &[SubZone], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(sums.len()))?;
+    for sum in sums {
+        map.serialize_entry(&format_args!("{}/{}", sum.zone.as_str(), sum.sub.as_str()).to_string(), sum)?;
+    }
+    map.end()
+}
