@@ -75,6 +75,20 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
         .collect()
 }
 
+/// Every process that DMTCP has restarted and whose working directory lies in one of these: it has lost its environment, but not this.
+pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
+    let own = std::process::id();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != own)
+        .filter(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_")))
+        .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| directories.iter().any(|d| cwd.starts_with(d))))
+        .filter_map(ProcessId::of)
+        .collect()
+}
+
 fn has_marker(environ: &Path, marker: &str) -> bool {
     fs::read(environ).is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes()))
 }

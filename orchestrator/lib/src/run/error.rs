@@ -22,14 +22,6 @@ pub enum EngineError {
         /// What is wrong.
         problem: String,
     },
-    /// The campaign's directory holds another plan.
-    #[error("{dir} holds the runs of another version of this campaign: {difference}")]
-    PlanChanged {
-        /// The directory.
-        dir: String,
-        /// What differs.
-        difference: String,
-    },
     /// The shepherd's program is not there.
     #[error("cannot start the shepherd {program}: {problem}")]
     Shepherd {

@@ -1,0 +1,456 @@
+//! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
+
+use super::{dmtcp::Checkpoint, dmtcp::Driven, error::EngineError, execute::Restarted, prepare::Prepared};
+use crate::{
+    app::descriptor::{Figure, Take},
+    journal::{Cause, Outcome},
+    mpi::{self, IoEvidence},
+    point::CheckpointerKind,
+    record::{Record, Source, Unit, names},
+    render,
+    spec::{Moment, Spec},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::{
+    image::{dir::Role, zones::Zone},
+    shepherd::{EndedBy, Exit},
+};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Most bytes of a program's output that are searched.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// What there is to judge a run by.
+pub(super) struct Evidence<'a> {
+    pub prepared: &'a Prepared,
+    pub spec: &'a Spec,
+    pub exit: Option<Exit>,
+    pub driven: &'a Driven,
+    pub restarted: Option<&'a Restarted>,
+}
+
+/// A file of the run as text, at most its last 64 MiB.
+pub(super) fn text(path: &Utf8Path) -> String {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MOST_OUTPUT)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+}
+
+struct Judge<'a> {
+    evidence: &'a Evidence<'a>,
+    stdout: String,
+    stderr: String,
+    records: Vec<Record>,
+    failure: Option<(Cause, String)>,
+}
+
+/// Outcome, records and facts of a run.
+pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), EngineError> {
+    let dir = &evidence.prepared.dir;
+    let mut judge = Judge {
+        evidence,
+        stdout: text(&dir.join("stdout")),
+        stderr: text(&dir.join("stderr")),
+        records: Vec::new(),
+        failure: None,
+    };
+    let seen = mpi::check_io(
+        &evidence.prepared.install,
+        &evidence.prepared.request,
+        &judge.stdout,
+        &judge.stderr,
+        judge.writers()?,
+    );
+    judge.checkpoints();
+    judge.end()?;
+    judge.own_checkpoint()?;
+    judge.io(&seen);
+    judge.figures()?;
+    judge.restart()?;
+    keep_logs(evidence.prepared);
+    let facts = facts(evidence, &seen);
+    let outcome = match judge.failure {
+        None => Outcome::Succeeded,
+        Some((cause, detail)) => Outcome::Failed { cause, detail },
+    };
+    Ok((outcome, judge.records, facts))
+}
+
+/// What of DMTCP's own logs is kept beside the run.
+fn keep_logs(prepared: &Prepared) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    let Ok(entries) = layout.kvdir.read_dir_utf8() else { return };
+    for entry in entries.flatten() {
+        if entry.path().is_file() && entry.file_name() != "port" {
+            // a log that cannot be copied is missed by nobody who does not look for it
+            let _ = std::fs::copy(entry.path(), prepared.dir.join(entry.file_name()));
+        }
+    }
+    let _ = std::fs::copy(layout.ckptdir.join("dmtcp_restart_script.sh"), prepared.dir.join("dmtcp_restart_script.sh"));
+}
+
+impl Judge<'_> {
+    /// The first reason counts: what follows from it is no reason of its own.
+    fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+        self.failure.get_or_insert_with(|| (cause, detail.into()));
+    }
+
+    fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {
+        self.records.push(Record {
+            run: self.evidence.prepared.run.clone(),
+            name: name.to_owned(),
+            value,
+            unit,
+            source,
+            artefact: artefact.map(str::to_owned),
+            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        });
+    }
+
+    fn regex(&self, pattern: &str) -> Result<Regex, EngineError> {
+        Regex::new(&format!("(?m){pattern}"))
+            .map_err(|e| EngineError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
+    }
+
+    fn writers(&self) -> Result<Option<u64>, EngineError> {
+        let Some(pattern) = &self.evidence.prepared.app.io.writers else { return Ok(None) };
+        let found = self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
+        Ok(found)
+    }
+
+    fn checkpoints(&mut self) {
+        for checkpoint in &self.evidence.driven.checkpoints {
+            self.checkpoint(checkpoint);
+        }
+        if let Some(failure) = &self.evidence.driven.failure {
+            // a program that failed by itself is the reason that there was no checkpoint
+            let own_end = self.evidence.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+            if !own_end {
+                self.fail(failure.cause, failure.detail.clone());
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let ckpt = ("ckpt", checkpoint.number.to_string());
+        let labels = std::slice::from_ref(&ckpt);
+        if let Some(events) = &checkpoint.events {
+            let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
+            // with gzip the files still grow after every process has reported
+            let stored = events.written.max(checkpoint.last_write);
+            let log = Some("coordinator.log");
+            self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
+            self.record(names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated), Unit::Seconds, Source::CheckpointerLog, log, labels);
+            self.record(names::CKPT_STORAGE_S, seconds(events.coordinated, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
+        } else {
+            self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
+        }
+        let totals = &checkpoint.dir.totals;
+        let kinds = [
+            ("rank", totals.rank.images, totals.rank.file_bytes),
+            ("launcher", totals.launcher.images, totals.launcher.file_bytes),
+            ("aux", totals.files_dirs.files, totals.files_dirs.bytes),
+        ];
+        for (kind, files, bytes) in kinds {
+            let labels = [ckpt.clone(), ("kind", kind.to_owned())];
+            self.record(names::CKPT_FILES, files as f64, Unit::Count, Source::FileSize, None, &labels);
+            self.record(names::CKPT_BYTES, bytes as f64, Unit::Bytes, Source::FileSize, None, &labels);
+        }
+        self.record(names::CKPT_STORED_BYTES, totals.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
+        self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
+        let mut rank = 0u32;
+        for image in &checkpoint.dir.images {
+            let who = match image.role {
+                Role::Rank => ("rank", rank.to_string()),
+                Role::Launcher => ("role", image.program.clone()),
+            };
+            rank += u32::from(image.role == Role::Rank);
+            let base = [ckpt.clone(), who, ("image", image.file.clone())];
+            self.record(names::IMAGE_BYTES, image.image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, &base);
+            self.record(names::FILE_BYTES, image.image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, &base);
+            self.record("area_headers", image.image.area_headers as f64, Unit::Count, Source::Image, None, &base);
+            let rules = [("structural", &image.image.zones.structural), ("literal", &image.image.zones.literal)];
+            for (rule, sums) in rules {
+                for zone in Zone::ALL {
+                    let mut labels = base.to_vec();
+                    labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
+                    self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+                }
+            }
+            for sub in &image.image.sub_zones {
+                let mut labels = base.to_vec();
+                labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
+                self.record("sub_zone_bytes", sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
+            }
+        }
+    }
+
+    /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
+    fn verifies(&self) -> bool {
+        let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
+        !(under_dmtcp && (self.evidence.spec.checkpoint.moment == Moment::SizeOnly || self.evidence.spec.checkpoint.restart_check))
+    }
+
+    fn end(&mut self) -> Result<(), EngineError> {
+        let Some(exit) = self.evidence.exit.clone() else {
+            self.fail(Cause::NodeLost, "the shepherd of the run left no exit status: it was killed");
+            return Ok(());
+        };
+        if let Some(error) = &exit.start_error {
+            self.fail(Cause::Launch, error.clone());
+        }
+        if self.verifies() {
+            self.record(names::WALL_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("exit.json"), &[]);
+        }
+        self.record("cpu_user_s", exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record("cpu_system_s", exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record("max_rss_bytes", exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
+        if self.stderr.contains("No space left on device") || self.stdout.contains("No space left on device") {
+            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
+            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
+        }
+        if exit.ended_by == Some(EndedBy::Timeout) {
+            let limit = self.evidence.prepared.job.timeout_s;
+            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
+        }
+        if !self.verifies() {
+            // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
+            return Ok(());
+        }
+        let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
+        let app = &self.evidence.prepared.app;
+        match exit.code {
+            Some(97) => {
+                let said = said();
+                self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
+            }
+            Some(98) => {
+                let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
+                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
+            }
+            Some(code) if !app.success.exit_codes.contains(&code) => {
+                // without a word of the program, it is the launcher that failed
+                let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
+                let said = said();
+                self.fail(cause, format!("exit code {code}: {said}"));
+            }
+            None => {
+                let signal = exit.signal.as_deref().unwrap_or("a signal");
+                let said = said();
+                self.fail(Cause::Application, format!("ended by {signal}: {said}"));
+            }
+            Some(_) => {}
+        }
+        let stdout = self.stdout.clone();
+        self.verification(&stdout, Cause::Application, "")
+    }
+
+    /// The application's own word.
+    fn verification(&mut self, output: &str, cause: Cause, where_: &str) -> Result<(), EngineError> {
+        let success = self.evidence.prepared.app.success.clone();
+        if let Some(forbidden) = &success.forbid
+            && let Some(found) = self.regex(forbidden)?.find(output)
+        {
+            self.fail(cause, format!("it says `{}`{where_}", found.as_str().trim()));
+        }
+        if !self.regex(&success.pattern)?.is_match(output) {
+            let said = last_lines(output);
+            self.fail(cause, format!("its output{where_} does not say `{}`: {said}", success.pattern));
+        }
+        Ok(())
+    }
+
+    fn own_checkpoint(&mut self) -> Result<(), EngineError> {
+        let prepared = self.evidence.prepared;
+        if prepared.point.checkpointer != CheckpointerKind::Application {
+            return Ok(());
+        }
+        let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
+        let files = expand_globs(prepared, &own.files)?;
+        let sizes: Vec<u64> = files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len()).collect();
+        let total: u64 = sizes.iter().sum();
+        if sizes.is_empty() || total == 0 {
+            self.fail(Cause::Checkpoint, format!("there is no checkpoint of its own: no file {} below {}", own.files.join(", "), prepared.work));
+            return Ok(());
+        }
+        let times: Vec<f64> = match &own.time_s {
+            Some(pattern) => {
+                self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect()
+            }
+            None => Vec::new(),
+        };
+        for (number, seconds) in (1u32..).zip(&times) {
+            let labels = [("ckpt", number.to_string())];
+            self.record(names::CKPT_LATENCY_S, *seconds, Unit::Seconds, Source::ApplicationOutput, Some("stdout"), &labels);
+        }
+        // a later checkpoint replaces an earlier one: the files are those of the last
+        let ckpt = ("ckpt", times.len().max(1).to_string());
+        let labels = [ckpt.clone(), ("kind", "application".to_owned())];
+        self.record(names::CKPT_FILES, sizes.len() as f64, Unit::Count, Source::FileSize, None, &labels);
+        self.record(names::CKPT_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &labels);
+        self.record(names::CKPT_STORED_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &[ckpt]);
+        Ok(())
+    }
+
+    fn io(&mut self, seen: &IoEvidence) {
+        if !self.verifies() {
+            // it was killed before it wrote: nothing can be said, and no I/O figure is reported
+            return;
+        }
+        if !seen.ignored.is_empty() {
+            self.fail(Cause::SettingIgnored, seen.ignored.join("; "));
+        }
+        if let Some(aggregators) = seen.aggregators {
+            self.record(names::AGGREGATORS_EFFECTIVE, aggregators as f64, Unit::Count, Source::ApplicationOutput, Some("stdout"), &[]);
+        }
+        if let Some(bytes) = seen.cb_buffer {
+            self.record(names::CB_BUFFER_EFFECTIVE, bytes as f64, Unit::Bytes, Source::ApplicationOutput, Some("stdout"), &[]);
+        }
+    }
+
+    fn figures(&mut self) -> Result<(), EngineError> {
+        if !self.verifies() {
+            return Ok(());
+        }
+        for figure in self.evidence.prepared.app.figures.clone() {
+            let values: Vec<f64> =
+                self.regex(&figure.pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
+            match taken(&figure, &values) {
+                Some(value) => {
+                    self.record(&figure.name, value * figure.scale, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]);
+                }
+                None if figure.required => self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), EngineError> {
+        let Some(restarted) = self.evidence.restarted else {
+            let wanted = self.evidence.spec.checkpoint.restart_check
+                && self.failure.is_none()
+                && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
+            if wanted {
+                self.fail(Cause::Restart, "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)");
+            }
+            return Ok(());
+        };
+        let before = self.failure.is_some();
+        let output = restarted.stdout.clone();
+        match &restarted.exit {
+            None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
+            Some(exit) => {
+                if exit.ended_by == Some(EndedBy::Timeout) {
+                    self.fail(Cause::Restart, format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s));
+                }
+                // the restart script's own code says little: what the program verified does
+                self.verification(&output, Cause::Restart, " after the restart")?;
+                self.record(names::RESTART_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
+            }
+        }
+        if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
+            let said = last_lines(&restarted.stderr);
+            if let Some((_, detail)) = &mut self.failure {
+                detail.push_str(&format!(" ({said})"));
+            }
+        }
+        let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
+        self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
+        Ok(())
+    }
+}
+
+fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
+    match figure.take {
+        Take::First => values.first().copied(),
+        Take::Last => values.last().copied(),
+        Take::Sum => (!values.is_empty()).then(|| values.iter().sum()),
+        Take::Max => values.iter().copied().reduce(f64::max),
+    }
+}
+
+/// The last lines of an output, in one line, bounded.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let end = lines[lines.len().saturating_sub(3)..].join(" | ");
+    match end.char_indices().rev().nth(399) {
+        Some((at, _)) => format!("…{}", &end[at..]),
+        None if end.is_empty() => "no output".into(),
+        None => end,
+    }
+}
+
+/// The files that a descriptor's patterns stand for.
+pub(super) fn expand_globs(prepared: &Prepared, templates: &[String]) -> Result<Vec<Utf8PathBuf>, EngineError> {
+    let values = super::site::template_values(
+        &prepared.app,
+        &prepared.point,
+        prepared.program.as_str(),
+        prepared.dir.as_str(),
+        prepared.work.as_str(),
+    );
+    let mut files = Vec::new();
+    for template in templates {
+        let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
+        let pattern = prepared.work.join(pattern);
+        let paths = glob::glob(pattern.as_str())
+            .map_err(|e| EngineError::Descriptor { app: prepared.app.name.clone(), problem: format!("`{pattern}`: {e}") })?;
+        files.extend(paths.flatten().filter_map(|p| Utf8PathBuf::from_path_buf(p).ok()).filter(|p| p.is_file()));
+    }
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
+    let prepared = evidence.prepared;
+    let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
+    let notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
+    let mut facts = BTreeMap::from([
+        ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
+        ("mpi".into(), json!(prepared.install.describe())),
+        ("mpiexec".into(), json!(prepared.install.mpiexec)),
+        ("program".into(), json!(prepared.program)),
+        ("program_digest".into(), json!(digest)),
+        ("quirks".into(), json!(prepared.quirks.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" "))),
+        ("tracer".into(), json!(prepared.tracer)),
+    ]);
+    if !notes.is_empty() {
+        facts.insert("notes".into(), json!(notes.join("; ")));
+    }
+    if !seen.selected.is_empty() {
+        facts.insert("io_selected".into(), json!(seen.selected.join(", ")));
+    }
+    if let Some((dmtcp, _)) = &prepared.dmtcp {
+        facts.insert("dmtcp".into(), json!(dmtcp.version));
+    }
+    facts.insert("node".into(), node_facts());
+    json!(facts)
+}
+
+/// Kernel, processor, memory of this machine.
+fn node_facts() -> Value {
+    let first = |path: &str, key: &str| {
+        std::fs::read_to_string(path).ok().and_then(|t| {
+            t.lines().find_map(|l| l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned()))
+        })
+    };
+    json!({
+        "host": nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()),
+        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "cpu": first("/proc/cpuinfo", "model name"),
+        "cores": std::thread::available_parallelism().map(|n| n.get()).unwrap_or(0),
+        "memory": first("/proc/meminfo", "MemTotal"),
+        "os": first("/etc/os-release", "PRETTY_NAME"),
+    })
+}

@@ -1,0 +1,411 @@
+//! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
+
+use super::{
+    Wish, Wishes,
+    error::EngineError,
+    execute::{Executed, execute},
+    observe::{Observer, Progress},
+    prepare::{Prepared, prepare, work_dir},
+    recover::{self, OUTCOME, OutcomeFile},
+    site::ReadySite,
+};
+use crate::{
+    ids::{PointId, RunId},
+    journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
+    plan::{Plan, PlannedRun},
+    point::Point,
+    spec::Spec,
+    store::{CampaignDir, CampaignLock, StoreError, write_whole},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use indexmap::IndexMap;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+};
+
+/// How a campaign is to be run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directory of all campaigns.
+    pub campaigns: Utf8PathBuf,
+    /// Program and arguments that start a shepherd; the job file follows.
+    pub shepherd: Vec<String>,
+    /// Try runs again that failed for good, and points that were set aside.
+    pub retry_failed: bool,
+    /// Bytes that a run of a point needs in its storage area at most, where that is known.
+    pub disk_bytes: HashMap<PointId, u64>,
+}
+
+/// Where the campaign stands after this.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Runs that succeeded, earlier ones included.
+    pub succeeded: u64,
+    /// Runs that failed for good.
+    pub failed: u64,
+    /// Runs that are not tried: set aside, or something is not installed.
+    pub skipped: u64,
+    /// Runs that are still to be done: the user stopped.
+    pub left: u64,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+}
+
+/// One campaign under way.
+struct Coordinator<'a> {
+    spec: &'a Spec,
+    sites: &'a IndexMap<String, ReadySite>,
+    options: &'a Options,
+    dir: CampaignDir,
+    journal: Journal,
+    state: CampaignState,
+    points: HashMap<PointId, Point>,
+    wishes: Wishes,
+    observer: &'a mut dyn Observer,
+    /// Points that cannot run here.
+    obstacles: BTreeMap<PointId, String>,
+}
+
+/// Runs what of a plan is still to be done.
+pub async fn run_campaign(
+    spec: &Spec,
+    plan: &Plan,
+    sites: &IndexMap<String, ReadySite>,
+    options: &Options,
+    wishes: Wishes,
+    observer: &mut dyn Observer,
+) -> Result<Summary, EngineError> {
+    let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
+    fs::create_dir_all(dir.runs()).map_err(|e| StoreError::io(dir.runs(), "make", e))?;
+    let root = dir.root().canonicalize_utf8().map_err(|e| StoreError::io(dir.root(), "resolve", e))?;
+    let dir = CampaignDir::at(&root);
+    let _lock = CampaignLock::take(&dir.lock())?;
+    write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
+    let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
+    write_whole(&dir.plan(), &plan_json)?;
+    let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
+    let mut coordinator = Coordinator {
+        spec,
+        sites,
+        options,
+        dir,
+        journal,
+        state: CampaignState::of(&entries),
+        points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
+        wishes,
+        observer,
+        obstacles: BTreeMap::new(),
+    };
+    coordinator.recover()?;
+    if options.retry_failed {
+        coordinator.forget_failures();
+    }
+    let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
+    coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
+    coordinator.look_for_obstacles(plan);
+    coordinator.walk(plan).await
+}
+
+impl Coordinator<'_> {
+    fn write(&mut self, event: Event) -> Result<(), EngineError> {
+        self.state.apply(&event);
+        self.journal.append(event)?;
+        Ok(())
+    }
+
+    /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
+    fn recover(&mut self) -> Result<(), EngineError> {
+        let open: Vec<(RunId, u32, Option<(u32, u64)>)> = self
+            .state
+            .runs
+            .iter()
+            .filter_map(|(run, state)| match state {
+                RunState::Open { attempt, shepherd } => Some((run.clone(), *attempt, *shepherd)),
+                RunState::Abandoned { .. } | RunState::Finished { .. } => None,
+            })
+            .collect();
+        for (run, attempt, shepherd) in open {
+            let partial = self.dir.partial(&run);
+            // the point may have left the plan; what its run was started with says where it worked
+            let work = recorded_point(&partial)
+                .map(|point| work_dir(self.spec, &self.dir, &point, &run))
+                .unwrap_or_else(|| self.dir.root().join("work").join(run.as_str()));
+            let ended = recover::end_leftovers(&self.dir, &run, shepherd, &work);
+            remove(&work)?;
+            let whole = recover::whole(&self.dir, &run, attempt);
+            self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
+            match whole {
+                Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
+                None => {
+                    remove(&partial)?;
+                    self.write(Event::RunAbandoned { run, attempt, ended })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_failures(&mut self) {
+        self.state.runs.retain(|_, s| !matches!(s, RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
+        self.state.quarantined.clear();
+    }
+
+    fn look_for_obstacles(&mut self, plan: &Plan) {
+        let runs: HashMap<&PointId, u64> = plan.runs.iter().fold(HashMap::new(), |mut runs, r| {
+            *runs.entry(&r.point).or_default() += 1;
+            runs
+        });
+        for planned in &plan.points {
+            let obstacle = match self.sites.get(&planned.point.site) {
+                Some(site) => site.obstacle(self.spec, &planned.point),
+                None => Some(format!("site {} was not asked", planned.point.site)),
+            };
+            if let Some(reason) = obstacle {
+                self.observer.on(&Progress::Skipped {
+                    point: planned.id.clone(),
+                    factors: planned.point.clone(),
+                    reason: reason.clone(),
+                    runs: runs.get(&planned.id).copied().unwrap_or(0),
+                });
+                self.obstacles.insert(planned.id.clone(), reason);
+            }
+        }
+    }
+
+    /// Attempts that a run has behind it, or `None` if it needs none any more.
+    fn attempts_before(&self, run: &RunId) -> Option<u32> {
+        match self.state.runs.get(run) {
+            None => Some(0),
+            Some(RunState::Abandoned { attempts }) => Some(*attempts),
+            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
+            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
+                (*attempt <= self.spec.run.retries).then_some(*attempt)
+            }
+            // recovery has closed all that were open
+            Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
+        }
+    }
+
+    async fn walk(&mut self, plan: &Plan) -> Result<Summary, EngineError> {
+        let can_run: u64 = plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
+        let done = plan.runs.iter().filter(|r| self.attempts_before(&r.id).is_none()).count() as u64;
+        self.observer.on(&Progress::Started { runs: can_run, done });
+        let mut interrupted = false;
+        for (number, planned) in (1u64..).zip(&plan.runs) {
+            if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) {
+                continue;
+            }
+            while let Some(before) = self.attempts_before(&planned.id) {
+                if *self.wishes.borrow() > Wish::GoOn {
+                    interrupted = true;
+                    break;
+                }
+                if !self.one(planned, number, before + 1).await? {
+                    interrupted = true;
+                    break;
+                }
+            }
+            if interrupted {
+                break;
+            }
+            self.set_aside(plan, &planned.point)?;
+        }
+        let summary = self.summary(plan, interrupted);
+        if interrupted {
+            let now = *self.wishes.borrow() == Wish::StopNow;
+            self.write(Event::Interrupted { now })?;
+        } else {
+            self.write(Event::Completed { succeeded: summary.succeeded, failed: summary.failed })?;
+        }
+        self.observer.on(&Progress::Ended {
+            succeeded: summary.succeeded,
+            failed: summary.failed,
+            skipped: summary.skipped,
+            left: summary.left,
+        });
+        Ok(summary)
+    }
+
+    fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
+        let mut summary = Summary { interrupted, ..Summary::default() };
+        for planned in &plan.runs {
+            match self.state.runs.get(&planned.id) {
+                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => summary.succeeded += 1,
+                Some(RunState::Finished { .. }) if self.attempts_before(&planned.id).is_none() => summary.failed += 1,
+                _ if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) => summary.skipped += 1,
+                _ => summary.left += 1,
+            }
+        }
+        summary
+    }
+
+    /// Sets a point aside when too many of its runs have failed for good.
+    fn set_aside(&mut self, plan: &Plan, point: &PointId) -> Result<(), EngineError> {
+        let of_point: Vec<&PlannedRun> = plan.runs.iter().filter(|r| r.point == *point).collect();
+        let failed = of_point
+            .iter()
+            .filter(|r| matches!(self.state.runs.get(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
+            .count();
+        let failures = u32::try_from(failed).unwrap_or(u32::MAX);
+        if failures < self.spec.run.quarantine_after || self.state.quarantined.contains(point) {
+            return Ok(());
+        }
+        let skipped = of_point.iter().filter(|r| self.attempts_before(&r.id).is_some()).count() as u64;
+        if skipped == 0 {
+            return Ok(());
+        }
+        self.write(Event::PointQuarantined { point: point.clone(), failures })?;
+        self.observer.on(&Progress::Quarantined { point: point.clone(), skipped });
+        Ok(())
+    }
+
+    /// One attempt. `false` when the user has cut it off.
+    async fn one(&mut self, planned: &PlannedRun, number: u64, attempt: u32) -> Result<bool, EngineError> {
+        let run = planned.id.clone();
+        let (Some(point), true) = (self.points.get(&planned.point).cloned(), true) else {
+            return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
+        };
+        let Some(site) = self.sites.get(&point.site) else { return Ok(false) };
+        self.observer.on(&Progress::RunStarted { run: run.clone(), point: point.clone(), repeat: planned.repeat, attempt, number });
+        self.write(Event::RunIntended { run: run.clone(), attempt })?;
+        let prepared = prepare(self.spec, site, &self.dir, planned, &point)?;
+        let executed = match self.no_room(&prepared, &planned.point) {
+            Some(detail) => Executed {
+                outcome: Outcome::Failed { cause: Cause::DiskFull, detail },
+                records: Vec::new(),
+                facts: serde_json::Value::Null,
+                wall_s: 0.0,
+                interrupted: false,
+            },
+            None => {
+                let (journal, state) = (&mut self.journal, &mut self.state);
+                let (id, mut wishes) = (run.clone(), self.wishes.clone());
+                let started = |shepherd: cvc_probe::proc::ProcessId| -> Result<(), EngineError> {
+                    let event = Event::RunStarted { run: id, attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks };
+                    state.apply(&event);
+                    journal.append(event)?;
+                    Ok(())
+                };
+                execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await?
+            }
+        };
+        if executed.interrupted {
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+            remove(&prepared.work)?;
+            remove(&prepared.dir)?;
+            self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
+            return Ok(false);
+        }
+        self.finish(&prepared, attempt, executed)?;
+        Ok(true)
+    }
+
+    /// What is missing to the room that a run needs.
+    fn no_room(&self, prepared: &Prepared, point: &PointId) -> Option<String> {
+        let needed = *self.options.disk_bytes.get(point)?;
+        let free = free_bytes(&prepared.work)?;
+        let mib = |bytes: u64| bytes >> 20;
+        (free < needed).then(|| {
+            format!("{} needs about {} MiB and has {} MiB free: make room, or choose another storage area", prepared.work, mib(needed), mib(free))
+        })
+    }
+
+    /// Writes down how the run ended, gives its directory its final name, and only then says so in the journal.
+    fn finish(&mut self, prepared: &Prepared, attempt: u32, executed: Executed) -> Result<(), EngineError> {
+        let run = prepared.run.clone();
+        let mut text = Vec::new();
+        for record in &executed.records {
+            serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&prepared.dir, 0, e.to_string()))?;
+            text.push(b'\n');
+        }
+        let digest = blake3::hash(&text).to_hex()[..16].to_owned();
+        let succeeded = executed.outcome == Outcome::Succeeded;
+        let put = |name: &str, bytes: &[u8]| {
+            let path = prepared.dir.join(name);
+            fs::write(&path, bytes).map_err(|e| StoreError::io(&path, "write", e))
+        };
+        put("records.jsonl", &text)?;
+        put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
+        let records = succeeded.then(|| digest.clone());
+        let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records: records.clone(), wall_s: executed.wall_s };
+        put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
+        self.clear_work(prepared)?;
+        sync_directory(&prepared.dir)?;
+        let last = if succeeded { self.dir.run(&run) } else { self.dir.failed(&run, attempt) };
+        remove(&last)?;
+        fs::rename(&prepared.dir, &last).map_err(|e| StoreError::io(&last, "rename to", e))?;
+        sync_directory(&self.dir.runs())?;
+        self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
+        let retry = !succeeded && attempt <= self.spec.run.retries;
+        self.observer.on(&Progress::RunFinished { run, outcome: executed.outcome, wall_s: executed.wall_s, retry });
+        Ok(())
+    }
+
+    /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
+    fn clear_work(&self, prepared: &Prepared) -> Result<(), StoreError> {
+        for trace in ["trace", "run.darshan"] {
+            let from = prepared.work.join(trace);
+            if from.exists() {
+                copy_tree(&from, &prepared.dir.join(trace))?;
+                remove(&from)?;
+            }
+        }
+        let (images, outputs) = (self.spec.run.keep_images, self.spec.run.keep_outputs);
+        if !images && !outputs {
+            return remove(&prepared.work);
+        }
+        let entries = prepared.work.read_dir_utf8().map_err(|e| StoreError::io(&prepared.work, "list", e))?;
+        for entry in entries.flatten() {
+            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
+            if !(if of_dmtcp { images } else { outputs }) {
+                remove(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn recorded_point(partial: &Utf8Path) -> Option<Point> {
+    let text = fs::read(partial.join("run.json")).ok()?;
+    let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    serde_json::from_value(value.get("point")?.clone()).ok()
+}
+
+/// Bytes that a user may still write where this directory lies.
+pub(crate) fn free_bytes(directory: &Utf8Path) -> Option<u64> {
+    let existing = directory.ancestors().find(|d| d.exists())?;
+    let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
+    Some(stat.blocks_available() * stat.fragment_size())
+}
+
+fn remove(path: &Utf8Path) -> Result<(), StoreError> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(|e| StoreError::io(path, "remove", e))
+}
+
+fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
+    let fail = |e| StoreError::io(to, "copy to", e);
+    if !from.is_dir() {
+        return fs::copy(from, to).map(|_| ()).map_err(fail);
+    }
+    fs::create_dir_all(to).map_err(fail)?;
+    for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
+        copy_tree(entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Makes sure that the files of a directory, and their names, survive a loss of power.
+fn sync_directory(directory: &Utf8Path) -> Result<(), StoreError> {
+    let fail = |e| StoreError::io(directory, "sync", e);
+    let mut seen = HashSet::new();
+    for name in ["records.jsonl", "facts.json", OUTCOME] {
+        let path = directory.join(name);
+        if path.is_file() && seen.insert(path.clone()) {
+            fs::File::open(&path).and_then(|f| f.sync_all()).map_err(fail)?;
+        }
+    }
+    fs::File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
+}

@@ -1,0 +1,349 @@
+//! One run under DMTCP: wait until the program computes, ask for checkpoints at the asked moments, wait until each is whole, read its images.
+
+use super::{
+    Wishes,
+    observe::{Observer, Progress},
+    prepare::Prepared,
+    shepherd::Shepherd,
+    stop_now,
+};
+use crate::{
+    ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
+    host::{Host, LocalHost},
+    journal::Cause,
+    spec::{CheckpointSettings, Moment},
+};
+use camino::Utf8PathBuf;
+use cvc_probe::image::dir::{CheckpointDir, Role};
+use regex::Regex;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Between looks at files and states.
+const TICK: Duration = Duration::from_millis(25);
+/// How long a start may take until the coordinator's port is known.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// A command to the coordinator.
+const COMMAND_LIMIT: Duration = Duration::from_secs(20);
+/// After this time without a change another number of peers than expected is believed, if no rank is missing.
+const PEERS_STABLE: Duration = Duration::from_secs(3);
+
+/// One checkpoint that is whole.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    /// Number, from 1.
+    pub number: u32,
+    /// Times by the coordinator's log; not there before DMTCP 4.
+    pub events: Option<Events>,
+    /// By cvc's clock: request to the last change of an image.
+    pub request_to_stored_s: f64,
+    /// When the last image was changed last: with gzip, files grow for a moment after every process has reported.
+    pub last_write: jiff::Timestamp,
+    /// What was stored.
+    pub dir: CheckpointDir,
+    /// Peers that the coordinator saw.
+    pub peers: u32,
+}
+
+/// Why there is no checkpoint.
+#[derive(Debug)]
+pub(super) struct NoCheckpoint {
+    pub cause: Cause,
+    pub detail: String,
+}
+
+fn no(detail: impl Into<String>) -> NoCheckpoint {
+    NoCheckpoint { cause: Cause::Checkpoint, detail: detail.into() }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Driven {
+    pub checkpoints: Vec<Checkpoint>,
+    pub failure: Option<NoCheckpoint>,
+    /// The user wants to stop at once.
+    pub interrupted: bool,
+}
+
+/// Talks to the coordinator of one run.
+struct Coordinator<'a> {
+    install: &'a DmtcpInstall,
+    port: String,
+}
+
+impl Coordinator<'_> {
+    async fn say(&self, letter: &str) -> Result<String, NoCheckpoint> {
+        let argv =
+            [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
+        let said = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no(e.to_string()))?;
+        Ok(format!("{}\n{}", said.stdout, said.stderr))
+    }
+
+    async fn status(&self) -> Option<Status> {
+        parse_status(&self.say("-s").await.ok()?)
+    }
+}
+
+/// Takes the checkpoints of a run. Ends early when the run does.
+pub(super) async fn drive(
+    prepared: &Prepared,
+    settings: &CheckpointSettings,
+    shepherd: &mut Shepherd,
+    wishes: &mut Wishes,
+    observer: &mut dyn Observer,
+) -> Driven {
+    let mut driven = Driven::default();
+    let Some((install, layout)) = &prepared.dmtcp else { return driven };
+    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, observer);
+    let mut wishes = wishes.clone();
+    tokio::select! {
+        result = work => driven.failure = result.err(),
+        () = stop_now(&mut wishes) => driven.interrupted = true,
+    }
+    driven
+}
+
+async fn take_all(
+    prepared: &Prepared,
+    settings: &CheckpointSettings,
+    install: &DmtcpInstall,
+    layout: &DmtcpLayout,
+    shepherd: &mut Shepherd,
+    taken: &mut Vec<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<(), NoCheckpoint> {
+    let mut watch = Output::new(prepared)?;
+    let port = port(layout, shepherd).await?;
+    let coordinator = Coordinator { install, port };
+    // until the program computes, a checkpoint would be one of a start
+    watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
+    let begin = Instant::now();
+    let moments: Vec<f64> = match &settings.moment {
+        Moment::AtS(seconds) => seconds.clone(),
+        Moment::AfterStep(step) => {
+            let wanted = *step;
+            watch.until(shepherd, &format!("step {wanted}"), |w| w.has_done(wanted)).await?;
+            vec![0.0]
+        }
+        Moment::SizeOnly => {
+            watch.until(shepherd, "its first step", |w| w.has_done(1)).await?;
+            vec![0.0]
+        }
+    };
+    for (number, at_s) in (1u32..).zip(moments) {
+        let at = begin + Duration::from_secs_f64(at_s);
+        while Instant::now() < at {
+            if !shepherd.at_work() {
+                return Err(no(format!("the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload")));
+            }
+            tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
+        }
+        observer.on(&Progress::Stage { run: prepared.run.clone(), stage: format!("checkpoint {number}") });
+        let limit = Duration::from_secs_f64(settings.timeout_s);
+        let peers = peers(&coordinator, prepared, shepherd, limit).await?;
+        taken.push(take(prepared, &coordinator, layout, shepherd, number, peers, limit).await?);
+    }
+    Ok(())
+}
+
+async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, NoCheckpoint> {
+    let begin = Instant::now();
+    loop {
+        if let Ok(text) = std::fs::read_to_string(&layout.portfile)
+            && text.trim().parse::<u16>().is_ok()
+        {
+            return Ok(text.trim().to_owned());
+        }
+        if !shepherd.at_work() {
+            return Err(no("the run ended before DMTCP's coordinator was there: see coordinator.out"));
+        }
+        if begin.elapsed() > START_LIMIT {
+            return Err(no(format!("DMTCP's coordinator did not say its port within {} s", START_LIMIT.as_secs())));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Waits until every rank and launcher takes part and runs.
+async fn peers(
+    coordinator: &Coordinator<'_>,
+    prepared: &Prepared,
+    shepherd: &mut Shepherd,
+    limit: Duration,
+) -> Result<u32, NoCheckpoint> {
+    let begin = Instant::now();
+    let mut last: Option<(u32, Instant)> = None;
+    loop {
+        let status = coordinator.status().await;
+        if let Some(Status { peers, running: true }) = status {
+            if peers == prepared.peers {
+                return Ok(peers);
+            }
+            match last {
+                Some((same, since)) if same == peers => {
+                    if peers > prepared.point.processes() && since.elapsed() > PEERS_STABLE {
+                        return Ok(peers);
+                    }
+                }
+                _ => last = Some((peers, Instant::now())),
+            }
+        }
+        if !shepherd.at_work() {
+            return Err(no("the program ended before its checkpoint: choose an earlier moment or a larger workload"));
+        }
+        if begin.elapsed() > limit {
+            let seen = status.map_or("no answer".into(), |s| format!("{} peers, running: {}", s.peers, s.running));
+            return Err(no(format!("DMTCP's coordinator expected {} peers and saw {seen}", prepared.peers)));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+fn event_logs(layout: &DmtcpLayout) -> Vec<Utf8PathBuf> {
+    let mut logs: Vec<Utf8PathBuf> = layout
+        .kvdir
+        .read_dir_utf8()
+        .map(|entries| entries.flatten().map(|e| e.into_path()).collect())
+        .unwrap_or_default();
+    logs.retain(|p| p.file_name().is_some_and(|n| n.starts_with("dmtcp_coordinator_db") && n.ends_with(".json")));
+    logs.sort();
+    logs
+}
+
+fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+async fn take(
+    prepared: &Prepared,
+    coordinator: &Coordinator<'_>,
+    layout: &DmtcpLayout,
+    shepherd: &mut Shepherd,
+    number: u32,
+    peers: u32,
+    limit: Duration,
+) -> Result<Checkpoint, NoCheckpoint> {
+    let known = event_logs(layout);
+    let script = layout.ckptdir.join("dmtcp_restart_script.sh");
+    let script_before = modified(&script);
+    let begin = Instant::now();
+    let begin_clock = SystemTime::now();
+    coordinator.say("-c").await?;
+    // the command returns at once: the coordinator's event log, or before DMTCP 4 its restart script, says when the checkpoint is whole
+    let events = loop {
+        if coordinator.install.has_event_log() {
+            let new = event_logs(layout).into_iter().rfind(|log| !known.contains(log));
+            if let Some(log) = new
+                && let Ok(text) = std::fs::read_to_string(&log)
+                && let Ok(Some(events)) = parse_events(&text, &jiff::tz::TimeZone::system())
+            {
+                break Some(events);
+            }
+        } else if modified(&script).is_some_and(|m| Some(m) != script_before) {
+            break None;
+        }
+        if begin.elapsed() > limit {
+            let clients = coordinator.say("-l").await.unwrap_or_default();
+            // it is in the log for whoever looks for the reason
+            let _ = std::fs::write(prepared.dir.join("dmtcp-clients.txt"), clients);
+            return Err(no(format!(
+                "checkpoint {number} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
+                limit.as_secs_f64()
+            )));
+        }
+        if !shepherd.at_work() {
+            return Err(no(format!("the program ended during checkpoint {number}")));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let dir = images(prepared, layout, number, begin, limit).await?;
+    let last_write = dir.images.iter().filter_map(|i| std::fs::metadata(&i.image.path).and_then(|m| m.modified()).ok()).max();
+    let last_write = last_write.unwrap_or(begin_clock);
+    let request_to_stored_s = last_write.duration_since(begin_clock).unwrap_or_default().as_secs_f64();
+    let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
+    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dir, peers })
+}
+
+/// Reads the images, again and again until each is whole: with gzip they grow for a moment after the event log is there.
+async fn images(
+    prepared: &Prepared,
+    layout: &DmtcpLayout,
+    number: u32,
+    begin: Instant,
+    limit: Duration,
+) -> Result<CheckpointDir, NoCheckpoint> {
+    loop {
+        let ckptdir = layout.ckptdir.clone().into_std_path_buf();
+        let dir = tokio::task::spawn_blocking(move || cvc_probe::image::read_dir(&ckptdir)).await.map_err(|e| no(e.to_string()))?;
+        let dir = dir.map_err(|e| no(e.to_string()))?;
+        let ranks = dir.images.iter().filter(|i| i.role == Role::Rank).count();
+        if dir.broken.is_empty() && dir.temporary.is_empty() && ranks == prepared.point.processes() as usize {
+            return Ok(dir);
+        }
+        if begin.elapsed() > limit {
+            let broken: Vec<String> = dir.broken.iter().map(|b| b.error.to_string()).collect();
+            return Err(no(format!(
+                "checkpoint {number} is not whole: {ranks} images of {} ranks, {} still being written{}{}",
+                prepared.point.processes(),
+                dir.temporary.len(),
+                if broken.is_empty() { "" } else { "; " },
+                broken.join("; ")
+            )));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// The program's output as it grows.
+struct Output {
+    path: Utf8PathBuf,
+    step: Option<Regex>,
+    limit: Duration,
+}
+
+impl Output {
+    fn new(prepared: &Prepared) -> Result<Self, NoCheckpoint> {
+        let step = prepared.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
+        Ok(Self {
+            path: prepared.dir.join("stdout"),
+            step: step.map_err(|e| no(format!("progress.step: {e}")))?,
+            limit: Duration::from_secs_f64(prepared.job.timeout_s),
+        })
+    }
+
+    fn text(&self) -> String {
+        std::fs::read(&self.path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    fn last_step(&self) -> Option<u64> {
+        let step = self.step.as_ref()?;
+        step.captures_iter(&self.text()).filter_map(|c| c.get(1)?.as_str().parse().ok()).max()
+    }
+
+    /// Its first step, or where it does not tell steps, its first output.
+    fn computes(&self) -> bool {
+        if self.step.is_some() { self.last_step().is_some() } else { !self.text().trim().is_empty() }
+    }
+
+    fn has_done(&self, step: u64) -> bool {
+        if self.step.is_some() { self.last_step().is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
+    }
+
+    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), NoCheckpoint> {
+        let begin = Instant::now();
+        loop {
+            if there(self) {
+                return Ok(());
+            }
+            if !shepherd.at_work() {
+                return Err(no(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
+            }
+            if begin.elapsed() > self.limit {
+                return Err(NoCheckpoint { cause: Cause::Timeout, detail: format!("{what} did not come in time") });
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! One run from its start to its outcome.
+
+use super::{
+    Wishes,
+    collect::{self, Evidence},
+    dmtcp::{self, Driven},
+    error::EngineError,
+    observe::{Observer, Progress},
+    prepare::Prepared,
+    shepherd::Shepherd,
+    stop_now,
+};
+use crate::{
+    journal::{Cause, Outcome},
+    point::CheckpointerKind,
+    record::Record,
+    spec::{Moment, Spec},
+};
+use cvc_probe::{proc::ProcessId, shepherd::Exit};
+
+/// What a run left.
+#[derive(Debug)]
+pub(super) struct Executed {
+    pub outcome: Outcome,
+    pub records: Vec<Record>,
+    pub facts: serde_json::Value,
+    pub wall_s: f64,
+    /// The user cut it off: it has no outcome.
+    pub interrupted: bool,
+}
+
+/// A second start, to see whether a checkpoint can be restarted.
+#[derive(Debug)]
+pub(super) struct Restarted {
+    pub exit: Option<Exit>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. `started` is told the shepherd's process as soon as it
+/// is known, so that it is in the journal before the run can get lost.
+pub(super) async fn execute(
+    spec: &Spec,
+    prepared: &Prepared,
+    shepherd_program: &[String],
+    wishes: &mut Wishes,
+    observer: &mut dyn Observer,
+    started: impl FnOnce(ProcessId) -> Result<(), EngineError>,
+) -> Result<Executed, EngineError> {
+    let mut shepherd = Shepherd::start(shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
+    if let Err(error) = started(shepherd.id) {
+        shepherd.end().await;
+        return Err(error);
+    }
+    let mut driven = Driven::default();
+    let under_dmtcp = prepared.point.checkpointer == CheckpointerKind::Dmtcp;
+    if under_dmtcp {
+        driven = dmtcp::drive(prepared, &spec.checkpoint, &mut shepherd, wishes, observer).await;
+    }
+    let restart_from_images = under_dmtcp && spec.checkpoint.restart_check && driven.failure.is_none();
+    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && spec.checkpoint.moment == Moment::SizeOnly);
+    let mut exit = None;
+    if !driven.interrupted {
+        if kill {
+            // what already ended by itself tells why there was no checkpoint: its own exit is kept
+            exit = shepherd.end().await;
+        } else {
+            tokio::select! {
+                ended = shepherd.exit() => exit = ended,
+                () = stop_now(wishes) => driven.interrupted = true,
+            }
+        }
+    }
+    if driven.interrupted {
+        shepherd.end().await;
+        return Ok(interrupted());
+    }
+    let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
+    let mut restarted = None;
+    let own_restart = spec.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
+    let job = if restart_from_images && driven.failure.is_none() {
+        Some(prepared.dmtcp_restart_job()?)
+    } else if own_restart && exit.as_ref().is_some_and(|e| e.code == Some(0)) {
+        prepared.own_restart_job()?
+    } else {
+        None
+    };
+    if let Some(job) = job {
+        observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "restart".into() });
+        let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
+        let ended = tokio::select! {
+            ended = second.exit() => ended,
+            () = stop_now(wishes) => {
+                second.end().await;
+                return Ok(interrupted());
+            }
+        };
+        let text = |name: &str| collect::text(&prepared.dir.join(name));
+        restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
+    }
+    observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "collecting".into() });
+    let evidence = Evidence { prepared, spec, exit, driven: &driven, restarted: restarted.as_ref() };
+    let (outcome, records, facts) = collect::collect(&evidence)?;
+    Ok(Executed { outcome, records, facts, wall_s, interrupted: false })
+}
+
+fn interrupted() -> Executed {
+    Executed {
+        outcome: Outcome::Failed { cause: Cause::Timeout, detail: "cut off by the user".into() },
+        records: Vec::new(),
+        facts: serde_json::Value::Null,
+        wall_s: 0.0,
+        interrupted: true,
+    }
+}
