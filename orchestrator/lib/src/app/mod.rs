@@ -1,2 +1,3 @@
 //! Application descriptors.
 pub mod descriptor;
+pub mod load;

@@ -1,10 +1,29 @@
 //! The campaign file: read with source positions, checked, and turned into a [`Spec`].
 
+mod build;
 mod error;
+mod factor;
+mod grid;
+mod load;
 mod model;
+mod paths;
+mod raw;
+mod settings;
+pub(crate) mod source;
 
 pub use error::{SpecError, SpecErrors};
+pub use grid::{Combination, Expansion};
+pub use load::{load, load_text};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, LoadedApp, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings,
     RunSettings, Site, SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
 };
+pub use paths::expand_path;
+pub use raw::schema;
+
+/// The JSON Schema of application descriptors.
+pub fn app_schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(crate::app::descriptor::Descriptor).to_value();
+    value["title"] = "application descriptor of cvc".into();
+    value
+}

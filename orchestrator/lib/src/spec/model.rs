@@ -1,6 +1,6 @@
 //! What a campaign file says, once checked: every default filled in, every name known, every number in its range.
 //!
-//! Paths are kept as written, so that the plan is the same on every machine; `expand_path` resolves them.
+//! Paths are kept as written, so that the plan is the same on every machine; [`super::expand_path`] resolves them.
 
 use crate::app::descriptor::Descriptor;
 use indexmap::IndexMap;
@@ -31,6 +31,8 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
+    /// The matrix, then each extra point.
+    pub(crate) grids: Vec<super::grid::Grid>,
 }
 
 /// A descriptor and the file that it came from.

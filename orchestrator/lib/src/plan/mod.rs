@@ -1,10 +1,21 @@
 //! A plan: every run of a campaign in order, every excluded point with its reason. The same file and seed give the same plan, byte for byte.
 
+mod build;
+mod digest;
+mod estimate;
+
+pub use build::build;
+pub use digest::canonical_json;
+pub use estimate::{DiskNeed, Estimates, Machine, PointEstimate, estimate};
+
 use crate::{
     ids::{PointId, RunId},
     point::{PlannedPoint, Point, Repeat},
 };
 use serde::{Deserialize, Serialize};
+
+/// Version of the format of plans, and of what enters the identifiers.
+pub const SCHEMA: u32 = 1;
 
 /// What would run, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,356 @@
+//! The sections of a campaign file as they are written, and their JSON Schema.
+//!
+//! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value; the types here
+//! that only describe them exist for the schema. A test holds both to the same keys.
+
+#![expect(dead_code, reason = "some types only describe the file for the schema")]
+
+use super::model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind};
+use crate::{
+    mapping::Mapping,
+    point::{CheckpointerKind, Compression, UserValue},
+    units::ByteSize,
+};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A value or a list of values.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany<T> {
+    /// One value.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+/// A campaign of `cvc`: sites, a matrix of factors, repeats, what to measure and report.
+#[derive(JsonSchema)]
+#[schemars(rename = "Campaign")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCampaign {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    schema: u32,
+    /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
+    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
+    name: String,
+    /// One line for people.
+    #[serde(default)]
+    description: String,
+    /// Places where runs happen, by name.
+    sites: IndexMap<String, RawSite>,
+    /// Factors; every combination of their values is a point.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Factors that vary together instead of being combined with each other.
+    #[serde(default)]
+    zip: Vec<RawZip>,
+    /// Combinations that are not run.
+    #[serde(default)]
+    exclude: Vec<RawExclude>,
+    /// Extra points. A missing factor takes the matrix's value if that is a single one, else its default.
+    #[serde(default)]
+    points: Vec<RawPoint>,
+    /// Repeats, order, limits.
+    #[serde(default)]
+    run: RawRun,
+    /// When and how checkpoints are taken.
+    #[serde(default)]
+    checkpoint: RawCheckpoint,
+    /// What is traced.
+    #[serde(default)]
+    trace: RawTrace,
+    /// What is reported.
+    #[serde(default)]
+    report: RawReport,
+}
+
+/// Top-level keys, in the order of the reference.
+pub(crate) const SECTIONS: [&str; 12] =
+    ["schema", "name", "description", "sites", "matrix", "zip", "exclude", "points", "run", "checkpoint", "trace", "report"];
+
+/// A place where runs happen.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Site")]
+#[serde(deny_unknown_fields, expecting = "a table that describes a site")]
+pub(crate) struct RawSite {
+    /// What kind of place: `local` is this machine.
+    #[schemars(with = "SiteKind")]
+    pub kind: String,
+    /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
+    #[serde(default)]
+    pub app_dirs: Vec<String>,
+    /// Whether more processes than cores may run on a node. Default: true.
+    #[serde(default = "yes")]
+    pub oversubscribe: bool,
+    /// Storage areas by name; the first is the default. Default: `run`, the run's own directory.
+    #[serde(default)]
+    pub storage: IndexMap<String, RawStorage>,
+    /// MPI libraries by name; the first is the default. Default: `mpich` and `openmpi`, found on PATH.
+    #[serde(default)]
+    pub mpi: IndexMap<String, RawMpi>,
+    /// Where DMTCP is. Default: on PATH.
+    #[serde(default)]
+    pub dmtcp: RawDmtcp,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A directory tree where runs write.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Storage")]
+#[serde(deny_unknown_fields, expecting = "a table that describes a storage area")]
+pub(crate) struct RawStorage {
+    /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Who sees it. Default: `node-local`.
+    #[serde(default)]
+    pub kind: StorageKind,
+}
+
+/// An installed MPI library: at most one of `prefix`, `module`, `mpiexec`; without any it is searched on PATH.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Mpi")]
+#[serde(deny_unknown_fields, expecting = "a table that describes an MPI library")]
+pub(crate) struct RawMpi {
+    /// Which launcher and which settings it understands.
+    pub family: MpiFamily,
+    /// Where it is installed: `PREFIX/bin/mpiexec`.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// An environment module that is loaded first.
+    #[serde(default)]
+    pub module: Option<String>,
+    /// Its launcher, by name or path.
+    #[serde(default)]
+    pub mpiexec: Option<String>,
+    /// Extra environment.
+    #[serde(default)]
+    pub env: IndexMap<String, String>,
+    /// Extra arguments of the launcher.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// I/O layer that is asked for; Open MPI only.
+    #[serde(default)]
+    pub io: Option<MpiIo>,
+}
+
+/// Where DMTCP is.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Dmtcp")]
+#[serde(deny_unknown_fields, expecting = "a table with `prefix`")]
+pub(crate) struct RawDmtcp {
+    /// Where it is installed: `PREFIX/bin/dmtcp_launch`. Default: on PATH.
+    #[serde(default)]
+    pub prefix: Option<String>,
+}
+
+macro_rules! factors {
+    ($(#[$doc:meta])* $name:ident, $title:literal, $one:ident) => {
+        $(#[$doc])*
+        #[derive(JsonSchema)]
+        #[schemars(rename = $title)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// Sites of this file. Default: all of them.
+            site: Option<$one<String>>,
+            /// Application descriptors (`apps/NAME.toml`).
+            app: Option<$one<String>>,
+            /// Workloads of the descriptor. Default: its only one.
+            class: Option<$one<String>>,
+            /// Processes in all; with `mapping` absent they run on one node.
+            processes: Option<$one<u32>>,
+            /// Processes on nodes, as in `1Nx4P`.
+            mapping: Option<$one<Mapping>>,
+            /// MPI libraries of the site. Default: its first.
+            mpi: Option<$one<String>>,
+            /// What writes the checkpoints. Default: `none`.
+            checkpointer: Option<$one<CheckpointerKind>>,
+            /// How DMTCP stores images. Default: `none`.
+            compression: Option<$one<Compression>>,
+            /// Collective-buffering aggregators in all, or `default`.
+            aggregators: Option<$one<OrDefault<u32>>>,
+            /// Collective buffer of one aggregator, or `default`.
+            cb_buffer: Option<$one<OrDefault<ByteSize>>>,
+            /// Storage areas of the site. Default: its first.
+            storage: Option<$one<String>>,
+            /// Free factors, for templates as `{{user.NAME}}`.
+            user: Option<IndexMap<String, $one<UserValue>>>,
+        }
+    };
+}
+
+/// A value, or `default` to leave it to the MPI library.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum OrDefault<T> {
+    /// The word `default`.
+    Default(DefaultWord),
+    /// A value.
+    Value(T),
+}
+
+/// The word `default`.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DefaultWord {
+    /// Left to the MPI library.
+    Default,
+}
+
+type Single<T> = T;
+type List<T> = Vec<T>;
+
+factors! {
+    /// Each key is a factor with a value or a list of values.
+    RawMatrix, "Matrix", OneOrMany
+}
+factors! {
+    /// Lists of equal length; their n-th values go together.
+    RawZip, "Zip", List
+}
+factors! {
+    /// One value for each factor.
+    RawPoint, "Point", Single
+}
+
+/// Combinations that are not run.
+#[derive(JsonSchema)]
+#[schemars(rename = "Exclude")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawExclude {
+    /// Factors and values, all of which must match; of a list, any. Free factors as `NAME` or `user.NAME`.
+    when: IndexMap<String, serde_json::Value>,
+    /// Why; shown in plans and reports.
+    #[schemars(length(min = 1))]
+    reason: String,
+}
+
+/// Repeats, order, limits.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Run")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
+pub(crate) struct RawRun {
+    /// Counted runs of each point.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub repeats: i64,
+    /// Runs of each point that come first and are not counted.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub warmups: i64,
+    /// Seed of the order.
+    #[schemars(range(min = 0))]
+    pub seed: i64,
+    /// Order of the runs.
+    pub order: Order,
+    /// Time limit of one run, seconds.
+    #[schemars(range(max = 31_536_000))]
+    pub timeout_s: f64,
+    /// Further attempts for a run that failed.
+    #[schemars(range(min = 0, max = 100))]
+    pub retries: i64,
+    /// Runs of one point that failed for good before the rest of the point is skipped.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub quarantine_after: i64,
+    /// Whether checkpoint images stay after they were read.
+    pub keep_images: bool,
+    /// Whether the program's output files stay after they were measured.
+    pub keep_outputs: bool,
+}
+
+impl Default for RawRun {
+    fn default() -> Self {
+        Self {
+            repeats: 3,
+            warmups: 0,
+            seed: 1,
+            order: Order::Interleaved,
+            timeout_s: 600.0,
+            retries: 1,
+            quarantine_after: 2,
+            keep_images: false,
+            keep_outputs: false,
+        }
+    }
+}
+
+/// When and how checkpoints are taken.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Checkpoint")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the checkpoints")]
+pub(crate) struct RawCheckpoint {
+    /// When DMTCP takes them. Default: after the first step.
+    pub moment: RawMoment,
+    /// Whether the run is restarted from its last checkpoint and must verify again.
+    pub restart_check: bool,
+    /// Time limit of one checkpoint, seconds.
+    #[schemars(range(max = 31_536_000))]
+    pub timeout_s: f64,
+}
+
+impl Default for RawCheckpoint {
+    fn default() -> Self {
+        Self { moment: RawMoment::AfterStep(1), restart_check: false, timeout_s: 120.0 }
+    }
+}
+
+/// When DMTCP takes checkpoints.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Moment")]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawMoment {
+    /// At these seconds after the program began to compute.
+    AtS(Seconds),
+    /// After this step of the program, from 1.
+    AfterStep(i64),
+    /// After the first step, and then the program is killed.
+    #[serde(rename = "size-only")]
+    SizeOnly,
+}
+
+/// A number of seconds, or several.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "seconds belong here: a number or a list of numbers")]
+pub(crate) enum Seconds {
+    /// One.
+    One(f64),
+    /// Several.
+    Many(Vec<f64>),
+}
+
+/// What is traced.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Trace")]
+#[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
+pub(crate) struct RawTrace {
+    /// With which tool. Default: `none`.
+    pub tracer: TracerKind,
+}
+
+/// What is reported.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Report")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the report")]
+pub(crate) struct RawReport {
+    /// Files that a report consists of. Default: all of them.
+    pub formats: Vec<Format>,
+    /// Its heading. Default: the name of the campaign.
+    pub title: Option<String>,
+}
+
+impl Default for RawReport {
+    fn default() -> Self {
+        Self { formats: vec![Format::Html, Format::Csv, Format::Json, Format::Markdown], title: None }
+    }
+}
+
+/// The JSON Schema of campaign files.
+pub fn schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(RawCampaign).to_value();
+    value["title"] = "campaign file of cvc".into();
+    value
+}
