@@ -9,4 +9,7 @@ pub mod mapping;
 pub mod plan;
 pub mod point;
 pub mod record;
+pub mod report;
+pub mod stats;
+pub mod store;
 pub mod units;
