@@ -12,7 +12,7 @@ use crate::{
     record::Record,
     stats::Summary,
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, HashSet},
@@ -379,9 +379,4 @@ fn word<T: Serialize>(value: &T) -> String {
 
 fn json_text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
-}
-
-/// A value of `meta`.
-pub(crate) fn meta_value(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
-    connection.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()
 }
