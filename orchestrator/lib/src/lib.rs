@@ -3,20 +3,21 @@
 //! The data go one way: campaign file, points, runs, artefacts, records, reports. Only `run` touches the world.
 
 pub mod app;
+pub mod ckpt;
+pub mod host;
 pub mod ids;
 pub mod journal;
+pub mod kernels;
 pub mod mapping;
+pub mod mpi;
+pub mod paths;
 pub mod plan;
 pub mod point;
 pub mod record;
-pub mod spec;
-pub mod units;
-
-pub mod ckpt;
-pub mod host;
-pub mod kernels;
-pub mod mpi;
-pub mod paths;
 pub mod render;
+pub mod report;
 pub mod run;
+pub mod spec;
+pub mod stats;
 pub mod store;
+pub mod units;

@@ -14,7 +14,7 @@ pub const FORMAT: u32 = 1;
 /// Reads a journal. A torn last line (the machine lost power while it was written) is left out; anything else that is damaged is an error.
 pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
     let mut text = Vec::new();
-    File::open(path).and_then(|mut f| f.read_to_end(&mut text)).map_err(|e| StoreError::io(path, "read", e))?;
+    File::open(path).and_then(|mut f| f.read_to_end(&mut text)).map_err(StoreError::io("read", path))?;
     parse(path, &text).map(|(entries, _)| entries)
 }
 
@@ -69,7 +69,7 @@ pub struct Journal {
 impl Journal {
     /// Opens or makes the journal and gives what stands in it. A torn last line is cut off.
     pub fn open(path: &Utf8Path, campaign: &str) -> Result<(Self, Vec<Entry>), StoreError> {
-        let fail = |action| move |e| StoreError::io(path, action, e);
+        let fail = |action| StoreError::io(action, path);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
         let mut text = Vec::new();
@@ -102,7 +102,7 @@ impl Journal {
         self.file
             .write_all(&line)
             .and_then(|()| self.file.sync_data())
-            .map_err(|e| StoreError::io(&self.path, "append to", e))?;
+            .map_err(StoreError::io("append to", &self.path))?;
         self.next += 1;
         Ok(entry)
     }

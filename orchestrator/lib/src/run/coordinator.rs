@@ -77,8 +77,8 @@ pub async fn run_campaign(
     observer: &mut dyn Observer,
 ) -> Result<Summary, EngineError> {
     let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
-    fs::create_dir_all(dir.runs()).map_err(|e| StoreError::io(dir.runs(), "make", e))?;
-    let root = dir.root().canonicalize_utf8().map_err(|e| StoreError::io(dir.root(), "resolve", e))?;
+    fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
+    let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
     let _lock = CampaignLock::take(&dir.lock())?;
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
@@ -323,7 +323,7 @@ impl Coordinator<'_> {
         let succeeded = executed.outcome == Outcome::Succeeded;
         let put = |name: &str, bytes: &[u8]| {
             let path = prepared.dir.join(name);
-            fs::write(&path, bytes).map_err(|e| StoreError::io(&path, "write", e))
+            fs::write(&path, bytes).map_err(StoreError::io("write", &path))
         };
         put("records.jsonl", &text)?;
         put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
@@ -334,7 +334,7 @@ impl Coordinator<'_> {
         sync_directory(&prepared.dir)?;
         let last = if succeeded { self.dir.run(&run) } else { self.dir.failed(&run, attempt) };
         remove(&last)?;
-        fs::rename(&prepared.dir, &last).map_err(|e| StoreError::io(&last, "rename to", e))?;
+        fs::rename(&prepared.dir, &last).map_err(StoreError::io("rename to", &last))?;
         sync_directory(&self.dir.runs())?;
         self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
         let retry = !succeeded && attempt <= self.spec.run.retries;
@@ -355,7 +355,7 @@ impl Coordinator<'_> {
         if !images && !outputs {
             return remove(&prepared.work);
         }
-        let entries = prepared.work.read_dir_utf8().map_err(|e| StoreError::io(&prepared.work, "list", e))?;
+        let entries = prepared.work.read_dir_utf8().map_err(StoreError::io("list", &prepared.work))?;
         for entry in entries.flatten() {
             let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
             if !(if of_dmtcp { images } else { outputs }) {
@@ -382,11 +382,11 @@ pub(crate) fn free_bytes(directory: &Utf8Path) -> Option<u64> {
 fn remove(path: &Utf8Path) -> Result<(), StoreError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    removed.map_err(|e| StoreError::io(path, "remove", e))
+    removed.map_err(StoreError::io("remove", path))
 }
 
 fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io(to, "copy to", e);
+    let fail = |e| StoreError::io("copy to", to)(e);
     if !from.is_dir() {
         return fs::copy(from, to).map(|_| ()).map_err(fail);
     }
@@ -399,7 +399,7 @@ fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
 
 /// Makes sure that the files of a directory, and their names, survive a loss of power.
 fn sync_directory(directory: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io(directory, "sync", e);
+    let fail = |e| StoreError::io("sync", directory)(e);
     let mut seen = HashSet::new();
     for name in ["records.jsonl", "facts.json", OUTCOME] {
         let path = directory.join(name);

@@ -96,11 +96,11 @@ pub(super) fn prepare(
     let tmp = tmp_dir(&run);
     for old in [&dir, &work] {
         if old.exists() {
-            std::fs::remove_dir_all(old).map_err(|e| StoreError::io(old, "remove", e))?;
+            std::fs::remove_dir_all(old).map_err(StoreError::io("remove", old))?;
         }
     }
     for new in [&dir.join("inputs"), &work] {
-        std::fs::create_dir_all(new).map_err(|e| StoreError::io(new, "make", e))?;
+        std::fs::create_dir_all(new).map_err(StoreError::io("make", new))?;
     }
 
     let under_dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
@@ -153,7 +153,7 @@ pub(super) fn prepare(
     match (spec.trace.tracer, &site.strace, &site.darshan) {
         (TracerKind::Strace, Ok(strace), _) => {
             let traces = work.join("trace");
-            std::fs::create_dir_all(&traces).map_err(|e| StoreError::io(&traces, "make", e))?;
+            std::fs::create_dir_all(&traces).map_err(StoreError::io("make", &traces))?;
             prefix = [strace.as_str(), "-ff", "-ttt", "-T", "-y", "-e", "trace=%desc,%file,%process", "-o", traces.join("strace").as_str()]
                 .map(String::from)
                 .into();
@@ -196,13 +196,13 @@ pub(super) fn prepare(
         "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, spec)),
     });
     let script = dir.join("launch.sh");
-    std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+    std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
     let description = json!({
         "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
         "checkpoint": spec.checkpoint, "trace": spec.trace,
     });
     let file = dir.join("run.json");
-    std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(|e| StoreError::io(&file, "write", e))?;
+    std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(StoreError::io("write", &file))?;
 
     let job = Job {
         argv: vec!["bash".into(), script.into_string()],
@@ -291,7 +291,7 @@ fn write_inputs(
     let mut inputs = Vec::new();
     for (name, content) in contents {
         let stored = dir.join("inputs").join(&name);
-        std::fs::write(&stored, content).map_err(|e| StoreError::io(&stored, "write", e))?;
+        std::fs::write(&stored, content).map_err(StoreError::io("write", &stored))?;
         inputs.push(json!({ "stored": format!("inputs/{name}"), "target": work.join(&name) }));
     }
     Ok(inputs)
@@ -301,7 +301,7 @@ impl Prepared {
     /// The job of a restart check from DMTCP's images.
     pub fn dmtcp_restart_job(&self) -> Result<Job, EngineError> {
         let script = self.dir.join("restart.sh");
-        std::fs::write(&script, render::render(Template::RestartScript, &self.values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+        std::fs::write(&script, render::render(Template::RestartScript, &self.values)?).map_err(StoreError::io("write", &script))?;
         Ok(self.second_job(&script))
     }
 
@@ -323,7 +323,7 @@ impl Prepared {
         script_values["prefix"] = json!([]);
         script_values["script"] = json!(self.dir.join("restart.sh"));
         let script = self.dir.join("restart.sh");
-        std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(|e| StoreError::io(&script, "write", e))?;
+        std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
         Ok(Some(self.second_job(&script)))
     }
 

@@ -1,64 +1,80 @@
-//! What can go wrong with files of a campaign.
+//! What can go wrong with the files of a campaign.
 
-use camino::{Utf8Path, Utf8PathBuf};
-use std::io;
+use std::{io, path::Path, path::PathBuf};
 
-/// A file of a campaign cannot be used. Exit code 7.
+/// A file of a campaign that cannot be read or written. Exit code 7.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The operating system said no.
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {verb} {}: {source}", path.display())]
     Io {
-        /// The file.
-        path: Utf8PathBuf,
-        /// What was tried.
-        action: &'static str,
+        /// What was tried: "read", "write", ...
+        verb: &'static str,
+        /// Which file.
+        path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The content is not what this program writes.
-    #[error("{path}, line {line}: {problem}")]
+    /// A file is not what it should be.
+    #[error("{} is damaged{}: {detail}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Damaged {
-        /// The file.
-        path: Utf8PathBuf,
-        /// Line, from 1.
-        line: usize,
+        /// Which file.
+        path: PathBuf,
+        /// Which line of it, from 1.
+        line: Option<usize>,
         /// What is wrong.
-        problem: String,
+        detail: String,
     },
-    /// A newer version of cvc has written it.
-    #[error("{path} has format {found}, which is newer than {known}: use the version of cvc that wrote it, or a later one")]
+    /// A file was written by a newer cvc.
+    #[error("{} has format {found}, and this cvc knows formats up to {known}: use a newer cvc", path.display())]
     Newer {
-        /// The file.
-        path: Utf8PathBuf,
+        /// Which file.
+        path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest format that this program knows.
+        /// The newest that is known here.
         known: u32,
     },
+    /// SQLite said no.
+    #[error("the index {} cannot be used: delete it, it is rebuilt from the journal", path.display())]
+    Index {
+        /// Which database.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
     /// Another controller works on the campaign.
-    #[error("{path} is locked: another cvc is working on this campaign{holder}")]
+    #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
     Locked {
         /// The lock file.
-        path: Utf8PathBuf,
+        path: PathBuf,
         /// Who holds it, if it says so.
         holder: String,
+    },
+    /// A report could not be rendered: a mistake in cvc or its templates.
+    #[error("cannot render {what}: {detail}")]
+    Render {
+        /// Which part.
+        what: String,
+        /// What went wrong.
+        detail: String,
     },
 }
 
 impl StoreError {
-    /// An error of the operating system.
-    pub fn io(path: impl AsRef<Utf8Path>, action: &'static str, source: io::Error) -> Self {
-        Self::Io { path: path.as_ref().to_owned(), action, source }
+    /// For `map_err`: an input or output error with its path.
+    pub fn io(verb: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Io { verb, path, source }
     }
 
-    /// Damaged content.
-    pub fn damaged(path: impl AsRef<Utf8Path>, line: usize, problem: impl Into<String>) -> Self {
-        Self::Damaged { path: path.as_ref().to_owned(), line, problem: problem.into() }
+    /// Damaged content; line 0 stands for the file as a whole.
+    pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
+        Self::Damaged { path: path.as_ref().to_owned(), line: Some(line).filter(|l| *l > 0), detail: detail.into() }
     }
 
     /// A newer format.
-    pub fn newer(path: impl AsRef<Utf8Path>, found: u32, known: u32) -> Self {
+    pub fn newer(path: impl AsRef<Path>, found: u32, known: u32) -> Self {
         Self::Newer { path: path.as_ref().to_owned(), found, known }
     }
 }

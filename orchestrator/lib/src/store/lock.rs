@@ -22,7 +22,7 @@ impl CampaignLock {
             .create(true)
             .truncate(false)
             .open(path)
-            .map_err(|e| StoreError::io(path, "open", e))?;
+            .map_err(StoreError::io("open", path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -30,13 +30,13 @@ impl CampaignLock {
                 // who holds it is a courtesy: the lock stands without it
                 let _ = file.read_to_string(&mut pid);
                 let holder = if pid.trim().is_empty() { String::new() } else { format!(" (process {})", pid.trim()) };
-                return Err(StoreError::Locked { path: path.to_owned(), holder });
+                return Err(StoreError::Locked { path: path.into(), holder });
             }
-            Err(TryLockError::Error(e)) => return Err(StoreError::io(path, "lock", e)),
+            Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", path)(e)),
         }
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(|e| StoreError::io(path, "write", e))?;
+            .map_err(StoreError::io("write", path))?;
         Ok(Self { _file: file })
     }
 }

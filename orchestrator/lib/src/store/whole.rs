@@ -6,7 +6,7 @@ use std::{fs::File, io::Write};
 
 /// Writes a file so that after a crash there is the old content or the new one: temporary file, sync, rename.
 pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io(path, "write", e);
+    let fail = |e| StoreError::io("write", path)(e);
     let directory = path.parent().filter(|p| !p.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
@@ -23,5 +23,5 @@ pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
 
 /// Reads a text file.
 pub fn read_text(path: &Utf8Path) -> Result<String, StoreError> {
-    std::fs::read_to_string(path).map_err(|e| StoreError::io(path, "read", e))
+    std::fs::read_to_string(path).map_err(StoreError::io("read", path))
 }

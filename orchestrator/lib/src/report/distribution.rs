@@ -1,0 +1,78 @@
+//! Every repeat of every point.
+
+use super::{
+    data::Data,
+    layout::{self, Figure, MOST_FIGURES},
+    model::{Block, Plot, Section},
+    plot::{self, PALETTE, Strip},
+    quantity,
+    time::capital,
+};
+use crate::{
+    record::names,
+    stats::{Fences, quantile},
+    store::StoreError,
+};
+use indexmap::IndexSet;
+
+/// Rows that a plot may have.
+const MOST_ROWS: usize = 60;
+
+pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
+    let mut blocks = Vec::new();
+    let drawn = data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
+    for (q, unit) in drawn {
+        for (number, figure) in layout::figures(data, |p| data.points[p].values.contains_key(q)).iter().enumerate() {
+            if blocks.len() < MOST_FIGURES {
+                blocks.push(Block::Plot(draw(data, q, unit, number, figure)?));
+            }
+        }
+    }
+    Ok(Section { id: "repeats", title: "Every repeat".to_owned(), blocks })
+}
+
+fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) -> Result<Plot, StoreError> {
+    let values = |p: usize| data.points[p].values.get(q).map(Vec::as_slice).unwrap_or_default();
+    let (divisor, unit) = layout::scale(figure.points.iter().flat_map(|p| values(*p).iter().copied()), unit);
+    // The first factor that is not along the axis of the other plots gives the colour.
+    let factor = figure.rest().first().copied();
+    let colour_of = |p: usize| factor.map_or("", |f| data.points[p].factor(f));
+    let colours: IndexSet<&str> = figure.points.iter().map(|p| colour_of(*p)).collect();
+    let mut order = figure.points.clone();
+    order.sort_by_key(|p| (colours.get_index_of(colour_of(*p)), figure.category(data, *p)));
+    let factors = figure.factors();
+    let rows: Vec<Strip> = order
+        .iter()
+        .take(MOST_ROWS)
+        .map(|p| {
+            let values = values(*p);
+            let fences = Fences::of(values);
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            let quantile = |share: f64| quantile(&sorted, share).unwrap_or(f64::NAN) / divisor;
+            Strip {
+                name: shorten(&data.label(*p, &factors)),
+                colour: colours.get_index_of(colour_of(*p)).unwrap_or(0) % PALETTE.len(),
+                values: values.iter().map(|v| (v / divisor, fences.judge(*v).is_some())).collect(),
+                median: quantile(0.5),
+                quartiles: (quantile(0.25), quantile(0.75)),
+            }
+        })
+        .collect();
+    let heading = quantity::heading(q);
+    let x = if unit.is_empty() { heading.clone() } else { format!("{heading}, {unit}") };
+    let names: Vec<String> = colours.iter().map(|c| factor.map_or(String::new(), |f| quantity::level(f, c))).collect();
+    let id = format!("repeats-{}-{number}-{}", super::slug(q), figure.id);
+    let mut caption = "Each dot is one run; the line is the median, the band lies between the quartiles. Rings are outliers.".to_owned();
+    if order.len() > MOST_ROWS {
+        caption.push_str(&format!(" The first {MOST_ROWS} of {} points.", order.len()));
+    }
+    // A palette with fewer colours than levels would lie: then the names of the rows must do.
+    let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
+    Ok(Plot { svg: plot::strips(&id, &x, legend, &rows)?, id, title: format!("{}: {}", capital(&heading), figure.title), caption })
+}
+
+fn shorten(label: &str) -> String {
+    const MOST: usize = 64;
+    if label.chars().count() <= MOST { label.to_owned() } else { label.chars().take(MOST - 1).chain(['…']).collect() }
+}

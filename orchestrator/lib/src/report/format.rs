@@ -1,0 +1,111 @@
+//! How numbers are shown to people: one scale and one number of decimals for a column.
+
+use super::model::{Cell, Table};
+use crate::{stats::Summary, units::MIB};
+
+/// How the numbers of a column are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Style {
+    /// Shown = stored / divisor.
+    divisor: f64,
+    /// Unit as shown, if any.
+    pub unit: Option<String>,
+    decimals: usize,
+    /// The values of the column differ by so much that each needs its own decimals.
+    each: bool,
+}
+
+impl Style {
+    /// The style that suits a column of a table.
+    pub fn of(table: &Table, column: usize) -> Self {
+        let mut values: Vec<f64> = Vec::new();
+        for row in &table.rows {
+            match &row[column] {
+                Cell::Number { value } => values.push(value.abs()),
+                Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
+                Cell::Empty | Cell::Text { .. } => {}
+            }
+        }
+        Self::for_values(values, table.columns[column].unit.as_deref())
+    }
+
+    /// The style that suits these values.
+    pub fn for_values(mut values: Vec<f64>, unit: Option<&str>) -> Self {
+        values.retain(|v| v.is_finite() && *v > 0.0);
+        values.sort_by(f64::total_cmp);
+        let largest = values.last().copied().unwrap_or(0.0);
+        let (divisor, shown) = match unit {
+            Some("bytes") if largest >= 0.1 * MIB => (MIB, Some("MiB")),
+            Some("bytes") if largest >= 4096.0 => (1024.0, Some("KiB")),
+            Some("1" | "count" | "bool") => (1.0, None),
+            other => (1.0, other),
+        };
+        let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
+        // Four significant digits of the middle value: neither noise nor rounding hides what differs.
+        let decimals = match values.get(values.len() / 2) {
+            Some(middle) if !whole => (3 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
+            _ => 0,
+        };
+        let each = !whole && values.first().is_some_and(|smallest| largest / smallest > 1e5);
+        Self { divisor, unit: shown.map(str::to_owned), decimals, each }
+    }
+
+    /// Shown = stored / this.
+    pub fn divisor(&self) -> f64 {
+        self.divisor
+    }
+
+    /// A number.
+    pub fn number(&self, value: f64) -> String {
+        let shown = value / self.divisor;
+        if self.each {
+            return if shown.fract() == 0.0 { format!("{shown:.0}") } else { significant(shown) };
+        }
+        let text = format!("{shown:.*}", self.decimals);
+        // A mean of whole numbers need not be whole.
+        if self.decimals == 0 && shown.fract() != 0.0 && shown.abs() < 1000.0 { format!("{shown:.2}") } else { text }
+    }
+
+    /// The interval of a mean, `[12.01, 12.70]`; empty for one value.
+    pub fn interval(&self, s: &Summary) -> String {
+        s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
+    }
+
+    /// Everything about a measurement in one line.
+    pub fn details(&self, s: &Summary) -> String {
+        let mut text = format!("measured, n = {}", s.n);
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        text.push_str(&format!("; mean {}{unit}, median {}", self.number(s.mean), self.number(s.median)));
+        if let Some(sd) = s.sd {
+            text.push_str(&format!(", sd {}", significant(sd / self.divisor)));
+        }
+        if s.interval.is_some() {
+            text.push_str(&format!("; 95 % interval of the mean {}", self.interval(s)));
+        }
+        text.push_str(&format!("; {} to {}", self.number(s.min), self.number(s.max)));
+        if s.mild + s.severe > 0 {
+            text.push_str(&format!("; outliers: {} mild, {} severe", s.mild, s.severe));
+        }
+        text
+    }
+}
+
+/// A number by itself, with four significant digits.
+pub(super) fn significant(value: f64) -> String {
+    Style::for_values(vec![value.abs()], None).number(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Style;
+
+    #[test]
+    fn a_column_has_one_unit_and_about_four_digits() {
+        let style = Style::for_values(vec![104_857_600.0, 20_971_000.0], Some("bytes"));
+        assert_eq!((style.number(104_857_600.0), style.unit.as_deref()), ("100.0".to_owned(), Some("MiB")));
+        assert_eq!(Style::for_values(vec![1.2345, 2.0], Some("s")).number(1.2345), "1.234");
+        assert_eq!(Style::for_values(vec![5.0, 9.0], Some("count")).number(5.0), "5");
+        assert_eq!(Style::for_values(vec![0.0], Some("s")).number(0.0), "0");
+        assert_eq!(Style::for_values(vec![1e-7, 2e-7], Some("s")).number(2e-7), "0.000000200");
+    }
+}

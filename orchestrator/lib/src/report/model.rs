@@ -1,0 +1,222 @@
+//! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
+
+use crate::stats::Summary;
+use serde::Serialize;
+
+/// A report, built from an index alone and the same for the same index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of this model.
+    pub schema: u32,
+    /// Name of the campaign.
+    pub campaign: String,
+    /// First and last line of its journal, UTC.
+    pub span: Option<(String, String)>,
+    /// One after the other.
+    pub sections: Vec<Section>,
+    /// All records, for those who want to compute themselves; only the CSV emitter writes them.
+    #[serde(skip)]
+    pub records: Records,
+}
+
+/// A part with a heading.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Name in links and files: letters, digits and hyphens.
+    pub id: &'static str,
+    /// Heading.
+    pub title: String,
+    /// What stands in it.
+    pub blocks: Vec<Block>,
+}
+
+/// One piece of a section.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "block", rename_all = "kebab-case")]
+pub enum Block {
+    /// A paragraph.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// Something that must not be overlooked.
+    Warning {
+        /// The words.
+        text: String,
+    },
+    /// Names with their values.
+    Pairs {
+        /// In order.
+        pairs: Vec<(String, String)>,
+    },
+    /// A command to type.
+    Command {
+        /// The command.
+        text: String,
+    },
+    /// A table.
+    Table(Table),
+    /// A plot.
+    Plot(Plot),
+}
+
+/// Rows under typed columns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Name in links and of the CSV file: letters, digits, hyphens and underscores.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// Long and rarely read: shown folded.
+    pub folded: bool,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows; each has one cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One column.
+#[derive(Clone, Debug, Serialize)]
+pub struct Column {
+    /// Name in data files, with the unit that the values have there.
+    pub id: String,
+    /// Heading for people, without a unit.
+    pub heading: String,
+    /// Unit of the values as stored: `s`, `bytes`, `count`, ...; `None` for text and plain numbers.
+    pub unit: Option<String>,
+    /// Only in data files: it is the same in every row, or follows from another column.
+    pub data_only: bool,
+}
+
+/// One cell. A prediction or a printed value will never be a `Measured`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "cell", rename_all = "kebab-case")]
+pub enum Cell {
+    /// Nothing to say.
+    Empty,
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A number that is no measurement, or one number of a summary.
+    Number {
+        /// In the unit of the column.
+        value: f64,
+    },
+    /// Measured: what the repeats say.
+    Measured {
+        /// In the unit of the column.
+        summary: Summary,
+    },
+}
+
+/// A drawing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plot {
+    /// Name in links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// An `<svg>` element that inherits its text colour.
+    pub svg: String,
+}
+
+/// All records of a campaign in long form.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Names of the factors.
+    pub factors: Vec<String>,
+    /// Their values for each point.
+    pub points: Vec<Vec<String>>,
+    /// One for each record.
+    pub rows: Vec<RecordRow>,
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct RecordRow {
+    /// Index into the points.
+    pub point: usize,
+    /// Run, kind, repeat, state, name, unit, source, artefact, ckpt, rank, role, image, zone, kind of file, rule: as [`RecordRow::COLUMNS`] says.
+    pub text: Vec<Option<String>>,
+    /// The value.
+    pub value: Option<f64>,
+}
+
+impl RecordRow {
+    /// What the texts are.
+    pub const COLUMNS: [&'static str; 15] = [
+        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
+    ];
+}
+
+impl Column {
+    /// A column of text, or of numbers without a unit.
+    pub fn plain(id: &str, heading: &str) -> Self {
+        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, data_only: false }
+    }
+
+    /// A column of values in a unit; the unit is added to the name unless it is there already.
+    pub fn of(id: &str, heading: &str, unit: &str) -> Self {
+        let suffix = match unit {
+            "MiB/s" => "mib_per_s",
+            "Mop/s" => "mop_per_s",
+            "1" | "count" | "bool" => "",
+            other => other,
+        };
+        let named = suffix.is_empty() || id.ends_with(&format!("_{suffix}")) || id.contains(&format!("_{suffix}_"));
+        let id = if named { id.to_owned() } else { format!("{id}_{suffix}") };
+        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), data_only: false }
+    }
+
+    /// The same, for data files only.
+    pub fn data_only(mut self) -> Self {
+        self.data_only = true;
+        self
+    }
+}
+
+impl Cell {
+    /// A cell with text, or an empty one.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        if text.is_empty() { Self::Empty } else { Self::Text { text } }
+    }
+
+    /// A cell with a number, or an empty one.
+    pub fn number(value: impl Into<Option<f64>>) -> Self {
+        value.into().map_or(Self::Empty, |value| Self::Number { value })
+    }
+
+    /// A cell with a count.
+    pub fn count(value: usize) -> Self {
+        Self::Number { value: value as f64 }
+    }
+
+    /// A cell with a measurement, or an empty one.
+    pub fn measured(summary: Option<&Summary>) -> Self {
+        summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), folded: false, columns, rows: Vec::new() }
+    }
+}
+
+impl Report {
+    /// All tables, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Table(table) => Some(table),
+            Block::Text { .. } | Block::Warning { .. } | Block::Pairs { .. } | Block::Command { .. } | Block::Plot(_) => None,
+        })
+    }
+}

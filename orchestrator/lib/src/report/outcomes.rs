@@ -1,0 +1,95 @@
+//! What failed, what was not tried, what was skipped, and why.
+
+use super::{
+    data::{Data, RunRow},
+    model::{Block, Cell, Column, Section, Table},
+    quantity, summary,
+};
+
+pub(super) fn section(data: &Data) -> Section {
+    let mut blocks = Vec::new();
+    let runs = |id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool| runs(data, id, title, caption, which);
+    let tables = [
+        runs(
+            "failed",
+            "Failed runs",
+            "Runs that did not succeed, with the cause and what was seen. Their logs are kept in the directory named.",
+            &|r| r.state == "failed",
+        ),
+        runs("quarantined", "Not tried", "Runs that were not tried because other runs of their point had failed too often.", &|r| {
+            r.state == "quarantined"
+        }),
+        runs("retried", "Succeeded after retries", "Runs that succeeded, but not at the first attempt.", &|r| {
+            r.state == "succeeded" && r.attempts > 1
+        }),
+        records(data),
+        skipped(data),
+    ];
+    blocks.extend(tables.into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table));
+    if blocks.is_empty() {
+        blocks.push(Block::Text { text: "Nothing failed and nothing was skipped.".to_owned() });
+    }
+    Section { id: "outcomes", title: "Outcomes".to_owned(), blocks }
+}
+
+fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool) -> Table {
+    let mut columns = summary::factor_columns(data);
+    columns.extend(["repeat", "attempts", "cause", "detail", "directory"].map(|c| Column::plain(c, c)));
+    columns.push(Column::plain("run", "run").data_only());
+    let mut table = Table::new(id, title, caption, columns);
+    for r in data.runs.iter().filter(|r| which(r)) {
+        let mut row = summary::factor_cells(data, r.point);
+        row.push(Cell::text(repeat(r)));
+        row.push(Cell::count(r.attempts as usize));
+        row.extend([&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
+        row.push(Cell::text(&r.id));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn records(data: &Data) -> Table {
+    let mut columns = summary::factor_columns(data);
+    columns.extend(["repeat", "records", "detail", "directory"].map(|c| Column::plain(c, c)));
+    columns.push(Column::plain("run", "run").data_only());
+    let caption = "Runs that finished, but whose records cannot be read or are not those that were written then. Missing and damaged ones are in \
+                   no number of this report; changed ones are.";
+    let mut table = Table::new("records_state", "Records missing, damaged or changed", caption, columns);
+    for r in data.runs.iter().filter(|r| ["missing", "damaged", "changed"].contains(&r.records.as_str())) {
+        let mut row = summary::factor_cells(data, r.point);
+        row.extend([Cell::text(repeat(r)), Cell::text(&r.records)]);
+        row.extend([&r.records_detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
+        row.push(Cell::text(&r.id));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn skipped(data: &Data) -> Table {
+    // What the points that run have in common need not be so here.
+    let same = |f: &str| {
+        let first = data.excluded.first().and_then(|e| e.factors.get(f));
+        data.excluded.iter().all(|e| e.factors.get(f) == first)
+            && data.points.iter().all(|p| Some(p.factor(f)) == first.map(String::as_str))
+    };
+    let mut columns: Vec<Column> = data
+        .factors
+        .iter()
+        .map(|f| {
+            let plain = Column::plain(f, &quantity::factor_heading(f));
+            if same(f) || f == "processes" { plain.data_only() } else { plain }
+        })
+        .collect();
+    columns.extend([Column::plain("excluded_by", "by"), Column::plain("reason", "reason")]);
+    let mut table = Table::new("skipped", "Skipped points", "Combinations of the matrix that are not run, and who says so.", columns);
+    for e in &data.excluded {
+        let mut row: Vec<Cell> = data.factors.iter().map(|f| Cell::text(e.factors.get(f).cloned().unwrap_or_default())).collect();
+        row.extend([Cell::text(&e.by), Cell::text(&e.reason)]);
+        table.rows.push(row);
+    }
+    table
+}
+
+fn repeat(r: &RunRow) -> String {
+    if r.warmup { format!("warm-up {}", r.repeat) } else { r.repeat.to_string() }
+}

@@ -1,0 +1,323 @@
+//! Drawing: panels with categories along one axis, as SVG that inherits its text colour, so that it suits light and dark pages.
+
+use crate::store::StoreError;
+use plotters::{
+    coord::{Shift, types::RangedCoordf64},
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+/// A colour that stands for the colour of the text around the plot, and is replaced by `currentColor`.
+const INK: RGBColor = RGBColor(1, 1, 1);
+
+/// The palette of Okabe and Ito without its yellow and black: told apart by the colour-blind, legible on light and dark.
+pub(super) const PALETTE: [RGBColor; 6] =
+    [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(0, 158, 115), RGBColor(213, 94, 0), RGBColor(204, 121, 167), RGBColor(86, 180, 233)];
+
+/// Width of every plot, in CSS pixels.
+pub(super) const WIDTH: u32 = 920;
+
+const TEXT: u32 = 12;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// A mean with the ends of its interval.
+pub(super) type Whisker = (f64, f64, f64);
+
+/// Draws, and makes of it an `<svg>` element that can stand in a page.
+pub(super) fn render(what: &str, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, StoreError> {
+    let failed = |detail: String| StoreError::Render { what: what.to_owned(), detail };
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        draw(&root).map_err(|e| failed(e.to_string()))?;
+        root.present().map_err(|e| failed(e.to_string()))?;
+    }
+    Ok(svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", ""))
+}
+
+/// Text of a size in CSS pixels (the backend divides what it is given by 1.24).
+fn text<'a>(size: u32) -> TextStyle<'a> {
+    ("sans-serif", f64::from(size) * 1.24).into_font().color(&INK)
+}
+
+fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
+    style.pos(Pos::new(h, v))
+}
+
+/// About how wide a text is; there is no font to ask.
+fn width(text: &str, size: u32) -> i32 {
+    (text.chars().count() as f64 * f64::from(size) * 0.56) as i32
+}
+
+/// One line of names with their colours. Returns what is left below it.
+fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
+    let (wide, _) = area.dim_in_pixel();
+    let (mut x, mut y) = (8, 12);
+    for (i, name) in names.iter().enumerate() {
+        let needs = width(name, TEXT) + 34;
+        if x > 8 && x + needs > wide as i32 {
+            (x, y) = (8, y + 20);
+        }
+        area.draw(&Rectangle::new([(x, y - 6), (x + 12, y + 6)], PALETTE[i % PALETTE.len()].filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 18, y), at(text(TEXT), HPos::Left, VPos::Center)))?;
+        x += needs;
+    }
+    Ok(area.split_vertically(y + 16).1)
+}
+
+/// Height that a legend takes.
+fn legend_height(names: &[String]) -> u32 {
+    let (mut x, mut lines) = (8, 1);
+    for name in names {
+        let needs = width(name, TEXT) + 34;
+        if x > 8 && x + needs > WIDTH as i32 {
+            (x, lines) = (8, lines + 1);
+        }
+        x += needs;
+    }
+    8 + 20 * lines
+}
+
+/// What lies along the axis of categories.
+#[derive(Clone, Debug)]
+pub(super) struct Categories {
+    /// What they are.
+    pub title: String,
+    /// Their names, in order.
+    pub names: Vec<String>,
+}
+
+/// Stacked bars, one for each category.
+pub(super) struct Bars {
+    pub title: String,
+    /// Heights of the pieces, the lowest first; `None` where there is no bar.
+    pub stacks: Vec<Option<Vec<f64>>>,
+    /// The total with its interval.
+    pub whiskers: Vec<Option<Whisker>>,
+}
+
+/// Lines over categories.
+pub(super) struct Lines {
+    pub title: String,
+    /// For each series, a mean with its interval in each category, or a gap.
+    pub series: Vec<Vec<Option<Whisker>>>,
+}
+
+/// Panels of stacked bars that share an axis.
+pub(super) fn bars(what: &str, x: &Categories, y_title: &str, pieces: &[String], panels: &[Bars]) -> Result<String, StoreError> {
+    let highest = panels.iter().flat_map(|p| {
+        let stacks = p.stacks.iter().flatten().map(|s| s.iter().sum::<f64>());
+        stacks.chain(p.whiskers.iter().flatten().map(|w| w.2))
+    });
+    let top = ceiling(highest);
+    let (across, height) = grid(panels.len(), x);
+    render(what, height + legend_height(pieces), |root| {
+        let below = legend(root, pieces)?;
+        for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
+            let mut chart = frame(area, &panel.title, x, y_title, top)?;
+            for (i, stack) in panel.stacks.iter().enumerate() {
+                let (left, right) = (i as f64 + 0.22, i as f64 + 0.78);
+                let mut base = 0.0;
+                for (piece, value) in stack.iter().flatten().enumerate() {
+                    let bar = Rectangle::new([(left, base), (right, base + value)], PALETTE[piece % PALETTE.len()].filled());
+                    chart.draw_series([bar])?;
+                    base += value;
+                }
+                if let Some(w) = panel.whiskers.get(i).copied().flatten() {
+                    whisker(&mut chart, i as f64 + 0.5, w, INK.mix(0.9))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Panels of lines that share an axis.
+pub(super) fn lines(what: &str, x: &Categories, y_title: &str, series: &[String], panels: &[Lines]) -> Result<String, StoreError> {
+    let top = ceiling(panels.iter().flat_map(|p| p.series.iter().flatten().flatten().map(|w| w.2)));
+    let (across, height) = grid(panels.len(), x);
+    let head = if series.len() > 1 { legend_height(series) } else { 0 };
+    render(what, height + head, |root| {
+        let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
+        for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
+            let mut chart = frame(area, &panel.title, x, y_title, top)?;
+            for (s, values) in panel.series.iter().enumerate() {
+                let colour = PALETTE[s % PALETTE.len()];
+                // Side by side, so that the intervals do not cover each other.
+                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 0.07;
+                let place = |i: usize| i as f64 + aside;
+                // A gap parts the line: nothing is drawn where nothing was measured.
+                for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
+                    let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
+                    chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+                }
+                for (i, w) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+                    whisker(&mut chart, place(i), w, colour.to_rgba())?;
+                    marker(&mut chart, s, (place(i), w.0), colour)?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// One row of a plot that shows every repeat.
+pub(super) struct Strip {
+    pub name: String,
+    /// Index of its colour.
+    pub colour: usize,
+    /// Every value, and whether it is an outlier.
+    pub values: Vec<(f64, bool)>,
+    pub median: f64,
+    pub quartiles: (f64, f64),
+}
+
+/// Rows of points along a common axis: every repeat is seen.
+pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<String, StoreError> {
+    const ROW: i32 = 22;
+    let (low, high) = rows.iter().flat_map(|r| &r.values).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v.0), h.max(v.0)));
+    let spread = if high > low { (high - low) * 0.04 } else { high.abs().max(1.0) * 0.05 };
+    // An axis that nearly reaches zero may as well show it.
+    let low = if low >= 0.0 && low < 0.3 * high { 0.0 } else { low - spread };
+    let high = high + spread;
+    let margin = rows.iter().map(|r| width(&r.name, TEXT)).max().unwrap_or(0).min(WIDTH as i32 / 2) + 16;
+    let head = if colours.len() > 1 { legend_height(colours) } else { 0 };
+    let count = rows.len() as f64;
+    render(what, head + rows.len() as u32 * ROW as u32 + 56, |root| {
+        let below = if colours.len() > 1 { legend(root, colours)? } else { root.clone() };
+        let mut chart = ChartBuilder::on(&below)
+            .margin_right(24)
+            .margin_top(6)
+            .set_label_area_size(LabelAreaPosition::Left, margin)
+            .set_label_area_size(LabelAreaPosition::Bottom, 44)
+            .build_cartesian_2d(low..high, 0.0..count)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .y_labels(0)
+            .x_labels(8)
+            .axis_style(INK.mix(0.6))
+            .bold_line_style(INK.mix(0.13))
+            .light_line_style(TRANSPARENT)
+            .x_label_formatter(&|v| tick(*v, high))
+            .label_style(text(TEXT))
+            .x_desc(x_title)
+            .axis_desc_style(text(TEXT))
+            .draw()?;
+        for (i, row) in rows.iter().enumerate() {
+            let y = count - i as f64 - 0.5;
+            let colour = PALETTE[row.colour % PALETTE.len()];
+            let (left, at_y) = chart.plotting_area().map_coordinate(&(low, y));
+            root.draw(&Text::new(row.name.clone(), (left - 8, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            let (a, b) = row.quartiles;
+            chart.draw_series([Rectangle::new([(a, y - 0.28), (b, y + 0.28)], colour.mix(0.22).filled())])?;
+            chart.draw_series([PathElement::new([(row.median, y - 0.34), (row.median, y + 0.34)], colour.stroke_width(2))])?;
+            for (value, outlier) in &row.values {
+                if *outlier {
+                    chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
+                }
+                chart.draw_series([Circle::new((*value, y), 3, colour.mix(0.85).filled())])?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Panels in a row, and the height of all rows.
+fn grid(panels: usize, x: &Categories) -> (usize, u32) {
+    let widest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
+    let needs = 90 + x.names.len() as i32 * (widest + 10).clamp(26, 110);
+    let across = (WIDTH as i32 / needs.max(1)).clamp(1, 3) as usize;
+    let across = across.min(panels.max(1));
+    (across, panels.div_ceil(across) as u32 * if across == 1 { 300 } else { 250 })
+}
+
+/// Axes of a panel: categories along x, values from 0 along y.
+fn frame<'a, 'b>(area: &Area<'b>, title: &str, x: &Categories, y_title: &str, top: f64) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
+where
+    'b: 'a,
+{
+    let (wide, high) = area.dim_in_pixel();
+    let axis = width(&tick(top, top), TEXT).max(22) + 38;
+    let room = (wide as i32 - axis - 16) / x.names.len().max(1) as i32;
+    // Names that do not fit side by side are turned.
+    let turned = x.names.iter().any(|n| width(n, TEXT) > room - 4);
+    let longest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
+    let foot = if turned { (longest + 34).min(high as i32 / 2) } else { 46 };
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(16)
+        .margin_top(if title.is_empty() { 10 } else { 28 })
+        .set_label_area_size(LabelAreaPosition::Left, axis)
+        .set_label_area_size(LabelAreaPosition::Bottom, foot)
+        .build_cartesian_2d(0.0..x.names.len().max(1) as f64, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_labels(6)
+        .axis_style(INK.mix(0.6))
+        .bold_line_style(INK.mix(0.13))
+        .light_line_style(TRANSPARENT)
+        .y_label_formatter(&|v| tick(*v, top))
+        .label_style(text(TEXT))
+        .y_desc(y_title)
+        .axis_desc_style(text(TEXT))
+        .draw()?;
+    let (origin_x, origin_y) = area.get_base_pixel();
+    for (i, name) in x.names.iter().enumerate() {
+        let (px, py) = chart.plotting_area().map_coordinate(&(i as f64 + 0.5, 0.0));
+        let (px, py) = (px - origin_x, py - origin_y);
+        let style = if turned {
+            at(text(TEXT).transform(FontTransform::Rotate270), HPos::Right, VPos::Center)
+        } else {
+            at(text(TEXT), HPos::Center, VPos::Top)
+        };
+        area.draw(&Text::new(name.clone(), (px, py + 7), style))?;
+    }
+    let (left, _) = chart.plotting_area().map_coordinate(&(0.0, 0.0));
+    let middle = (left - origin_x + wide as i32 - 16) / 2;
+    area.draw(&Text::new(x.title.clone(), (middle, high as i32 - 8), at(text(TEXT), HPos::Center, VPos::Bottom)))?;
+    if !title.is_empty() {
+        area.draw(&Text::new(title.to_owned(), (left - origin_x, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+    }
+    Ok(chart)
+}
+
+fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: RGBAColor) -> Drawn {
+    let style = colour.stroke_width(1);
+    chart.draw_series([
+        PathElement::new([(x, low), (x, high)], style),
+        PathElement::new([(x - 0.04, low), (x + 0.04, low)], style),
+        PathElement::new([(x - 0.04, high), (x + 0.04, high)], style),
+    ])?;
+    Ok(())
+}
+
+/// Series differ by shape as well as by colour.
+fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: RGBColor) -> Drawn {
+    match series % 3 {
+        0 => chart.draw_series([Circle::new(place, 4, colour.filled())]).map(|_| ())?,
+        1 => chart.draw_series([TriangleMarker::new(place, 5, colour.filled())]).map(|_| ())?,
+        _ => {
+            let square = EmptyElement::at(place) + Rectangle::new([(-4, -4), (4, 4)], colour.filled());
+            chart.draw_series([square]).map(|_| ())?;
+        }
+    }
+    Ok(())
+}
+
+/// A little more than the largest value.
+fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
+    let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    if largest > 0.0 { largest * 1.08 } else { 1.0 }
+}
+
+/// The label of a tick on an axis that ends at `top`.
+fn tick(value: f64, top: f64) -> String {
+    let decimals = (1 - top.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{value:.decimals$}")
+}

@@ -1,0 +1,32 @@
+//! How to do it again.
+
+use super::{
+    data::Data,
+    model::{Block, Section},
+};
+
+pub(super) fn section(data: &Data) -> Section {
+    let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();
+    let campaign = meta("campaign");
+    let mut blocks = vec![
+        Block::Text { text: "The whole campaign, from the copy of its file that is kept with the results:".to_owned() },
+        Block::Command { text: format!("cvc plan campaigns/{campaign}/campaign.toml\ncvc run campaigns/{campaign}/campaign.toml") },
+        Block::Text {
+            text: format!(
+                "The same file and seed ({}) give the same runs in the same order{}. Each run keeps its scripts, environment, versions and logs in \
+                 campaigns/{campaign}/runs/, with the command that repeats it by hand. This report, its tables as CSV, and index.sqlite are \
+                 rebuilt from these by:",
+                meta("seed"),
+                if meta("plan").is_empty() { String::new() } else { format!(" (plan {})", meta("plan")) },
+            ),
+        },
+        Block::Command { text: format!("cvc report campaigns/{campaign}") },
+    ];
+    blocks.push(Block::Text {
+        text: "How the numbers are made: every table entry is a mean over the counted runs that succeeded; a run with several checkpoints enters \
+               with their mean. Intervals are BCa bootstrap intervals of the mean (10 000 resamples, seeded by the data, 95 %). Outliers lie beyond \
+               Tukey's fences (1.5 and 3 interquartile ranges); they are flagged and stay in. MiB = 2^20 bytes."
+            .to_owned(),
+    });
+    Section { id: "repeat", title: "How to repeat it".to_owned(), blocks }
+}

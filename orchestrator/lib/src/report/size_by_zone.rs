@@ -1,0 +1,117 @@
+//! What a checkpoint image consists of: application data, libraries, shared memory.
+
+use super::{
+    data::Data,
+    layout::{self, MOST_FIGURES, MOST_PANELS},
+    model::{Block, Cell, Column, Plot, Section, Table},
+    plot::{self, Bars},
+    quantity, summary,
+};
+use crate::store::StoreError;
+
+/// The zones of the thesis with what they are.
+const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
+
+pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
+    let mut blocks = Vec::new();
+    let rules = rules(data);
+    // The rule that looks at the regions themselves is drawn; the tables have every rule.
+    let drawn = rules.iter().find(|r| *r == "structural").or(rules.first()).cloned();
+    if let Some(rule) = drawn {
+        let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
+        for (number, figure) in layout::figures(data, drawable).iter().take(MOST_FIGURES).enumerate() {
+            blocks.push(Block::Plot(draw(data, &rule, number, figure)?));
+        }
+        for rule in &rules {
+            blocks.push(Block::Table(table(data, rule)));
+        }
+    }
+    let files = files(data);
+    if !files.rows.is_empty() {
+        blocks.push(Block::Table(files));
+    }
+    Ok(Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks })
+}
+
+/// The name of the quantity that is a zone by a rule.
+fn name(zone: &str, rule: &str) -> String {
+    if rule.is_empty() { format!("zone_bytes_{zone}") } else { format!("zone_bytes_{zone}_{rule}") }
+}
+
+/// The rules by which zones were told apart.
+fn rules(data: &Data) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for q in data.quantities.keys() {
+        let rule = ZONES.iter().find_map(|(zone, _)| q.strip_prefix("zone_bytes_")?.strip_prefix(zone));
+        if let Some(rule) = rule.map(|r| r.trim_start_matches('_').to_owned()).filter(|r| !rules.contains(r)) {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+fn draw(data: &Data, rule: &str, number: usize, figure: &layout::Figure<'_>) -> Result<Plot, StoreError> {
+    let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
+    let total = |p: usize| ZONES.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
+    let (divisor, unit) = layout::scale(figure.points.iter().map(|p| total(*p)), "bytes");
+    let panels: Vec<Bars> = figure
+        .panels(data)
+        .into_iter()
+        .take(MOST_PANELS)
+        .map(|(title, points)| {
+            let stack = |p: &Option<usize>| p.map(|p| ZONES.iter().map(|(zone, _)| mean(p, zone) / divisor).collect());
+            Bars { title, stacks: points.iter().map(stack).collect(), whiskers: Vec::new() }
+        })
+        .collect();
+    let id = format!("zones-{number}-{}", figure.id);
+    Ok(Plot {
+        svg: plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?,
+        id,
+        title: format!("Checkpoint image of a rank by zone: {}", figure.title),
+        caption: format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule)),
+    })
+}
+
+fn by_rule(rule: &str) -> String {
+    if rule.is_empty() { String::new() } else { format!("; zones by the {rule} rule") }
+}
+
+fn table(data: &Data, rule: &str) -> Table {
+    let mut columns = summary::factor_columns(data);
+    columns.extend(ZONES.map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
+    let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
+    let title = if rule.is_empty() { "Zones".to_owned() } else { format!("Zones, {rule} rule") };
+    let caption = format!("Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.", by_rule(rule));
+    let mut table = Table::new(&id, &title, &caption, columns);
+    for (i, p) in data.points.iter().enumerate() {
+        let zones = ZONES.map(|(zone, _)| p.summaries.get(&name(zone, rule)));
+        if zones.iter().any(Option::is_some) {
+            let mut row = summary::factor_cells(data, i);
+            row.extend(zones.map(Cell::measured));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// What a checkpoint leaves on disk, by kind of file.
+fn files(data: &Data) -> Table {
+    let shown: Vec<(&String, &String)> = data
+        .quantities
+        .iter()
+        .filter(|(q, _)| q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank")
+        .collect();
+    let mut columns = summary::factor_columns(data);
+    columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
+    let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
+                   the application writes itself.";
+    let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
+    for (i, p) in data.points.iter().enumerate() {
+        if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {
+            let mut row = summary::factor_cells(data, i);
+            row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+            table.rows.push(row);
+        }
+    }
+    table
+}

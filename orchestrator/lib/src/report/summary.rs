@@ -1,0 +1,101 @@
+//! One row for each point: every quantity with its interval, and the same numbers in full.
+
+use super::{
+    data::Data,
+    model::{Block, Cell, Column, Section, Table},
+    quantity,
+};
+use crate::record::names;
+
+/// Quantities in the summary besides the figures of merit; the other tables have the rest.
+const SHOWN: [&str; 7] = [
+    names::WALL_S,
+    names::CKPT_LATENCY_S,
+    names::CKPT_COORDINATION_S,
+    names::CKPT_STORAGE_S,
+    names::CKPT_STORED_BYTES,
+    names::CKPT_FILES,
+    names::RESTART_S,
+];
+
+pub(super) fn section(data: &Data) -> Section {
+    let mut blocks = Vec::new();
+    let constant = data.constant();
+    if !constant.is_empty() {
+        blocks.push(Block::Pairs { pairs: constant });
+    }
+    blocks.push(Block::Table(points(data)));
+    blocks.push(Block::Table(statistics(data)));
+    Section { id: "results", title: "Results".to_owned(), blocks }
+}
+
+/// Columns of the factors; those that do not tell points apart are for data files only.
+pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
+    let varying = data.varying();
+    let column = |f: &String| {
+        let plain = Column::plain(f, &quantity::factor_heading(f));
+        if varying.contains(&f.as_str()) { plain } else { plain.data_only() }
+    };
+    data.factors.iter().map(column).collect()
+}
+
+/// The cells that belong to [`factor_columns`].
+pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
+    data.factors
+        .iter()
+        .map(|f| {
+            let value = data.points[point].factor(f);
+            match value.parse::<f64>() {
+                Ok(number) if number.is_finite() => Cell::number(number),
+                _ => Cell::text(value),
+            }
+        })
+        .collect()
+}
+
+fn points(data: &Data) -> Table {
+    let shown: Vec<(&String, &String)> =
+        data.quantities.iter().filter(|(q, _)| SHOWN.contains(&q.as_str()) || quantity::is_merit(q)).collect();
+    let mut columns = factor_columns(data);
+    columns.extend([Column::plain("succeeded", "n"), Column::plain("failed", "failed")]);
+    columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
+    let mut table = Table::new(
+        "points",
+        "Every point",
+        "Measured means of the runs that succeeded, with the bootstrap 95 % interval of the mean below them; hover for median, standard \
+         deviation and range. A flag tells that there are outliers: they are never dropped.",
+        columns,
+    );
+    for (i, p) in data.points.iter().enumerate() {
+        let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
+        let mut row = factor_cells(data, i);
+        row.extend([Cell::count(count("succeeded")), Cell::count(count("failed"))]);
+        row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn statistics(data: &Data) -> Table {
+    let mut columns = factor_columns(data);
+    columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
+    columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
+    columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
+    columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
+    let caption = "The same and all other quantities in the units in which they are stored: mean, median, standard deviation (n - 1), \
+                   bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
+    let mut table = Table::new("statistics", "All statistics", caption, columns);
+    table.folded = true;
+    for (i, p) in data.points.iter().enumerate() {
+        for (q, unit) in &data.quantities {
+            let Some(s) = p.summaries.get(q) else { continue };
+            let mut row = factor_cells(data, i);
+            row.extend([Cell::text(q), Cell::text(unit), Cell::count(s.n)]);
+            row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
+            row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
+            row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
+            table.rows.push(row);
+        }
+    }
+    table
+}

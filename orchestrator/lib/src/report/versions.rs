@@ -1,0 +1,64 @@
+//! What exactly produced the results.
+
+use super::{
+    data::Data,
+    model::{Block, Cell, Column, Section, Table},
+    quantity,
+};
+
+/// Different values of a fact that are listed; with more of them it is a fact of single runs (a path, a port).
+const MOST_VALUES: usize = 12;
+
+pub(super) fn section(data: &Data) -> Section {
+    let mut same = Table::new(
+        "versions",
+        "The same in all runs",
+        "Recorded by each run when it was made.",
+        vec![Column::plain("fact", "fact"), Column::plain("value", "value")],
+    );
+    let mut differing = Table::new(
+        "versions_by_group",
+        "Different between runs",
+        "Where a factor decides the value, its levels are named; else the runs are counted.",
+        vec![Column::plain("fact", "fact"), Column::plain("runs_with", "runs with"), Column::plain("value", "value"), Column::plain("runs", "runs")],
+    );
+    let told = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
+    for (fact, values) in &data.facts {
+        let runs: usize = values.values().map(Vec::len).sum();
+        if values.len() == 1 && runs == told {
+            same.rows.extend(values.keys().map(|value| vec![Cell::text(fact), Cell::text(value)]));
+        } else if values.len() > MOST_VALUES {
+            let text = format!("{} different values, one for each run or nearly so: see facts.json of the runs", values.len());
+            differing.rows.push(vec![Cell::text(fact), Cell::Empty, Cell::text(text), Cell::count(runs)]);
+        } else {
+            let decides = deciding(data, values.values());
+            for (value, runs) in values {
+                let group = decides.map(|f| levels(data, f, runs)).unwrap_or_default();
+                differing.rows.push(vec![Cell::text(fact), Cell::text(group), Cell::text(value), Cell::count(runs.len())]);
+            }
+        }
+    }
+    let blocks = [same, differing].into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table).collect();
+    Section { id: "versions", title: "Versions".to_owned(), blocks }
+}
+
+/// The first factor whose level decides which value a run has.
+fn deciding<'a>(data: &'a Data, values: impl Iterator<Item = &'a Vec<usize>>) -> Option<&'a str> {
+    let groups: Vec<&Vec<usize>> = values.collect();
+    let preferred = |f: &&str| ["mpi", "app", "site", "checkpointer"].iter().position(|p| p == f).unwrap_or(usize::MAX);
+    let mut factors = data.varying();
+    factors.sort_by_key(preferred);
+    factors.into_iter().find(|f| {
+        let mut owner = std::collections::HashMap::new();
+        groups.iter().enumerate().all(|(group, runs)| {
+            runs.iter().all(|r| *owner.entry(data.points[data.runs[*r].point].factor(f)).or_insert(group) == group)
+        })
+    })
+}
+
+fn levels(data: &Data, factor: &str, runs: &[usize]) -> String {
+    let mut levels: Vec<&str> = runs.iter().map(|r| data.points[data.runs[*r].point].factor(factor)).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    format!("{} {}", quantity::factor_heading(factor), levels.join(", "))
+}

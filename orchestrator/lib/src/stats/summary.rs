@@ -1,0 +1,142 @@
+//! The numbers that a table cell holds.
+
+use super::{
+    bootstrap::{Interval, mean_interval},
+    outliers::{Fences, Outlier},
+};
+use serde::Serialize;
+
+/// What is said of the repeats of one quantity at one point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Repeats that count.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// The middle value, or the mean of the two middle ones.
+    pub median: f64,
+    /// Standard deviation with n - 1 in the denominator; `None` for one value.
+    pub sd: Option<f64>,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Bootstrap 95 % interval of the mean; `None` for one value.
+    pub interval: Option<Interval>,
+    /// Values beyond the inner fences but within the outer ones.
+    pub mild: usize,
+    /// Values beyond the outer fences.
+    pub severe: usize,
+}
+
+impl Summary {
+    /// Summarises values; those that are not finite are left out. `None` if nothing is left.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let fences = Fences::of_sorted(&sorted);
+        let count = |kind| sorted.iter().filter(|v| fences.judge(**v) == Some(kind)).count();
+        Some(Self {
+            n: sorted.len(),
+            mean: mean(&sorted)?,
+            median: quantile(&sorted, 0.5)?,
+            sd: sample_sd(&sorted),
+            min,
+            max,
+            interval: mean_interval(&sorted),
+            mild: count(Outlier::Mild),
+            severe: count(Outlier::Severe),
+        })
+    }
+
+    /// The worst outlier among the values.
+    pub fn outlier(&self) -> Option<Outlier> {
+        match (self.severe, self.mild) {
+            (0, 0) => None,
+            (0, _) => Some(Outlier::Mild),
+            _ => Some(Outlier::Severe),
+        }
+    }
+}
+
+/// Arithmetic mean, kept within the smallest and the largest value in spite of rounding. `None` without values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    let n = values.len() as f64;
+    // Deviations from the first value are summed: for equal values the mean is then exactly that value.
+    let mean = first + values.iter().map(|v| (v - first) / n).sum::<f64>();
+    let (low, high) = values.iter().fold((first, first), |(l, h), v| (l.min(*v), h.max(*v)));
+    Some(mean.clamp(low, high))
+}
+
+/// Standard deviation of a sample (n - 1). `None` below two values.
+pub fn sample_sd(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Quantile `p` (0 to 1) of ascending values, with linear interpolation (type 7 of Hyndman and Fan 1996: the default of R and numpy).
+pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let at = p.clamp(0.0, 1.0) * last as f64;
+    let below = at.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Summary, quantile};
+    use crate::stats::Outlier;
+    use proptest::prelude::*;
+
+    /// Reference values of Python's `statistics` module (mean, median, stdev; quantiles with method="inclusive").
+    #[test]
+    fn known_values() {
+        let s = Summary::of(&[3.1, 2.7, 4.4, 3.0, 2.9, 3.3, 3.2]).expect("a summary");
+        assert!((s.mean - 3.228_571_428_571_428_7).abs() < 1e-12);
+        assert!((s.median - 3.1).abs() < 1e-12);
+        assert!((s.sd.expect("sd") - 0.552_914_356_581_818).abs() < 1e-12);
+        assert_eq!((s.min, s.max, s.n), (2.7, 4.4, 7));
+        let sorted = [2.7, 2.9, 3.0, 3.1, 3.2, 3.3, 4.4];
+        assert!((quantile(&sorted, 0.25).expect("q1") - 2.95).abs() < 1e-12);
+        assert!((quantile(&sorted, 0.75).expect("q3") - 3.25).abs() < 1e-12);
+        assert_eq!(s.outlier(), Some(Outlier::Severe));
+    }
+
+    #[test]
+    fn one_value_has_no_interval_and_no_value_no_summary() {
+        let s = Summary::of(&[5.0]).expect("a summary");
+        assert_eq!((s.n, s.sd, s.interval), (1, None, None));
+        assert!(Summary::of(&[]).is_none());
+        assert!(Summary::of(&[f64::NAN, f64::INFINITY]).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn order_does_not_matter_and_everything_lies_within(mut values in prop::collection::vec(-1e6f64..1e6, 1..9)) {
+            let s = Summary::of(&values).expect("a summary");
+            prop_assert!(s.min <= s.mean && s.mean <= s.max);
+            prop_assert!(s.min <= s.median && s.median <= s.max);
+            if let Some(i) = s.interval {
+                prop_assert!(s.min <= i.low && i.low <= i.high && i.high <= s.max);
+            }
+            prop_assert!(s.mild + s.severe < s.n.max(2));
+            values.reverse();
+            prop_assert_eq!(Summary::of(&values), Some(s));
+        }
+
+        #[test]
+        fn a_shift_moves_the_summary_along(values in prop::collection::vec(0f64..1e3, 2..8), by in -100f64..100.0) {
+            let (a, b) = (Summary::of(&values).expect("a"), Summary::of(&values.iter().map(|v| v + by).collect::<Vec<_>>()).expect("b"));
+            prop_assert!((a.mean + by - b.mean).abs() < 1e-6);
+            prop_assert!((a.sd.expect("sd") - b.sd.expect("sd")).abs() < 1e-6);
+        }
+    }
+}

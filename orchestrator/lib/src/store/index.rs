@@ -1,0 +1,382 @@
+//! The index: one SQLite file over the journal, the plan and the records of a campaign. It is never the truth, and is rebuilt at will.
+
+use super::{
+    StoreError,
+    fold::{self, Campaign, RunHistory, RunState},
+    load::{self, Records},
+};
+use crate::{
+    journal::event::Outcome,
+    plan::{Plan, PlannedRun},
+    point::{Point, Repeat},
+    record::Record,
+    stats::Summary,
+};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Version of the index's schema.
+pub const SCHEMA: u32 = 1;
+
+/// File name of the index in a campaign's directory.
+pub const FILE: &str = "index.sqlite";
+
+/// Columns that the view of all run values may have; SQLite ends at 2000.
+const MOST_QUANTITIES: usize = 1000;
+
+/// An index that is open for reading.
+#[derive(Debug)]
+pub struct Index {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Index {
+    /// Builds the index of a campaign's directory anew and opens it. It takes its name only when it is complete, so a reader sees the old
+    /// one or the new one.
+    ///
+    /// Records that are missing or damaged are no error: the run is marked, and the report says so.
+    pub fn rebuild(campaign: &Path) -> Result<Self, StoreError> {
+        let plan: Plan = load::json(&campaign.join("plan.json"))?;
+        let state = fold::fold(&load::journal(&campaign.join("journal.jsonl"))?);
+        let path = campaign.join(FILE);
+        let temporary = tempfile::Builder::new()
+            .prefix(".index-")
+            .suffix(".sqlite")
+            .tempfile_in(campaign)
+            .map_err(StoreError::io("create a file in", campaign))?;
+        fill(temporary.path(), campaign, &plan, &state).map_err(|source| StoreError::Index { path: temporary.path().to_owned(), source })?;
+        temporary.persist(&path).map_err(|e| StoreError::io("write", &path)(e.error))?;
+        // A temporary file is private; the index is as readable as its directory lets it be.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).map_err(StoreError::io("set the permissions of", &path))?;
+        }
+        Self::open(campaign)
+    }
+
+    /// Opens the index of a campaign's directory as it is.
+    pub fn open(campaign: &Path) -> Result<Self, StoreError> {
+        let path = campaign.join(FILE);
+        if !path.exists() {
+            return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()));
+        }
+        let failed = |source| StoreError::Index { path: path.clone(), source };
+        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+        let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        if found > SCHEMA {
+            return Err(StoreError::Newer { path, found, known: SCHEMA });
+        }
+        Ok(Self { connection, path })
+    }
+
+    /// The connection, read-only.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// For `map_err`: what SQLite said, with the path of the index.
+    pub fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
+        |source| StoreError::Index { path: self.path.clone(), source }
+    }
+}
+
+fn fill(file: &Path, campaign: &Path, plan: &Plan, state: &Campaign) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(file)?;
+    // It is not the truth and has no name yet: losing it in a power cut costs nothing.
+    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
+    let t = connection.transaction()?;
+    t.execute_batch(include_str!("schema.sql"))?;
+    meta(&t, plan, state)?;
+    points(&t, plan)?;
+    for (seq, run) in (1i64..).zip(&plan.runs) {
+        insert_run(&t, campaign, state, seq, run)?;
+    }
+    summaries(&t)?;
+    run_values(&t, plan)?;
+    t.pragma_update(None, "user_version", SCHEMA)?;
+    t.commit()
+}
+
+fn meta(t: &Transaction<'_>, plan: &Plan, state: &Campaign) -> rusqlite::Result<()> {
+    let planned: HashSet<_> = plan.runs.iter().map(|r| &r.id).collect();
+    let strangers = state.runs.keys().filter(|run| !planned.contains(run)).count();
+    let mut cvc = state.cvc.clone();
+    cvc.dedup();
+    let mut rows = vec![
+        ("schema", SCHEMA.to_string()),
+        ("campaign", plan.campaign.clone()),
+        ("seed", plan.seed.to_string()),
+        ("cvc", cvc.join(", ")),
+        ("sessions", state.sessions.to_string()),
+        ("interruptions", state.interruptions.to_string()),
+        ("completed", state.completed.to_string()),
+        ("runs_not_in_plan", strangers.to_string()),
+    ];
+    if let Some((first, last)) = state.span {
+        rows.push(("first_entry", first.to_string()));
+        rows.push(("last_entry", last.to_string()));
+    }
+    if let Some(plan) = &state.plan {
+        rows.push(("plan", plan.clone()));
+    }
+    let mut insert = t.prepare("INSERT INTO meta VALUES (?, ?)")?;
+    for (key, value) in rows {
+        insert.execute((key, value))?;
+    }
+    Ok(())
+}
+
+fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
+    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for (seq, planned) in (1i64..).zip(&plan.points) {
+        let p = &planned.point;
+        insert.execute(params![
+            planned.id.as_str(),
+            seq,
+            p.site,
+            p.app,
+            p.class,
+            p.mapping.to_string(),
+            p.mapping.nodes(),
+            p.processes(),
+            p.mpi,
+            p.factor("checkpointer"),
+            p.factor("compression"),
+            p.aggregators,
+            buffer(p),
+            p.storage,
+            json_text(&p.user),
+        ])?;
+    }
+    let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for (seq, excluded) in (1i64..).zip(&plan.excluded) {
+        let p = &excluded.point;
+        insert.execute(params![
+            seq,
+            p.site,
+            p.app,
+            p.class,
+            p.mapping.to_string(),
+            p.mapping.nodes(),
+            p.processes(),
+            p.mpi,
+            p.factor("checkpointer"),
+            p.factor("compression"),
+            p.aggregators,
+            buffer(p),
+            p.storage,
+            json_text(&p.user),
+            word(&excluded.by),
+            excluded.reason,
+        ])?;
+    }
+    Ok(())
+}
+
+fn insert_run(t: &Transaction<'_>, campaign: &Path, state: &Campaign, seq: i64, run: &PlannedRun) -> rusqlite::Result<()> {
+    let nothing = RunHistory::default();
+    let history = state.runs.get(&run.id).unwrap_or(&nothing);
+    let mut standing = history.state;
+    if matches!(standing, RunState::Pending) && state.quarantined.contains(&run.point) {
+        standing = RunState::Quarantined;
+    }
+    let last = history.attempts.iter().rev().find(|a| a.outcome.is_some()).or(history.attempts.last());
+    let dir = match standing {
+        RunState::Succeeded => Some(format!("runs/{}", run.id)),
+        RunState::Failed => last.map(|a| format!("runs/{}.failed-{}", run.id, a.number)),
+        RunState::Running => Some(format!("runs/{}.partial", run.id)),
+        RunState::Pending | RunState::Quarantined => None,
+    };
+    let mut records_state = ("none", None);
+    let mut records = Vec::new();
+    if let (RunState::Succeeded, Some(dir)) = (standing, &dir) {
+        match load::records(&campaign.join(dir).join("records.jsonl")) {
+            Records::Missing => records_state = ("missing", Some("there is no records.jsonl".to_owned())),
+            Records::Damaged(why) => records_state = ("damaged", Some(why)),
+            Records::Read { records: read, digest } => {
+                records_state = match &history.records {
+                    Some(written) if !written.is_empty() && !digest.starts_with(written.as_str()) => {
+                        ("changed", Some("records.jsonl is not what the journal's digest says; it was analysed again or edited".to_owned()))
+                    }
+                    Some(_) | None => ("ok", None),
+                };
+                records = read;
+            }
+        }
+    }
+    let facts = dir.as_ref().map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
+    let failure = if standing == RunState::Failed { history.failure() } else { None };
+    let (kind, repeat) = match run.repeat {
+        Repeat::Warmup(n) => ("warmup", n),
+        Repeat::Measured(n) => ("measured", n),
+    };
+    let tried = history.attempts.iter().filter(|a| a.outcome.is_some()).count() as i64;
+    t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
+        run.id.as_str(),
+        seq,
+        run.point.as_str(),
+        kind,
+        repeat,
+        standing.as_str(),
+        tried,
+        failure.map(|f| word(&f.0)),
+        failure.map(|f| f.1),
+        last.and_then(|a| a.started).map(|at| at.to_string()),
+        last.and_then(|a| a.ended).map(|at| at.to_string()),
+        dir,
+        records_state.0,
+        records_state.1,
+    ])?;
+    attempts(t, run, history)?;
+    insert_records(t, run, &records)?;
+    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
+    match facts {
+        Some(Ok(Some(facts))) => {
+            for (key, value) in facts {
+                insert.execute((run.id.as_str(), key, value))?;
+            }
+        }
+        Some(Err(why)) => {
+            insert.execute((run.id.as_str(), "facts.json", format!("damaged: {why}")))?;
+        }
+        Some(Ok(None)) | None => {}
+    }
+    Ok(())
+}
+
+fn attempts(t: &Transaction<'_>, run: &PlannedRun, history: &RunHistory) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
+    for a in &history.attempts {
+        let (result, cause, detail) = match &a.outcome {
+            Some(Outcome::Succeeded) => ("succeeded", None, None),
+            Some(Outcome::Failed { cause, detail }) => ("failed", Some(word(cause)), Some(detail.as_str())),
+            None if a.abandoned => ("abandoned", None, None),
+            None => ("running", None, None),
+        };
+        let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
+        insert.execute(params![run.id.as_str(), a.number, time(a.started), time(a.ended), result, cause, detail])?;
+    }
+    Ok(())
+}
+
+fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for r in records {
+        let label = |name: &str| r.labels.get(name).map(String::as_str);
+        insert.execute(params![
+            run.id.as_str(),
+            r.name,
+            r.value,
+            word(&r.unit),
+            word(&r.source),
+            r.artefact,
+            label("ckpt"),
+            label("rank"),
+            label("role"),
+            label("image"),
+            label("zone"),
+            label("kind"),
+            label("rule"),
+            json_text(&r.labels),
+        ])?;
+    }
+    Ok(())
+}
+
+fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut groups: BTreeMap<(String, String), (String, Vec<f64>)> = BTreeMap::new();
+    let mut query = t.prepare(
+        "SELECT r.point, q.quantity, q.unit, q.value FROM v_quantities q JOIN runs r ON r.id = q.run
+         WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY r.seq",
+    )?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        groups.entry((row.get(0)?, row.get(1)?)).or_insert_with(|| (String::new(), Vec::new())).1.push(row.get(3)?);
+        if let Some(group) = groups.get_mut(&(row.get(0)?, row.get(1)?)) {
+            group.0 = row.get(2)?;
+        }
+    }
+    let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for ((point, quantity), (unit, values)) in groups {
+        let Some(s) = Summary::of(&values) else { continue };
+        let (low, high) = (s.interval.map(|i| i.low), s.interval.map(|i| i.high));
+        insert.execute(params![
+            point, quantity, unit, s.n as i64, s.mean, s.median, s.sd, s.min, s.max, low, high, s.mild as i64, s.severe as i64
+        ])?;
+    }
+    Ok(())
+}
+
+/// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
+fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
+    let mut used: HashSet<String> = [
+        "run", "point", "kind", "repeat", "state", "attempts", "cause", "started", "ended", "site", "app", "class", "mapping", "nodes", "processes",
+        "mpi", "checkpointer", "compression", "aggregators", "cb_buffer_bytes", "storage",
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut columns = String::new();
+    let mut users: Vec<&str> = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str)).collect();
+    users.sort_unstable();
+    users.dedup();
+    for name in users.into_iter().take(MOST_QUANTITIES / 2) {
+        // A path with quotes reaches any key that has none itself.
+        let path = format!("$.\"{}\"", name.replace('"', ""));
+        let column = unique(&format!("user_{name}"), &mut used);
+        columns.push_str(&format!(", json_extract(p.user, {}) AS {}", literal(&path), identifier(&column)));
+    }
+    let mut query = t.prepare("SELECT DISTINCT quantity FROM v_quantities ORDER BY quantity")?;
+    let quantities = query.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    for quantity in quantities.iter().take(MOST_QUANTITIES) {
+        let column = unique(quantity, &mut used);
+        columns.push_str(&format!(", max(CASE WHEN q.quantity = {} THEN q.value END) AS {}", literal(quantity), identifier(&column)));
+    }
+    t.execute_batch(&format!(
+        "CREATE VIEW v_run_values AS SELECT r.id AS run, r.point, r.kind, r.repeat, r.state, r.attempts, r.cause, r.started, r.ended,
+         p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes, p.storage
+         {columns}
+         FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;"
+    ))
+}
+
+/// A column name that is not yet used, compared as SQLite does.
+fn unique(name: &str, used: &mut HashSet<String>) -> String {
+    let mut candidate = name.to_owned();
+    let mut number = 2;
+    while !used.insert(candidate.to_ascii_lowercase()) {
+        candidate = format!("{name}_{number}");
+        number += 1;
+    }
+    candidate
+}
+
+fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('\0', "").replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+}
+
+fn buffer(p: &Point) -> Option<i64> {
+    p.cb_buffer.map(|size| i64::try_from(size.0).unwrap_or(i64::MAX))
+}
+
+/// The word that a unit variant has in files.
+fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+fn json_text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
+}

@@ -1,0 +1,94 @@
+//! Reading the files of a campaign directory.
+
+use super::StoreError;
+use crate::{journal::event::Entry, record::Record};
+use serde::de::DeserializeOwned;
+use std::{fs, io, path::Path};
+
+/// What was found where the records of a succeeded run should be.
+pub(super) enum Records {
+    /// Read; the digest is of the whole file.
+    Read { records: Vec<Record>, digest: String },
+    /// No such file.
+    Missing,
+    /// A file that cannot be understood: why.
+    Damaged(String),
+}
+
+pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
+    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
+    serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged { path: path.to_owned(), line: Some(e.line()), detail: e.to_string() })
+}
+
+/// The journal; a last line without its end is what a power cut leaves, and is ignored.
+pub(super) fn journal(path: &Path) -> Result<Vec<Entry>, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        // A campaign that was planned and never run.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StoreError::io("read", path)(e)),
+    };
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(bytes[..whole].split(|b| *b == b'\n')) {
+        if !line.is_empty() {
+            entries.push(serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
+                path: path.to_owned(),
+                line: Some(number),
+                detail: format!("{e}; the lines before it are sound"),
+            })?);
+        }
+    }
+    Ok(entries)
+}
+
+/// The records of a run. Half a file is not trusted: one bad line makes it damaged.
+pub(super) fn records(path: &Path) -> Records {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Records::Missing,
+        Err(e) => return Records::Damaged(e.to_string()),
+    };
+    let mut records = Vec::new();
+    for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Record>(line) {
+            Ok(record) => records.push(record),
+            Err(e) => return Records::Damaged(format!("line {number}: {e}")),
+        }
+    }
+    Records::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
+}
+
+/// The facts of a run, nested names joined by dots; arrays are kept as JSON text. `Ok(None)` without a file.
+pub(super) fn facts(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e.to_string()),
+    };
+    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+    if !value.is_object() {
+        return Err("not a JSON object".to_owned());
+    }
+    let mut facts = Vec::new();
+    flatten("", value, &mut facts);
+    Ok(Some(facts))
+}
+
+/// Depth is bounded by serde_json's own limit of 128 levels.
+fn flatten(name: &str, value: serde_json::Value, facts: &mut Vec<(String, String)>) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                flatten(&name, value, facts);
+            }
+        }
+        serde_json::Value::String(text) => facts.push((name.to_owned(), text)),
+        serde_json::Value::Null => {}
+        other => facts.push((name.to_owned(), other.to_string())),
+    }
+}

@@ -1,0 +1,82 @@
+-- Schema of index.sqlite. docs/data.md explains it; SCHEMA in index.rs is its version.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE points (
+    id TEXT PRIMARY KEY, seq INTEGER NOT NULL,
+    site TEXT NOT NULL, app TEXT NOT NULL, class TEXT NOT NULL, mapping TEXT NOT NULL,
+    nodes INTEGER NOT NULL, processes INTEGER NOT NULL,
+    mpi TEXT NOT NULL, checkpointer TEXT NOT NULL, compression TEXT NOT NULL,
+    aggregators INTEGER,      -- NULL: left to the MPI library
+    cb_buffer_bytes INTEGER,  -- NULL: left to the MPI library
+    storage TEXT NOT NULL,
+    user TEXT NOT NULL        -- JSON object of the free factors
+);
+
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, seq INTEGER NOT NULL, point TEXT NOT NULL REFERENCES points(id),
+    kind TEXT NOT NULL CHECK (kind IN ('warmup', 'measured')), repeat INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'quarantined')),
+    attempts INTEGER NOT NULL, cause TEXT, detail TEXT,
+    started TEXT, ended TEXT, -- of the last attempt, UTC
+    dir TEXT,                 -- of its artefacts, relative to the campaign's directory
+    records TEXT NOT NULL CHECK (records IN ('none', 'ok', 'changed', 'missing', 'damaged')),
+    records_detail TEXT
+);
+CREATE INDEX runs_point ON runs (point);
+
+CREATE TABLE attempts (
+    run TEXT NOT NULL REFERENCES runs(id), attempt INTEGER NOT NULL, started TEXT, ended TEXT,
+    result TEXT NOT NULL CHECK (result IN ('succeeded', 'failed', 'abandoned', 'running')), cause TEXT, detail TEXT
+);
+
+CREATE TABLE records (
+    run TEXT NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value REAL, unit TEXT NOT NULL, source TEXT NOT NULL, artefact TEXT,
+    ckpt TEXT, rank TEXT, role TEXT, image TEXT, zone TEXT, kind TEXT, rule TEXT,
+    labels TEXT NOT NULL      -- JSON object of all labels
+);
+CREATE INDEX records_run ON records (run, name);
+
+CREATE TABLE facts (run TEXT NOT NULL REFERENCES runs(id), key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, key)) WITHOUT ROWID;
+
+CREATE TABLE excluded (
+    seq INTEGER PRIMARY KEY, site TEXT NOT NULL, app TEXT NOT NULL, class TEXT NOT NULL, mapping TEXT NOT NULL,
+    nodes INTEGER NOT NULL, processes INTEGER NOT NULL, mpi TEXT NOT NULL, checkpointer TEXT NOT NULL, compression TEXT NOT NULL,
+    aggregators INTEGER, cb_buffer_bytes INTEGER, storage TEXT NOT NULL, user TEXT NOT NULL,
+    by TEXT NOT NULL, reason TEXT NOT NULL
+);
+
+CREATE TABLE summaries (
+    point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, unit TEXT NOT NULL,
+    n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,
+    ci_low REAL, ci_high REAL, mild_outliers INTEGER NOT NULL, severe_outliers INTEGER NOT NULL,
+    PRIMARY KEY (point, quantity)
+) WITHOUT ROWID;
+
+-- One value for each run and quantity. What belongs to one checkpoint is added up over kinds of files (totals) or averaged over the
+-- images of the ranks (zones, image sizes); the checkpoints of a run are then averaged.
+CREATE VIEW v_quantities AS
+WITH per_checkpoint AS (
+    SELECT run, name AS quantity, unit, ckpt, sum(value) AS value FROM records WHERE name IN ('ckpt_files', 'ckpt_bytes') GROUP BY run, name, ckpt
+    UNION ALL
+    SELECT run, 'ckpt_files_' || kind, unit, ckpt, sum(value) FROM records WHERE name = 'ckpt_files' AND kind IS NOT NULL GROUP BY run, kind, ckpt
+    UNION ALL
+    SELECT run, 'ckpt_bytes_' || kind, unit, ckpt, sum(value) FROM records WHERE name = 'ckpt_bytes' AND kind IS NOT NULL GROUP BY run, kind, ckpt
+    UNION ALL
+    SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM records
+        WHERE name IN ('image_bytes', 'file_bytes') AND rank IS NOT NULL GROUP BY run, name, ckpt
+    UNION ALL
+    SELECT run, 'zone_bytes_' || zone || coalesce('_' || rule, ''), unit, ckpt,
+           sum(value) / count(DISTINCT rank) FROM records
+        WHERE name = 'zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, zone, rule, ckpt
+    UNION ALL
+    SELECT run, name, unit, ckpt, avg(value) FROM records
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'zone_bytes') GROUP BY run, name, ckpt
+)
+SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
+
+-- Each summary with the factors of its point. Warm-ups and runs that did not succeed are never in it.
+CREATE VIEW v_point_summary AS
+SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes,
+       p.storage, p.user, s.*,
+       (SELECT count(*) FROM runs r WHERE r.point = p.id AND r.kind = 'measured' AND r.state = 'failed') AS failed
+FROM summaries s JOIN points p ON p.id = s.point;

@@ -1,0 +1,206 @@
+//! From a campaign's directory to its reports.
+
+mod common;
+
+use cvc_lib::{
+    report::{Cell, Format, build, write_all},
+    store::{Index, StoreError},
+};
+use std::{fs, path::Path};
+
+fn page(dir: &Path) -> String {
+    let report = build(&Index::rebuild(dir).expect("an index")).expect("a report");
+    write_all(&report, &dir.join("report"), &[Format::Html]).expect("a page");
+    fs::read_to_string(dir.join("report/report.html")).expect("a page")
+}
+
+#[test]
+fn the_index_holds_what_the_journal_says() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let index = Index::rebuild(dir.path()).expect("an index");
+    let one = |sql: &str| -> f64 { index.connection().query_row(sql, [], |r| r.get(0)).expect(sql) };
+    assert_eq!(one("SELECT count(*) FROM points"), 12.0);
+    assert_eq!(one("SELECT count(*) FROM runs"), made.plan.runs.len() as f64);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE state = 'failed' AND cause = 'checkpoint' AND dir LIKE '%.failed-1'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE attempts = 2 AND state = 'succeeded'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE records = 'damaged'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM excluded"), 1.0);
+    let damaged: String =
+        index.connection().query_row("SELECT records_detail FROM runs WHERE id = ?", [made.damaged.as_str()], |r| r.get(0)).expect("a run");
+    assert!(damaged.starts_with("line "), "{damaged}");
+    // One row per run with factors and values, and the free factor; warm-ups are there and say so.
+    assert_eq!(one("SELECT count(*) FROM v_run_values"), made.plan.runs.len() as f64);
+    assert_eq!(one("SELECT DISTINCT user_steps FROM v_run_values"), 20.0);
+    assert_eq!(one("SELECT count(*) FROM v_run_values WHERE kind = 'warmup' AND wall_s > 100"), 12.0);
+    // Total of both kinds of file; mean of the ranks' zones.
+    assert_eq!(one("SELECT DISTINCT ckpt_files FROM v_run_values WHERE mapping = '1Nx4P' AND ckpt_files NOT NULL"), 6.0);
+    assert_eq!(one("SELECT DISTINCT zone_bytes_LB_structural FROM v_run_values WHERE mpi = 'mpich' AND ckpt_files NOT NULL"), 11.0 * 1048576.0);
+    // Warm-ups, failed runs and damaged records are in no summary.
+    assert_eq!(one("SELECT max(max) FROM v_point_summary WHERE quantity = 'wall_s' AND n = 3"), one("SELECT max(wall_s) FROM v_run_values WHERE kind = 'measured' AND repeat < 4 AND point != (SELECT id FROM points WHERE seq = 1)"));
+    assert_eq!(one("SELECT count(*) FROM summaries WHERE quantity = 'wall_s' AND n = 2"), 2.0);
+    assert_eq!(one("SELECT severe_outliers FROM v_point_summary WHERE quantity = 'wall_s' AND n = 7"), 1.0);
+}
+
+#[test]
+fn rebuilding_changes_nothing_and_needs_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let json = |index: &Index| serde_json::to_string(&build(index).expect("a report")).expect("json");
+    let first = json(&Index::rebuild(dir.path()).expect("an index"));
+    fs::remove_file(dir.path().join("index.sqlite")).expect("an index");
+    assert_eq!(first, json(&Index::rebuild(dir.path()).expect("an index")));
+    assert_eq!(first, json(&Index::open(dir.path()).expect("an index")));
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("a directory").flatten().map(|e| e.file_name()).filter(|n| n.to_string_lossy().starts_with('.')).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_page_needs_no_network_escapes_what_users_write_and_shows_what_failed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let page = page(dir.path());
+    // The name of the SVG namespace is no resource: nothing fetches it.
+    let without_namespaces = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for reference in ["http://", "https://", "url(", "@import", "src=", "<link"] {
+        assert!(!without_namespaces.contains(reference), "{reference}");
+    }
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert"));
+    assert!(page.contains("checkpoint") && page.contains(&format!("runs/{}.failed-1", made.failed)));
+    assert!(page.contains("class=\"num bad\" data-sort=\"1\""));
+    assert!(page.contains(&format!("runs/{}", made.damaged)) && page.contains("damaged"));
+    assert!(page.contains("measured, n &#x3D; 7") && page.contains("class=\"flag severe\""));
+    balanced(&page);
+}
+
+/// Every element that is opened is closed, in order.
+fn balanced(page: &str) {
+    const VOID: [&str; 2] = ["meta", "br"];
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        if rest.starts_with('!') || rest.starts_with('?') {
+            continue;
+        }
+        // An attribute may hold a `>` only if it is quoted.
+        let mut quoted = false;
+        let end = rest.char_indices().find(|(_, c)| {
+            quoted ^= *c == '"';
+            *c == '>' && !quoted
+        });
+        let (end, _) = end.expect("a tag that ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+        assert!(!name.is_empty(), "an unescaped < before: {}", tag.chars().take(60).collect::<String>());
+        if tag.starts_with('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.as_str()));
+        } else if !tag.ends_with('/') && !VOID.contains(&name.as_str()) {
+            if ["script", "style"].contains(&name.as_str()) {
+                let close = rest.find(&format!("</{name}>")).expect("an end");
+                rest = &rest[close + name.len() + 3..];
+            } else {
+                open.push(name);
+            }
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn every_format_is_written_and_rows_are_rectangular() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let index = Index::rebuild(dir.path()).expect("an index");
+    let report = build(&index).expect("a report");
+    for table in report.tables() {
+        assert!(table.rows.iter().all(|r| r.len() == table.columns.len()), "{}", table.id);
+    }
+    let files = write_all(&report, &dir.path().join("report"), &Format::ALL).expect("files");
+    for file in ["report.html", "report.json", "report.md", "csv/points.csv", "csv/statistics.csv", "csv/records.csv", "csv/failed.csv", "csv/skipped.csv"] {
+        assert!(files.contains(&dir.path().join("report").join(file)), "{file}");
+    }
+    let records = fs::read_to_string(dir.path().join("report/csv/records.csv")).expect("records");
+    let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
+    assert_eq!(records.lines().count() as i64, count + 1);
+    let points = fs::read_to_string(dir.path().join("report/csv/points.csv")).expect("points");
+    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,steps,succeeded,failed,wall_s_n,wall_s_mean"), "{points}");
+    // Full precision reads back.
+    let measured = report.tables().find(|t| t.id == "points").and_then(|t| t.rows[0].iter().find_map(|c| match c {
+        Cell::Measured { summary } => Some(summary.mean),
+        _ => None,
+    }));
+    assert!(points.contains(&measured.expect("a mean").to_string()));
+}
+
+#[test]
+fn the_markdown_is_as_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
+    write_all(&report, dir.path(), &[Format::Markdown]).expect("files");
+    insta::assert_snapshot!(fs::read_to_string(dir.path().join("report.md")).expect("markdown"));
+}
+
+#[test]
+fn the_json_is_as_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
+    let mut json = serde_json::to_value(&report).expect("json");
+    // One table stands for all; drawings are looked at, not compared.
+    let sections = json["sections"].as_array_mut().expect("sections");
+    let shapes: Vec<String> = sections
+        .iter()
+        .flat_map(|s| s["blocks"].as_array().into_iter().flatten().map(move |b| (s, b)))
+        .map(|(s, b)| format!("{} / {} {}", s["id"].as_str().unwrap_or(""), b["block"].as_str().unwrap_or(""), b["id"].as_str().unwrap_or("")))
+        .collect();
+    let mut points = sections.iter().flat_map(|s| s["blocks"].as_array().into_iter().flatten()).find(|b| b["id"] == "points").expect("points").clone();
+    points["rows"].as_array_mut().expect("rows").truncate(1);
+    insta::assert_json_snapshot!(serde_json::json!({ "shapes": shapes, "points": points }));
+}
+
+#[test]
+fn a_campaign_that_never_ran_has_a_report() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    fs::remove_file(dir.path().join("journal.jsonl")).expect("a journal");
+    fs::remove_dir_all(dir.path().join("runs")).expect("runs");
+    let page = page(dir.path());
+    assert!(page.contains("not finished"));
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert!(matches!(Index::rebuild(dir.path()), Err(StoreError::Io { .. })));
+    let made = common::campaign(dir.path());
+    for run in &made.plan.runs {
+        let run = dir.path().join(format!("runs/{}", run.id));
+        if run.exists() {
+            fs::write(run.join("facts.json"), "[1, 2").expect("facts");
+            fs::remove_file(run.join("records.jsonl")).expect("records");
+        }
+    }
+    let page = page(dir.path());
+    assert!(page.contains("records are missing or damaged"));
+    let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
+    fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
+    match Index::rebuild(dir.path()) {
+        Err(e @ StoreError::Damaged { line: Some(3), .. }) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Leaves the made-up report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test report -- --ignored`.
+#[test]
+#[ignore = "for people who want to look at the page"]
+fn leave_a_page_to_look_at() {
+    let Some(dir) = std::env::var_os("REPORT_DIR") else { return };
+    fs::create_dir_all(&dir).expect("a directory");
+    common::campaign(Path::new(&dir));
+    let index = Index::rebuild(Path::new(&dir)).expect("an index");
+    write_all(&build(&index).expect("a report"), &Path::new(&dir).join("report"), &Format::ALL).expect("files");
+}
