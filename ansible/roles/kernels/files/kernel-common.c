@@ -244,7 +244,7 @@ void kc_writes_end(void)
     }
 }
 
-int kc_writers(long long bytes_expected)
+int kc_writers(long long bytes_expected, int collective)
 {
     long long mine[2] = {total.write_bytes, total.wchar}, sum[2];
     int known;
@@ -252,8 +252,10 @@ int kc_writers(long long bytes_expected)
     if (!known)
         return -1;
     MPI_Allreduce(mine, sum, 2, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-    /* write_bytes is not misled by sockets, but knows nothing of tmpfs: it is used where it explains at least half of the data. */
-    int which = sum[0] >= bytes_expected / 2 ? 0 : 1;
+    /* Collective: wchar would count data that go to an aggregator on another node through a socket, so write_bytes is used where it
+     * explains at least half of the data (it knows nothing of tmpfs). Independent: write_bytes counts a page for the process that touched it
+     * first, and rows are smaller than pages, so wchar is used; no data pass between the processes then. */
+    int which = collective && sum[0] >= bytes_expected / 2 ? 0 : 1;
     if (sum[which] <= 0)
         return -1;
     int writes = (double)mine[which] >= 0.05 * (double)sum[which] / kc_size, writers;

@@ -56,8 +56,9 @@ int kc_size_well(const char *path, long long bytes);
 void kc_writes_begin(void);
 void kc_writes_end(void);
 
-/* Collective. How many processes wrote: those with at least 5 % of the mean over all processes, see docs/kernels.md; -1 where unknown. */
-int kc_writers(long long bytes_expected);
+/* Collective. How many processes wrote: those with at least 5 % of the mean over all processes, see docs/kernels.md; -1 where unknown.
+ * `collective` says whether processes may have written for each other. */
+int kc_writers(long long bytes_expected, int collective);
 
 /* Hash of one value at one global position. The sum over all positions modulo 2^64 does not depend on the order of summation. */
 uint64_t kc_mix(uint64_t position, double value);

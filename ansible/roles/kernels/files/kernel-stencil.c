@@ -441,7 +441,7 @@ int main(int argc, char **argv)
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
     if (checkpoints > 0) {
         double io = kc_max(writing);
-        int writers = kc_writers(bytes);
+        int writers = kc_writers(bytes, 1);
         kc_say("Bytes written = %lld", bytes);
         kc_say("I/O time = %.6f s", io);
         kc_say("I/O data rate = %.3f MiB/s", (double)bytes / 1048576.0 / io);
