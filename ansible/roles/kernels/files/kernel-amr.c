@@ -460,7 +460,7 @@ int main(int argc, char **argv)
     while (step < opt_steps) {
         step++;
         advance();
-        MPI_Barrier(MPI_COMM_WORLD); /* the time steps of an adaptive code are global */
+        kc_barrier(); /* the time steps of an adaptive code are global */
         kc_say("Time step %lld", step);
         if (step % opt_every != 0)
             continue;

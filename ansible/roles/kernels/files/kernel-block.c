@@ -153,8 +153,8 @@ static void exchange_faces(void)
                 if (upwards ? c->coord[d] > 0 : c->coord[d] < q - 1)
                     in += layer_values(c, d);
             }
-            MPI_Sendrecv(face_out, (int)out, MPI_DOUBLE, upwards ? after_rank[d] : before_rank[d], 2 * d + upwards, face_in, (int)in, MPI_DOUBLE,
-                         upwards ? before_rank[d] : after_rank[d], 2 * d + upwards, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            kc_sendrecv(face_out, (int)out, MPI_DOUBLE, upwards ? after_rank[d] : before_rank[d], face_in, (int)in, MPI_DOUBLE,
+                         upwards ? before_rank[d] : after_rank[d], 2 * d + upwards, MPI_COMM_WORLD);
             in = 0;
             for (int i = 0; i < q; i++) {
                 struct cell *c = &cells[i];
@@ -244,8 +244,8 @@ static void solve_lines(int d)
                 continue;
             struct cell *n = &cells[in_slab[d][forwards ? stage + 1 : q - 2 - stage]];
             size_t out = copy_layer(c, c->r, d, forwards ? c->count[d] - 1 : 0, face_out, 1);
-            MPI_Sendrecv(face_out, (int)out, MPI_DOUBLE, forwards ? after_rank[d] : before_rank[d], 10 + d, face_in, (int)layer_values(n, d),
-                         MPI_DOUBLE, forwards ? before_rank[d] : after_rank[d], 10 + d, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            kc_sendrecv(face_out, (int)out, MPI_DOUBLE, forwards ? after_rank[d] : before_rank[d], face_in, (int)layer_values(n, d),
+                         MPI_DOUBLE, forwards ? before_rank[d] : after_rank[d], 10 + d, MPI_COMM_WORLD);
         }
 }
 
@@ -447,7 +447,7 @@ static MPI_File create_file(int collective)
     MPI_File file;
     if (kc_rank == 0)
         unlink(opt_file); /* an old, longer file would hide a write that failed */
-    MPI_Barrier(MPI_COMM_WORLD);
+    kc_barrier();
     int rc = MPI_File_open(MPI_COMM_WORLD, opt_file, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
     if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot create", opt_file))
         kc_end(KC_IO_ERROR);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,41 @@ void kc_start(int *argc, char ***argv, const char *program, const char *about, c
 
 /* ---- ending and telling ---- */
 
+static void wait_all(int count, MPI_Request requests[])
+{
+    int done = 0;
+    MPI_Status statuses[2]; /* of no interest; MPICH's prototype warns of MPI_STATUSES_IGNORE */
+    for (;;) {
+        MPI_Testall(count, requests, &done, statuses);
+        if (done)
+            return;
+        sched_yield();
+    }
+}
+
+void kc_sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, void *in, int in_count, MPI_Datatype in_type, int from, int tag,
+                 MPI_Comm comm)
+{
+    MPI_Request requests[2];
+    MPI_Irecv(in, in_count, in_type, from, tag, comm, &requests[0]);
+    MPI_Isend(out, out_count, out_type, to, tag, comm, &requests[1]);
+    wait_all(2, requests);
+}
+
+void kc_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op)
+{
+    MPI_Request request;
+    MPI_Iallreduce(mine, all, count, type, op, MPI_COMM_WORLD, &request);
+    wait_all(1, &request);
+}
+
+void kc_barrier(void)
+{
+    MPI_Request request;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    wait_all(1, &request);
+}
+
 static MPI_Datatype types[64];
 static int type_count;
 
@@ -133,7 +169,7 @@ _Noreturn void kc_refuse(int code, const char *format, ...)
         va_end(args);
     }
     /* Nobody ends before rank 0 has spoken: a launcher may stop the others as soon as one has ended with an error. */
-    MPI_Barrier(MPI_COMM_WORLD);
+    kc_barrier();
     kc_end(code);
 }
 
@@ -153,7 +189,7 @@ void *kc_alloc(size_t count, size_t size)
 int kc_all_well(int bad, int mpi_code, int errno_code, const char *what, const char *path)
 {
     int mine = bad ? kc_rank : kc_size, lowest;
-    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    kc_allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN);
     if (lowest == kc_size)
         return 1;
     if (lowest == kc_rank) {
@@ -166,7 +202,7 @@ int kc_all_well(int bad, int mpi_code, int errno_code, const char *what, const c
         fprintf(stderr, "%s: process %d: %s %s: %s\n", kc_program, kc_rank, what, path, text);
         fflush(stderr);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    kc_barrier();
     return 0;
 }
 
@@ -248,10 +284,10 @@ int kc_writers(long long bytes_expected, int collective)
 {
     long long mine[2] = {total.write_bytes, total.wchar}, sum[2];
     int known;
-    MPI_Allreduce(&counters_known, &known, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    kc_allreduce(&counters_known, &known, 1, MPI_INT, MPI_MIN);
     if (!known)
         return -1;
-    MPI_Allreduce(mine, sum, 2, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    kc_allreduce(mine, sum, 2, MPI_LONG_LONG, MPI_SUM);
     /* Collective: wchar would count data that go to an aggregator on another node through a socket, so write_bytes is used where it
      * explains at least half of the data (it knows nothing of tmpfs). Independent: write_bytes counts a page for the process that touched it
      * first, and rows are smaller than pages, so wchar is used; no data pass between the processes then. */
@@ -259,7 +295,7 @@ int kc_writers(long long bytes_expected, int collective)
     if (sum[which] <= 0)
         return -1;
     int writes = (double)mine[which] >= 0.05 * (double)sum[which] / kc_size, writers;
-    MPI_Allreduce(&writes, &writers, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    kc_allreduce(&writes, &writers, 1, MPI_INT, MPI_SUM);
     return writers;
 }
 
@@ -282,7 +318,7 @@ uint64_t kc_mix(uint64_t position, double value)
 uint64_t kc_sum_u64(uint64_t mine)
 {
     uint64_t sum;
-    MPI_Allreduce(&mine, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    kc_allreduce(&mine, &sum, 1, MPI_UINT64_T, MPI_SUM);
     return sum;
 }
 
@@ -290,8 +326,8 @@ double kc_max(double mine)
 {
     int nan_here = isnan(mine) ? 1 : 0, nan_anywhere;
     double largest, finite = nan_here ? 0.0 : mine;
-    MPI_Allreduce(&nan_here, &nan_anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(&finite, &largest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    kc_allreduce(&nan_here, &nan_anywhere, 1, MPI_INT, MPI_MAX);
+    kc_allreduce(&finite, &largest, 1, MPI_DOUBLE, MPI_MAX);
     return nan_anywhere ? NAN : largest;
 }
 

@@ -39,6 +39,13 @@ _Noreturn void kc_refuse(int code, const char *format, ...) __attribute__((forma
 /* Zeroed memory; one process without memory ends the run, since the others cannot go on without it. */
 void *kc_alloc(size_t count, size_t size);
 
+/* As MPI_Sendrecv, MPI_Allreduce and MPI_Barrier, but a process that waits gives its core away. Not every MPI library does that (MPICH 4.0
+ * has no such setting that works), and with more processes than cores a waiting process otherwise spins until its time slice ends. */
+void kc_sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, void *in, int in_count, MPI_Datatype in_type, int from, int tag,
+                 MPI_Comm comm);
+void kc_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op);
+void kc_barrier(void);
+
 /* Commits a datatype; kc_end frees it. */
 MPI_Datatype kc_type(MPI_Datatype type);
 

@@ -114,8 +114,8 @@ static void make_grid(void)
 static void exchange_halos(void)
 {
     for (int d = 0; d < 3; d++) {
-        MPI_Sendrecv(now, 1, high_face[d], above[d], d, now, 1, low_halo[d], below[d], d, cart, MPI_STATUS_IGNORE);
-        MPI_Sendrecv(now, 1, low_face[d], below[d], 3 + d, now, 1, high_halo[d], above[d], 3 + d, cart, MPI_STATUS_IGNORE);
+        kc_sendrecv(now, 1, high_face[d], above[d], now, 1, low_halo[d], below[d], d, cart);
+        kc_sendrecv(now, 1, low_face[d], below[d], now, 1, high_halo[d], above[d], 3 + d, cart);
     }
 }
 
@@ -273,7 +273,7 @@ static int write_checkpoint(long long step, int number)
     int rc;
     if (kc_rank == 0)
         unlink(temporary);
-    MPI_Barrier(MPI_COMM_WORLD);
+    kc_barrier();
     rc = MPI_File_open(MPI_COMM_WORLD, temporary, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
     if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot create", temporary))
         return 0;
