@@ -288,10 +288,18 @@ int kc_writers(long long bytes_expected, int collective)
     if (!known)
         return -1;
     kc_allreduce(mine, sum, 2, MPI_LONG_LONG, MPI_SUM);
-    /* Collective: wchar would count data that go to an aggregator on another node through a socket, so write_bytes is used where it
-     * explains at least half of the data (it knows nothing of tmpfs). Independent: write_bytes counts a page for the process that touched it
-     * first, and rows are smaller than pages, so wchar is used; no data pass between the processes then. */
-    int which = collective && sum[0] >= bytes_expected / 2 ? 0 : 1;
+    /* wchar is exact where no data pass through sockets: on one node, and when every process writes for itself. Elsewhere it would also count
+     * data on their way to an aggregator, so write_bytes is used where it explains at least half of the data. It is second choice, since it
+     * knows nothing of tmpfs and counts a page for the process that touched it first. */
+    MPI_Comm node;
+    int on_node, which = 1;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &on_node);
+    MPI_Comm_free(&node);
+    int apart = on_node != kc_size, anywhere_apart;
+    kc_allreduce(&apart, &anywhere_apart, 1, MPI_INT, MPI_MAX);
+    if (collective && anywhere_apart && sum[0] >= bytes_expected / 2)
+        which = 0;
     if (sum[which] <= 0)
         return -1;
     int writes = (double)mine[which] >= 0.05 * (double)sum[which] / kc_size, writers;
