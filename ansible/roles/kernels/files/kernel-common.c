@@ -1,0 +1,347 @@
+#define _POSIX_C_SOURCE 200809L
+#include "kernel-common.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int kc_rank, kc_size;
+static const char *kc_program = "kernel";
+
+/* ---- options ---- */
+
+static void usage(const char *about, const struct kc_option *options)
+{
+    printf("%s: %s\n\nOptions:\n", kc_program, about);
+    for (const struct kc_option *o = options; o->name; o++) {
+        char left[64];
+        const char *operand = o->kind == KC_INTEGER ? " N" : o->kind == KC_TEXT ? " TEXT" : "";
+        snprintf(left, sizeof left, "--%s%s", o->name, operand);
+        printf("  %-24s %s", left, o->help);
+        if (o->kind == KC_INTEGER)
+            printf(" (%lld to %lld, default %lld)", o->min, o->max, *(long long *)o->value);
+        else if (o->kind == KC_TEXT && *(const char **)o->value)
+            printf(" (default %s)", *(const char **)o->value);
+        printf("\n");
+    }
+    printf("  %-24s %s\n", "--help", "this text");
+    fflush(stdout);
+}
+
+static void set_option(const struct kc_option *o, const char *text)
+{
+    if (o->kind == KC_TEXT) {
+        if (!*text)
+            kc_refuse(KC_USAGE, "--%s needs a value that is not empty", o->name);
+        *(const char **)o->value = text;
+        return;
+    }
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end || errno)
+        kc_refuse(KC_USAGE, "--%s: '%s' is not a whole number", o->name, text);
+    if (number < o->min || number > o->max)
+        kc_refuse(KC_USAGE, "--%s: %s is outside %lld to %lld", o->name, text, o->min, o->max);
+    *(long long *)o->value = number;
+}
+
+void kc_start(int *argc, char ***argv, const char *program, const char *about, const struct kc_option *options)
+{
+    kc_program = program;
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &kc_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &kc_size);
+    for (int i = 1; i < *argc; i++) {
+        char *arg = (*argv)[i];
+        if (!strcmp(arg, "--help")) {
+            if (kc_rank == 0)
+                usage(about, options);
+            kc_end(KC_OK);
+        }
+        if (strncmp(arg, "--", 2) != 0)
+            kc_refuse(KC_USAGE, "unexpected argument '%s'; try --help", arg);
+        char *name = arg + 2, *value = strchr(arg, '=');
+        size_t length = value ? (size_t)(value - name) : strlen(name);
+        const struct kc_option *o = options;
+        while (o->name && (strlen(o->name) != length || strncmp(o->name, name, length) != 0))
+            o++;
+        if (!o->name)
+            kc_refuse(KC_USAGE, "unknown option '%s'; try --help", arg);
+        if (o->kind == KC_FLAG) {
+            if (value)
+                kc_refuse(KC_USAGE, "--%s takes no value", o->name);
+            *(int *)o->value = 1;
+            continue;
+        }
+        if (value)
+            value++;
+        else if (i + 1 < *argc)
+            value = (*argv)[++i];
+        else
+            kc_refuse(KC_USAGE, "--%s needs a value", o->name);
+        set_option(o, value);
+    }
+}
+
+/* ---- ending and telling ---- */
+
+static void wait_all(int count, MPI_Request requests[])
+{
+    int done = 0;
+    MPI_Status statuses[2]; /* of no interest; MPICH's prototype warns of MPI_STATUSES_IGNORE */
+    for (;;) {
+        MPI_Testall(count, requests, &done, statuses);
+        if (done)
+            return;
+        sched_yield();
+    }
+}
+
+void kc_sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, void *in, int in_count, MPI_Datatype in_type, int from, int tag,
+                 MPI_Comm comm)
+{
+    MPI_Request requests[2];
+    MPI_Irecv(in, in_count, in_type, from, tag, comm, &requests[0]);
+    MPI_Isend(out, out_count, out_type, to, tag, comm, &requests[1]);
+    wait_all(2, requests);
+}
+
+void kc_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op)
+{
+    MPI_Request request;
+    MPI_Iallreduce(mine, all, count, type, op, MPI_COMM_WORLD, &request);
+    wait_all(1, &request);
+}
+
+void kc_barrier(void)
+{
+    MPI_Request request;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    wait_all(1, &request);
+}
+
+static MPI_Datatype types[64];
+static int type_count;
+
+MPI_Datatype kc_type(MPI_Datatype type)
+{
+    MPI_Type_commit(&type);
+    if (type_count < (int)(sizeof types / sizeof types[0]))
+        types[type_count++] = type;
+    return type;
+}
+
+_Noreturn void kc_end(int code)
+{
+    for (int i = 0; i < type_count; i++)
+        MPI_Type_free(&types[i]);
+    MPI_Finalize();
+    exit(code);
+}
+
+void kc_say(const char *format, ...)
+{
+    if (kc_rank != 0)
+        return;
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+}
+
+_Noreturn void kc_refuse(int code, const char *format, ...)
+{
+    if (kc_rank == 0) {
+        va_list args;
+        va_start(args, format);
+        fprintf(stderr, "%s: ", kc_program);
+        vfprintf(stderr, format, args);
+        fputc('\n', stderr);
+        fflush(stderr);
+        va_end(args);
+    }
+    /* Nobody ends before rank 0 has spoken: a launcher may stop the others as soon as one has ended with an error. */
+    kc_barrier();
+    kc_end(code);
+}
+
+void *kc_alloc(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) {
+        fprintf(stderr, "%s: process %d: no memory for %zu elements of %zu bytes; use a smaller size or more processes\n", kc_program,
+                kc_rank, count, size);
+        fflush(stderr);
+        MPI_Abort(MPI_COMM_WORLD, KC_NO_MEMORY);
+        abort();
+    }
+    return memory;
+}
+
+int kc_all_well(int bad, int mpi_code, int errno_code, const char *what, const char *path)
+{
+    int mine = bad ? kc_rank : kc_size, lowest;
+    kc_allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN);
+    if (lowest == kc_size)
+        return 1;
+    if (lowest == kc_rank) {
+        char text[MPI_MAX_ERROR_STRING] = "";
+        int length;
+        if (mpi_code != MPI_SUCCESS)
+            MPI_Error_string(mpi_code, text, &length);
+        else
+            snprintf(text, sizeof text, "%s", errno_code ? strerror(errno_code) : "fewer bytes than asked for (file system full?)");
+        fprintf(stderr, "%s: process %d: %s %s: %s\n", kc_program, kc_rank, what, path, text);
+        fflush(stderr);
+    }
+    kc_barrier();
+    return 0;
+}
+
+int kc_mpi_well(int mpi_code, MPI_Status *status, MPI_Datatype type, const char *what, const char *path)
+{
+    int bad = mpi_code != MPI_SUCCESS;
+    if (!bad && status) {
+        int count;
+        MPI_Get_count(status, type, &count);
+        bad = count != 1;
+    }
+    return kc_all_well(bad, mpi_code, 0, what, path);
+}
+
+int kc_size_well(const char *path, long long bytes)
+{
+    int bad = 0;
+    if (kc_rank == 0) {
+        struct stat s;
+        if (stat(path, &s) != 0) {
+            fprintf(stderr, "%s: %s: %s\n", kc_program, path, strerror(errno));
+            bad = 1;
+        } else if ((long long)s.st_size != bytes) {
+            fprintf(stderr, "%s: %s has %lld bytes and should have %lld (file system full?)\n", kc_program, path, (long long)s.st_size, bytes);
+            bad = 1;
+        }
+        fflush(stderr);
+    }
+    MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return !bad;
+}
+
+/* ---- who writes ---- */
+
+/* wchar: bytes handed to write calls (files, pipes, and sockets that are written to by write/writev). write_bytes: bytes for which this
+ * process caused a block device or a network file system to be written to; always 0 on tmpfs. */
+struct counters {
+    long long wchar, write_bytes;
+};
+static struct counters before, total;
+static int counters_known = 1;
+
+static struct counters read_counters(void)
+{
+    struct counters c = {0, 0};
+    FILE *f = fopen("/proc/self/io", "r");
+    if (!f) {
+        counters_known = 0;
+        return c;
+    }
+    char line[128];
+    while (fgets(line, sizeof line, f)) {
+        long long v;
+        if (sscanf(line, "wchar: %lld", &v) == 1)
+            c.wchar = v;
+        else if (sscanf(line, "write_bytes: %lld", &v) == 1)
+            c.write_bytes = v;
+    }
+    fclose(f);
+    return c;
+}
+
+void kc_writes_begin(void)
+{
+    before = read_counters();
+}
+
+void kc_writes_end(void)
+{
+    struct counters now = read_counters();
+    /* A restarted process starts again from 0: such an interval is left out. */
+    if (now.wchar >= before.wchar && now.write_bytes >= before.write_bytes) {
+        total.wchar += now.wchar - before.wchar;
+        total.write_bytes += now.write_bytes - before.write_bytes;
+    }
+}
+
+int kc_writers(long long bytes_expected, int collective)
+{
+    long long mine[2] = {total.write_bytes, total.wchar}, sum[2];
+    int known;
+    kc_allreduce(&counters_known, &known, 1, MPI_INT, MPI_MIN);
+    if (!known)
+        return -1;
+    kc_allreduce(mine, sum, 2, MPI_LONG_LONG, MPI_SUM);
+    /* wchar is exact where no data pass through sockets: on one node, and when every process writes for itself. Elsewhere it would also count
+     * data on their way to an aggregator, so write_bytes is used where it explains at least half of the data. It is second choice, since it
+     * knows nothing of tmpfs and counts a page for the process that touched it first. */
+    MPI_Comm node;
+    int on_node, which = 1;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &on_node);
+    MPI_Comm_free(&node);
+    int apart = on_node != kc_size, anywhere_apart;
+    kc_allreduce(&apart, &anywhere_apart, 1, MPI_INT, MPI_MAX);
+    if (collective && anywhere_apart && sum[0] >= bytes_expected / 2)
+        which = 0;
+    if (sum[which] <= 0)
+        return -1;
+    int writes = (double)mine[which] >= 0.05 * (double)sum[which] / kc_size, writers;
+    kc_allreduce(&writes, &writers, 1, MPI_INT, MPI_SUM);
+    return writers;
+}
+
+/* ---- numbers ---- */
+
+uint64_t kc_mix(uint64_t position, double value)
+{
+    uint64_t h;
+    memcpy(&h, &value, sizeof h);
+    h ^= (position + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    /* The finaliser of a 64-bit mixing hash: each input bit changes about half of the output bits. */
+    h ^= h >> 33;
+    h *= UINT64_C(0xff51afd7ed558ccd);
+    h ^= h >> 33;
+    h *= UINT64_C(0xc4ceb9fe1a85ec53);
+    h ^= h >> 33;
+    return h;
+}
+
+uint64_t kc_sum_u64(uint64_t mine)
+{
+    uint64_t sum;
+    kc_allreduce(&mine, &sum, 1, MPI_UINT64_T, MPI_SUM);
+    return sum;
+}
+
+double kc_max(double mine)
+{
+    int nan_here = isnan(mine) ? 1 : 0, nan_anywhere;
+    double largest, finite = nan_here ? 0.0 : mine;
+    kc_allreduce(&nan_here, &nan_anywhere, 1, MPI_INT, MPI_MAX);
+    kc_allreduce(&finite, &largest, 1, MPI_DOUBLE, MPI_MAX);
+    return nan_anywhere ? NAN : largest;
+}
+
+int kc_verdict(int well, double seconds)
+{
+    kc_say("Time in seconds = %.3f", seconds);
+    kc_say("Verification = %s", well ? "SUCCESSFUL" : "FAILED");
+    return well ? KC_OK : KC_UNVERIFIED;
+}
