@@ -60,7 +60,9 @@ fn wrong_second_signature() {
     v3[4096] = b'X';
     v3.resize(20 << 20, 0);
     let error = s.error(&v3);
-    assert!(matches!(error.kind, ImageErrorKind::SecondSignature { expected: "MTCP_HEADER_v2.2", ref found } if found.starts_with("`XTCP_")));
+    assert!(
+        matches!(error.kind, ImageErrorKind::SecondSignature { expected: "MTCP_HEADER_v2.2", ref found } if found.starts_with("`XTCP_"))
+    );
     assert_eq!(error.offset, Some(4096));
 }
 
@@ -159,7 +161,9 @@ fn absurd_area_headers() {
         }
     }
     // Possible, but not in this file.
-    assert!(matches!(s.error(&edit(72, 1 << 40)).kind, ImageErrorKind::Truncated { needed, present, .. } if needed == 1 << 40 && present < 1 << 20));
+    assert!(
+        matches!(s.error(&edit(72, 1 << 40)).kind, ImageErrorKind::Truncated { needed, present, .. } if needed == 1 << 40 && present < 1 << 20)
+    );
     assert!(matches!(s.error(&gzip(&edit(72, 1 << 40))).kind, ImageErrorKind::Truncated { .. }));
 }
 

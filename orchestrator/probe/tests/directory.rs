@@ -58,7 +58,10 @@ fn a_directory_is_read_image_by_image() {
     let info = fs::metadata(files.path.join("fd-info.txt")).unwrap().len();
     assert_eq!(files.bytes, 5000 + info);
     let saved: Vec<_> = files.saved.iter().map(|f| (f.saved_name.as_str(), f.original.as_str(), f.bytes)).collect();
-    assert_eq!(saved, [("seg_99001", "/dev/shm/seg:with:colons", Some(5000)), ("gone_1", "/tmp/gone", None), ("../x", "/etc/passwd", None)]);
+    assert_eq!(
+        saved,
+        [("seg_99001", "/dev/shm/seg:with:colons", Some(5000)), ("gone_1", "/tmp/gone", None), ("../x", "/etc/passwd", None)]
+    );
     assert!(!read.files_dirs[1].has_image);
 
     let totals = &read.totals;
@@ -100,7 +103,13 @@ fn the_command_on_a_file() {
     let path = common::fixture("v3-single-process");
     let (text, result) = run_with(&path, &[]);
     result.unwrap();
-    for expected in ["DMTCP 3.2, area layout C", "zones by the literal rules", "zones by the structural rules", "agree on every region", "SHMEM/lib-bss"] {
+    for expected in [
+        "DMTCP 3.2, area layout C",
+        "zones by the literal rules",
+        "zones by the structural rules",
+        "agree on every region",
+        "SHMEM/lib-bss",
+    ] {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
     let (text, _) = run_with(&path, &["--rules", "literal"]);
@@ -124,7 +133,10 @@ fn the_command_says_where_the_rules_differ() {
     let areas = [common::file(0x5000_0000_0000, 4096, 5, "/home/u/prog"), common::file(0x7f00_0000_0000, 1 << 20, 5, "/usr/lib/libm.so.6")];
     fs::write(&path, common::image(common::Kind::V4, &areas)).unwrap();
     let (text, _) = run_with(&path, &[]);
-    assert!(text.contains("differ on 1 region(s), 1.00 MiB of data; the first is 0x7f0000000000 /usr/lib/libm.so.6: DTAPP by the literal"), "{text}");
+    assert!(
+        text.contains("differ on 1 region(s), 1.00 MiB of data; the first is 0x7f0000000000 /usr/lib/libm.so.6: DTAPP by the literal"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -135,7 +147,17 @@ fn the_command_on_a_directory() {
     assert_eq!(error.exit_code(), 6);
     let message = error.to_string();
     assert!(message.contains("1 of 6 image(s)") && message.contains("ckpt_bt.A.4_98ff-43000") && message.contains("hint:"), "{message}");
-    for expected in ["mpiexec.hydra", "my_prog-1", "total stored", "all ranks", "all launchers", "broken", "unfinished", "saved", "its image is not here"] {
+    for expected in [
+        "mpiexec.hydra",
+        "my_prog-1",
+        "total stored",
+        "all ranks",
+        "all launchers",
+        "broken",
+        "unfinished",
+        "saved",
+        "its image is not here",
+    ] {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
     let (text, _) = run_with(dir.path(), &["--json"]);

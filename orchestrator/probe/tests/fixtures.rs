@@ -90,14 +90,20 @@ fn every_fixture_reads_as_expected() {
 #[test]
 fn a_plain_file_reads_like_the_gzipped_one() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["v3-single-process", "mpich-btW-np4-mpiexec", "v2.4-layoutA-synthetic", "v2.6-layoutB-synthetic", "ompi-bt34A-np4-rank0-noise"] {
+    for name in
+        ["v3-single-process", "mpich-btW-np4-mpiexec", "v2.4-layoutA-synthetic", "v2.6-layoutB-synthetic", "ompi-bt34A-np4-rank0-noise"]
+    {
         let path = dir.path().join("image.dmtcp");
         fs::write(&path, common::gunzip(&common::fixture(name))).unwrap();
         let options = ReadOptions { areas: true };
         let (plain, gzip) = (read_image_with(&path, options).unwrap(), read_image_with(&common::fixture(name), options).unwrap());
         assert!(!plain.gzip && gzip.gzip);
         assert_eq!(plain.file_bytes, plain.uncompressed_bytes);
-        assert_eq!((plain.format, &plain.header, &plain.regions, &plain.areas), (gzip.format, &gzip.header, &gzip.regions, &gzip.areas), "{name}");
+        assert_eq!(
+            (plain.format, &plain.header, &plain.regions, &plain.areas),
+            (gzip.format, &gzip.header, &gzip.regions, &gzip.areas),
+            "{name}"
+        );
         assert_eq!((plain.zones, &plain.sub_zones), (gzip.zones, &gzip.sub_zones), "{name}");
     }
 }
@@ -126,8 +132,7 @@ fn runs_of_an_old_layout_make_one_region_for_the_structural_rules() {
         let subs: Vec<_> = image.sub_zones.iter().map(|sum| (sum.sub.as_str(), sum.stored, sum.headers)).collect();
         let runs = if matches!(kind, Kind::A | Kind::B) { 1 } else { 2 };
         let file = if matches!(kind, Kind::A | Kind::B) { ("file", 4096, 1) } else { ("file", 4096 + 777, 2) };
-        let expected =
-            [("exe", 8192, 2), ("bss", 4096, 1 + runs), ("heap", 4096, runs), file, ("shared", 4096, 1), ("stack", 4096, 1)];
+        let expected = [("exe", 8192, 2), ("bss", 4096, 1 + runs), ("heap", 4096, runs), file, ("shared", 4096, 1), ("stack", 4096, 1)];
         assert_eq!(subs, expected, "{kind:?}");
         assert!(image.regions.iter().all(|region| region.zone == region.literal || region.zone == Zone::Shmem));
         assert_eq!(image.zones.literal, image.zones.structural, "{kind:?}");
