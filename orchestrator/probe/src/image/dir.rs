@@ -40,7 +40,8 @@ impl Role {
     #[must_use]
     pub fn of_program(program: &str) -> Self {
         let base = program.rsplit('/').next().unwrap_or(program);
-        let starts = |name: &str| base.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() && c != 'd'));
+        let starts =
+            |name: &str| base.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() && c != 'd'));
         let launcher = LAUNCHERS.iter().any(|name| starts(name)) || matches!(base, "prterun" | "prun" | "srun");
         if launcher { Self::Launcher } else { Self::Rank }
     }
@@ -266,10 +267,7 @@ fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<
         }
         work();
     });
-    results
-        .into_iter()
-        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner).expect("every candidate was read"))
-        .collect()
+    results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner).expect("every candidate was read")).collect()
 }
 
 /// The file name without what every image's name has.
@@ -321,8 +319,19 @@ mod tests {
     #[test]
     fn launchers_are_told_by_their_names() {
         for launcher in [
-            "mpiexec", "mpiexec.hydra", "mpirun", "mpirun.openmpi", "hydra_pmi_proxy", "orted", "orterun", "prte", "prted", "prterun", "dmtcp_ssh",
-            "dmtcp_sshd", "/usr/bin/mpiexec",
+            "mpiexec",
+            "mpiexec.hydra",
+            "mpirun",
+            "mpirun.openmpi",
+            "hydra_pmi_proxy",
+            "orted",
+            "orterun",
+            "prte",
+            "prted",
+            "prterun",
+            "dmtcp_ssh",
+            "dmtcp_sshd",
+            "/usr/bin/mpiexec",
         ] {
             assert_eq!(Role::of_program(launcher), Role::Launcher, "{launcher}");
         }

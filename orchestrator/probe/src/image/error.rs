@@ -138,7 +138,9 @@ impl ImageError {
             ImageErrorKind::Io(_) => "check the path, the permissions and the file system",
             ImageErrorKind::NotAFile(_) => "give an image (`ckpt_*.dmtcp`) or the directory that holds the images",
             ImageErrorKind::Empty => "the checkpoint did not start to write this image, or the disk was full: take the checkpoint again",
-            ImageErrorKind::NotAnImage { .. } => "images are named `ckpt_*.dmtcp`, plain or gzip'd; other compressions are to be undone first",
+            ImageErrorKind::NotAnImage { .. } => {
+                "images are named `ckpt_*.dmtcp`, plain or gzip'd; other compressions are to be undone first"
+            }
             ImageErrorKind::UnknownVersion { .. } => "images of DMTCP 2.1 to 4.x can be read",
             ImageErrorKind::SecondSignature { .. } | ImageErrorKind::HeaderCopiesDiffer => {
                 "the start of the file is damaged: copy it again from where it was written, or take the checkpoint again"
@@ -148,7 +150,9 @@ impl ImageError {
             }
             ImageErrorKind::GzipCorrupt(_) => "`gzip -t` should say the same; copy the file again from where it was written",
             ImageErrorKind::GzipTrailing => "something was appended to the file; copy it again from where it was written",
-            ImageErrorKind::TrailingBytes { .. } => "an image ends with its end marker; was something appended, or an older, longer file not cut off?",
+            ImageErrorKind::TrailingBytes { .. } => {
+                "an image ends with its end marker; was something appended, or an older, longer file not cut off?"
+            }
             ImageErrorKind::Absurd { .. } | ImageErrorKind::ChildWithoutParent | ImageErrorKind::ChildOutsideParent { .. } => {
                 "the image is damaged here, or an earlier header has a wrong size; `mtcp_restart --simulate` reads the same headers"
             }

@@ -62,7 +62,8 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
     if len == 0 {
         return Err(whole(ImageErrorKind::Empty));
     }
-    let mut parser = Parser { options, gzip: is_gzip(&file).map_err(|error| ImageError::io(path, error))?, file_bytes: len, problem_at: None };
+    let mut parser =
+        Parser { options, gzip: is_gzip(&file).map_err(|error| ImageError::io(path, error))?, file_bytes: len, problem_at: None };
     let parsed = if parser.gzip { parser.parse(&mut GzipSource::new(file)) } else { parser.parse(&mut PlainSource::new(file, len)) };
     match parsed {
         Ok(mut image) => {
@@ -136,7 +137,11 @@ impl Parser {
             // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
             let present = source.skip(raw.data_bytes)?;
             if present < raw.data_bytes {
-                return Err(ImageErrorKind::Truncated { expected: "the data of the area whose header starts here", needed: raw.data_bytes, present });
+                return Err(ImageErrorKind::Truncated {
+                    expected: "the data of the area whose header starts here",
+                    needed: raw.data_bytes,
+                    present,
+                });
             }
             data_bytes += raw.data_bytes;
         };

@@ -73,7 +73,9 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         facts.insert(1, vec!["process".to_owned(), format!("virtual pid {}, {} peers", header.pid, header.num_peers)]);
     }
     table(out, 2, &facts)?;
-    for (wanted, title, sums) in [(rules.literal, "literal", &image.zones.literal), (rules.structural, "structural", &image.zones.structural)] {
+    for (wanted, title, sums) in
+        [(rules.literal, "literal", &image.zones.literal), (rules.structural, "structural", &image.zones.structural)]
+    {
         if wanted {
             writeln!(out, "\nzones by the {title} rules, MiB")?;
             zones(sums, image.fixed_overhead_bytes, out)?;

@@ -56,7 +56,8 @@ pub(super) fn classify(regions: &mut [Region], header: &Header) {
             Sub::Heap
         } else if starts_arena(whole, wholes.get(i + 1), regions) {
             Sub::Arena
-        } else if behind(Sub::File) && previous.is_some_and(|(_, _, prot)| prot & PROT_WRITE != 0) && whole.end - whole.start <= MAX_LIB_BSS {
+        } else if behind(Sub::File) && previous.is_some_and(|(_, _, prot)| prot & PROT_WRITE != 0) && whole.end - whole.start <= MAX_LIB_BSS
+        {
             Sub::LibBss
         } else if behind(Sub::NoAccess) && whole.end - whole.start == THREAD_STACK {
             Sub::ThreadStack
