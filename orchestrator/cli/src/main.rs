@@ -1,2 +1,16 @@
-//! cvc.
-fn main() {}
+//! cvc: the cloud-versus-cluster experiment orchestrator. Parses, calls, shows.
+
+mod args;
+mod command;
+mod display;
+mod failure;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match command::run(args::Arguments::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}

@@ -109,10 +109,8 @@ async fn hdf5_flags(host: &dyn Host, install: &MpiInstall) -> Option<(String, St
     })?;
     let said = host.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
     let words: Vec<&str> = said.stdout.lines().next()?.split_whitespace().skip(1).collect();
-    let keep = |prefixes: &[&str]| {
-        words.iter().filter(|w| prefixes.iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so")).copied()
-    };
     let cflags: Vec<&str> = words.iter().filter(|w| w.starts_with("-I") || w.starts_with("-D")).copied().collect();
-    let libs: Vec<&str> = keep(&["-L", "-l", "-Wl,-rpath"]).collect();
+    let is_lib = |w: &str| ["-L", "-l", "-Wl,-rpath"].iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so");
+    let libs: Vec<&str> = words.iter().filter(|w| is_lib(w)).copied().collect();
     if libs.is_empty() { None } else { Some((cflags.join(" "), libs.join(" "))) }
 }

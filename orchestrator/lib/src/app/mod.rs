@@ -1,3 +1,4 @@
 //! Application descriptors.
 pub mod descriptor;
+pub mod embedded;
 pub mod load;

@@ -12,7 +12,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
-    image::{dir::Role, zones::Zone},
+    image::{Role, Zone},
     shepherd::{EndedBy, Exit},
 };
 use regex::Regex;

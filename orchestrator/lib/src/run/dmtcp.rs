@@ -14,7 +14,7 @@ use crate::{
     spec::{CheckpointSettings, Moment},
 };
 use camino::Utf8PathBuf;
-use cvc_probe::image::dir::{CheckpointDir, Role};
+use cvc_probe::image::{CheckpointDir, Role};
 use regex::Regex;
 use std::{
     collections::BTreeMap,

@@ -15,6 +15,7 @@ pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
 pub use observe::{Observer, Progress, Quiet};
 pub use site::{ReadySite, Readiness};
+pub use coordinator::free_bytes;
 
 use tokio::sync::watch;
 

@@ -3,7 +3,7 @@
 use crate::{
     app::descriptor::Descriptor,
     ckpt::dmtcp::{self, DmtcpInstall},
-    host::{Host, LocalHost},
+    host::LocalHost,
     kernels,
     mpi::{self, Missing, MpiInstall},
     paths,
@@ -205,9 +205,4 @@ fn darshan(path: &str) -> Result<Utf8PathBuf, Missing> {
     let config = mpi::on_path(&["darshan-config"], path).ok_or_else(missing)?;
     let prefix = config.parent().and_then(|b| b.parent()).ok_or_else(missing)?;
     ["lib", "lib64"].iter().map(|l| prefix.join(l).join("libdarshan.so")).find(|p| p.is_file()).ok_or_else(missing)
-}
-
-/// Host on which a site's programs are asked and started.
-pub(super) fn host_of(_site: &ReadySite) -> impl Host + use<> {
-    LocalHost
 }

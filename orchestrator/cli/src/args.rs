@@ -1,0 +1,142 @@
+//! The command line.
+
+use camino::Utf8PathBuf;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What checkpoints of MPI applications cost, on a cluster and in the cloud: campaigns of real runs, from one file to a report.
+#[derive(Parser)]
+#[command(version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done                               7  a file of the campaign cannot be used
+  2  the campaign file or the command   8  model
+     line is wrong                      9  leases are left
+  3  provider                          10  runs failed
+  4  host                              11  a prediction missed its bound
+  5  installation                     130  interrupted
+  6  a file cannot be read as what it should be";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show what would run, where, how long, and the space it needs; nothing is started
+    Plan(PlanArgs),
+    /// Run a campaign, or what of it is still to be done, and report
+    Run(RunArgs),
+    /// Show how far a campaign has come
+    Status(CampaignArgs),
+    /// Write the report of a campaign again
+    Report(ReportArgs),
+    /// Read a checkpoint image, or a directory of them: zones, listing
+    Image(cvc_probe::image::command::ImageArgs),
+    /// Show what is installed, what is missing, what each gap costs, and how to mend it
+    Doctor(DoctorArgs),
+    /// Print the JSON Schema of campaign files, or of application descriptors
+    Schema {
+        /// Of what
+        #[arg(value_enum, default_value = "campaign")]
+        of: SchemaOf,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Start and watch the processes of one run (used by cvc itself)
+    #[command(hide = true)]
+    Shepherd {
+        /// The job, as JSON
+        job: std::path::PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum SchemaOf {
+    /// Campaign files
+    Campaign,
+    /// Application descriptors
+    App,
+}
+
+/// Where campaigns are kept.
+#[derive(Args, Clone)]
+pub struct Where {
+    /// Directory in which each campaign has its own
+    #[arg(long, env = "CVC_CAMPAIGNS", default_value = "campaigns", value_name = "DIR")]
+    pub campaigns: Utf8PathBuf,
+}
+
+#[derive(Args)]
+pub struct PlanArgs {
+    /// Campaign file
+    pub file: Utf8PathBuf,
+    /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
+    #[arg(long)]
+    pub json: bool,
+    /// Show every run in its order, not only the points
+    #[arg(long)]
+    pub runs: bool,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// Campaign file
+    pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print one JSON object for each event
+    #[arg(long)]
+    pub json: bool,
+    /// Try runs again that failed for good
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Directory of the report
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<Utf8PathBuf>,
+}
+
+#[derive(Args)]
+pub struct CampaignArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub place: Where,
+    /// Directory of the report [default: reports/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+    /// Forms of the report [default: those of the campaign file]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub format: Vec<ReportFormat>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReportFormat {
+    Html,
+    Csv,
+    Json,
+    Markdown,
+}
+
+#[derive(Args)]
+pub struct DoctorArgs {
+    /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
+    pub file: Option<Utf8PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,152 @@
+//! `cvc doctor`
+
+use super::{ask_sites, load, runtime, table};
+use crate::{args::DoctorArgs, failure::Failure};
+use cvc_lib::{
+    ckpt::quirks,
+    plan,
+    run::{ReadySite, Readiness},
+    spec::Spec,
+};
+use serde_json::json;
+use std::io::Write;
+
+/// Exit code when the campaign cannot run, or cannot run wholly.
+const CANNOT: u8 = 5;
+
+/// One thing that was looked for.
+struct Finding {
+    what: String,
+    /// What was found, or what is missing.
+    found: Result<String, String>,
+    /// What cannot be done without it.
+    cost: &'static str,
+    mend: String,
+}
+
+/// What is looked for when no campaign is given: a campaign that uses everything.
+const EVERYTHING: &str = "schema = 1\nname = \"doctor\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = [\"mpich\", \"openmpi\"]\n";
+
+pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    let spec = match &args.file {
+        Some(file) => load(file)?,
+        None => cvc_lib::spec::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_lib::app::embedded::directory()?])?,
+    };
+    let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    let mut out = std::io::stdout().lock();
+    let mut findings = Vec::new();
+    for site in sites.values() {
+        findings.extend(of_site(site));
+    }
+    findings.extend(of_machine());
+    let plan = plan::build(&spec);
+    let mut obstacles: Vec<String> = Vec::new();
+    let mut stuck = 0usize;
+    if args.file.is_some() {
+        for planned in &plan.points {
+            if let Some(reason) = sites.get(&planned.point.site).and_then(|s| s.obstacle(&spec, &planned.point)) {
+                stuck += 1;
+                if !obstacles.contains(&reason) {
+                    obstacles.push(reason);
+                }
+            }
+        }
+    }
+    let code = if stuck > 0 || (args.file.is_some() && plan.points.is_empty()) { CANNOT } else { 0 };
+    if args.json {
+        let findings: Vec<_> = findings
+            .iter()
+            .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "mend": f.mend }))
+            .collect();
+        let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles });
+        writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
+        return Ok(code);
+    }
+    let mut found = table(["", "what", "found"]);
+    for finding in &findings {
+        let (mark, text) = match &finding.found {
+            Ok(text) => ("ok", text),
+            Err(text) => ("--", text),
+        };
+        found.add_row([mark, &finding.what, text]);
+    }
+    writeln!(out, "{found}")?;
+    let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err()).collect();
+    if !gaps.is_empty() {
+        writeln!(out, "\nwhat each gap costs, and how to mend it:")?;
+        for gap in gaps {
+            writeln!(out, "  {}: {}\n    mend: {}", gap.what, gap.cost, gap.mend)?;
+        }
+    }
+    writeln!(out, "\nknown hazards, and what is set against each where it applies:")?;
+    for quirk in quirks::table() {
+        let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
+        let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
+        writeln!(out, "  {}: {set}\n    {}", quirk.id, quirk.reason)?;
+    }
+    if let Some(file) = &args.file {
+        campaign(&mut out, file, &spec, plan.points.len(), stuck, &obstacles)?;
+    }
+    Ok(code)
+}
+
+fn campaign(out: &mut impl Write, file: &camino::Utf8Path, spec: &Spec, points: usize, stuck: usize, obstacles: &[String]) -> std::io::Result<()> {
+    if stuck == 0 && points > 0 {
+        return writeln!(out, "\n{file}: all {points} points of campaign {} can run here", spec.name);
+    }
+    writeln!(out, "\n{file}: {stuck} of {points} points of campaign {} cannot run here:", spec.name)?;
+    for obstacle in obstacles {
+        writeln!(out, "  {obstacle}")?;
+    }
+    Ok(())
+}
+
+fn of_site(site: &ReadySite) -> Vec<Finding> {
+    let mut findings = vec![Finding {
+        what: format!("site {}", site.name),
+        found: Ok(format!("{} cores, oversubscription {}", site.cores, if site.site.oversubscribe { "allowed" } else { "not allowed" })),
+        cost: "",
+        mend: String::new(),
+    }];
+    for (name, install) in &site.mpi {
+        findings.push(Finding {
+            what: format!("MPI library {name}"),
+            found: install.as_ref().map(|i| format!("{} at {}", i.describe(), i.mpiexec)).map_err(|m| m.what.clone()),
+            cost: "its points are skipped",
+            mend: install.as_ref().err().map(|m| m.mend.clone()).unwrap_or_default(),
+        });
+        if let Ok(install) = install {
+            let compiler = cvc_lib::kernels::mpicc(install);
+            findings.push(Finding {
+                what: format!("compiler of {name}"),
+                found: compiler.as_ref().map(ToString::to_string).map_err(|m| m.what.clone()),
+                cost: "the built-in kernels cannot run with this library",
+                mend: compiler.err().map(|m| m.mend).unwrap_or_default(),
+            });
+        }
+    }
+    let mut add = |what: &str, found: Result<String, (String, String)>, cost| {
+        let mend = found.as_ref().err().map(|e| e.1.clone()).unwrap_or_default();
+        findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, mend });
+    };
+    let pair = |m: &cvc_lib::mpi::Missing| (m.what.clone(), m.mend.clone());
+    add("DMTCP", site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair), "points with checkpointer = \"dmtcp\" are skipped");
+    add("strace", site.strace.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"strace\" cannot be used");
+    add("Darshan", site.darshan.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"darshan\" cannot be used");
+    findings
+}
+
+fn of_machine() -> Vec<Finding> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let tool = |name: &str, cost, mend: &str| Finding {
+        what: name.into(),
+        found: cvc_lib::mpi::on_path(&[name], &path).map(|p| p.to_string()).ok_or_else(|| format!("{name} is not installed")),
+        cost,
+        mend: mend.into(),
+    };
+    vec![
+        tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"),
+        tool("cc", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install gcc libc6-dev"),
+        tool("gzip", "DMTCP cannot compress images", "Debian, Ubuntu: apt-get install gzip"),
+    ]
+}

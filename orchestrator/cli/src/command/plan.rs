@@ -1,0 +1,170 @@
+//! `cvc plan`
+
+use super::{ask_sites, load, runtime, table};
+use crate::{
+    args::PlanArgs,
+    display::{Varying, duration},
+    failure::Failure,
+};
+use cvc_lib::{
+    plan::{self, ExcludedBy, Plan},
+    point::{Point, Repeat},
+    run::{ReadySite, Readiness},
+    spec::Spec,
+};
+use indexmap::IndexMap;
+use std::{collections::HashMap, io::Write};
+
+pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+    let spec = load(&args.file)?;
+    let plan = plan::build(&spec);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    show(&mut out, &spec, &plan, &sites, args.runs)?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn show(
+    out: &mut impl Write,
+    spec: &Spec,
+    plan: &Plan,
+    sites: &IndexMap<String, ReadySite>,
+    every_run: bool,
+) -> std::io::Result<()> {
+    let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
+    let estimates = plan::estimate(spec, plan, plan::Machine { cores });
+    let varying = Varying::of(plan.points.iter().map(|p| &p.point));
+    writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
+    if !spec.description.is_empty() {
+        writeln!(out, "{}", spec.description)?;
+    }
+    constants(out, plan, &varying)?;
+
+    let obstacles: HashMap<_, _> =
+        plan.points.iter().filter_map(|p| Some((&p.id, sites.get(&p.point.site)?.obstacle(spec, &p.point)?))).collect();
+    let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
+    for run in &plan.runs {
+        let (warmups, measured) = runs.entry(&run.point).or_default();
+        match run.repeat {
+            Repeat::Warmup(_) => *warmups += 1,
+            Repeat::Measured(_) => *measured += 1,
+        }
+    }
+    let mut points = table(["point"].into_iter().chain(varying.names().iter().map(String::as_str)).chain(["runs", "one run", "space"]));
+    for (planned, estimate) in plan.points.iter().zip(&estimates.points).filter(|(p, _)| !obstacles.contains_key(&p.id)) {
+        let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
+        let mut row = vec![planned.id.as_str()[..8].to_owned()];
+        row.extend(varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())));
+        row.push(if warmups > 0 { format!("{measured} + {warmups} warm-up") } else { measured.to_string() });
+        row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
+        row.push(mib(estimate.peak_bytes));
+        points.add_row(row);
+    }
+    writeln!(out, "\n{points}")?;
+
+    let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
+    if !not_here.is_empty() {
+        writeln!(out, "\n{} points are skipped here, because something is not installed:", not_here.len())?;
+        grouped(out, not_here.iter().map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))))?;
+    }
+    if !plan.excluded.is_empty() {
+        writeln!(out, "\n{} points are excluded:", plan.excluded.len())?;
+        let all = Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
+        grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
+    }
+    if every_run {
+        writeln!(out, "\nruns in their order:")?;
+        let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();
+        for (number, run) in (1..).zip(&plan.runs) {
+            let point = by_id.get(&run.point).map(|p| varying.show(p)).unwrap_or_default();
+            let repeat = match run.repeat {
+                Repeat::Warmup(n) => format!("warm-up {n}"),
+                Repeat::Measured(n) => format!("repeat {n}"),
+            };
+            writeln!(out, "{number:>6}  {}  {repeat:<10} {point}", run.id)?;
+        }
+    }
+    let skipped: f64 = plan
+        .points
+        .iter()
+        .zip(&estimates.points)
+        .filter(|(p, _)| obstacles.contains_key(&p.id))
+        .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
+        .sum();
+    let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
+    writeln!(out, "\n{here} runs, about {}", duration((estimates.total_s - skipped).max(0.0)))?;
+    if estimates.unknown > 0 {
+        writeln!(out, "(of {} points, marked ~, the descriptor does not say how long they compute)", estimates.unknown)?;
+    }
+    for need in &estimates.disk {
+        space(out, spec, plan, need)?;
+    }
+    Ok(())
+}
+
+/// What all points share, once.
+fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::Result<()> {
+    let Some(first) = plan.points.first() else {
+        return writeln!(out, "no point is left to run");
+    };
+    let names = Point::FACTORS.iter().copied().chain(first.point.user.keys().map(String::as_str));
+    let shared: Vec<String> = names
+        .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
+        .filter_map(|n| Some(format!("{n} = {}", first.point.factor(n)?)))
+        .collect();
+    writeln!(out, "in all points: {}", shared.join(", "))
+}
+
+/// Reasons, and below each the points that it concerns.
+fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) -> std::io::Result<()> {
+    let mut groups: IndexMap<String, Vec<String>> = IndexMap::new();
+    for (reason, point) in items {
+        groups.entry(reason).or_default().push(point);
+    }
+    for (reason, points) in groups {
+        writeln!(out, "  {reason}")?;
+        for point in &points {
+            writeln!(out, "    - {point}")?;
+        }
+    }
+    Ok(())
+}
+
+fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) -> std::io::Result<()> {
+    let area = spec.sites.get(&need.site).and_then(|s| s.storage.get(&need.storage));
+    let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new("."));
+    let directory = match area.and_then(|a| a.path.as_ref()) {
+        Some(path) => cvc_lib::paths::expand_below(base, path),
+        None => camino::Utf8PathBuf::from("campaigns").join(&plan.campaign),
+    };
+    let free = cvc_lib::run::free_bytes(&directory);
+    let verdict = match free {
+        Some(free) if free < need.bytes => format!("{} free: NOT ENOUGH", mib(free)),
+        Some(free) => format!("{} free", mib(free)),
+        None => "free space unknown".into(),
+    };
+    writeln!(out, "space in {} ({}): {} needed, {verdict}", need.storage, directory, mib(need.bytes))
+}
+
+fn mib(bytes: u64) -> String {
+    let mib = bytes as f64 / cvc_lib::units::MIB;
+    if mib >= 10240.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
+}
+
+fn by(by: ExcludedBy) -> &'static str {
+    match by {
+        ExcludedBy::Rule => "rule",
+        ExcludedBy::Application => "application",
+        ExcludedBy::Combination => "combination",
+        ExcludedBy::Hazard => "known hazard",
+        ExcludedBy::Site => "site",
+        ExcludedBy::Missing => "not installed",
+    }
+}

@@ -1,0 +1,99 @@
+//! `cvc run`
+
+use super::{ask_sites, load, report, runtime, shown};
+use crate::{
+    args::RunArgs,
+    display::{self, Varying},
+    failure::Failure,
+};
+use camino::Utf8PathBuf;
+use cvc_lib::{
+    plan,
+    run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
+    store::CampaignDir,
+};
+use std::collections::HashMap;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+/// Exit code of a campaign that the user stopped.
+const INTERRUPTED: u8 = 130;
+/// Exit code when runs failed.
+const RUNS_FAILED: u8 = 10;
+
+pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let spec = load(&args.file)?;
+    let plan = plan::build(&spec);
+    if plan.runs.is_empty() {
+        return Err(Failure::Other {
+            code: 2,
+            message: format!("{}: nothing is left to run: all {} points are excluded", args.file, plan.excluded.len()),
+            help: Some("`cvc plan` shows each with its reason".into()),
+        });
+    }
+    let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
+        code: 1,
+        message: "cannot find the path of cvc itself".into(),
+        help: None,
+    })?;
+    let result = runtime()?.block_on(async {
+        let (wish, wishes) = watch::channel(Wish::GoOn);
+        tokio::spawn(listen(wish, args.json));
+        let mut note = display::observer(args.json, Varying::default(), 0.0);
+        let sites = ask_sites(&spec, Readiness::Build, |what| note.on(&Progress::Preparing { what })).await;
+        drop(note);
+        let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
+        let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
+        let options = Options {
+            campaigns: args.place.campaigns.clone(),
+            shepherd: vec![myself.into_string(), "shepherd".into()],
+            retry_failed: args.retry_failed,
+            disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
+        };
+        let mut observer =
+            display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
+        let wishes: Wishes = wishes;
+        run_campaign(&spec, &plan, &sites, &options, wishes, observer.as_mut()).await
+    });
+    let summary = result?;
+    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
+    if summary.succeeded + summary.failed > 0 {
+        let to = args.report.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(&plan.campaign));
+        let files = report::write(&dir, &to, &spec.report.formats)?;
+        if args.json {
+            println!("{}", serde_json::json!({ "event": "report", "files": files }));
+        } else {
+            for file in files.iter().take(1) {
+                println!("report: {}", shown(file));
+            }
+        }
+    }
+    if summary.interrupted {
+        if !args.json {
+            eprintln!("{} runs are left: `cvc run {}` goes on with them", summary.left, args.file);
+        }
+        return Ok(INTERRUPTED);
+    }
+    if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) { Ok(RUNS_FAILED) } else { Ok(0) }
+}
+
+/// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.
+async fn listen(wish: watch::Sender<Wish>, json: bool) {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let next = match *wish.borrow() {
+            Wish::GoOn => Wish::Finish,
+            Wish::Finish | Wish::StopNow => Wish::StopNow,
+        };
+        let mut observer = display::observer(json, Varying::default(), 0.0);
+        observer.on(&Progress::Stopping { now: next == Wish::StopNow });
+        // nobody waits for the wish any more once the campaign has ended
+        let _ = wish.send(next);
+    }
+}

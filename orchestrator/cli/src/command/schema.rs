@@ -1,0 +1,14 @@
+//! `cvc schema`
+
+use crate::{args::SchemaOf, failure::Failure};
+use std::io::Write;
+
+pub fn schema(of: SchemaOf) -> Result<u8, Failure> {
+    let value = match of {
+        SchemaOf::Campaign => cvc_lib::spec::schema(),
+        SchemaOf::App => cvc_lib::spec::app_schema(),
+    };
+    let text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(0)
+}

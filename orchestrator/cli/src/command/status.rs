@@ -1,0 +1,77 @@
+//! `cvc status`
+
+use super::{campaign_dir, table};
+use crate::{args::CampaignArgs, display::Varying, failure::Failure};
+use cvc_lib::{
+    journal::{self, CampaignState, Outcome, RunState},
+    plan::Plan,
+    store::read_text,
+};
+use std::io::Write;
+
+pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
+    let dir = campaign_dir(&args.campaign, &args.place)?;
+    let entries = journal::read(&dir.journal())?;
+    let state = CampaignState::of(&entries);
+    let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {
+        code: 7,
+        message: format!("{}: {e}", dir.plan()),
+        help: Some("`cvc run` writes it again".into()),
+    })?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let runs: Vec<_> = plan
+            .runs
+            .iter()
+            .map(|r| {
+                let (word, detail) = word(state.runs.get(&r.id), state.quarantined.contains(&r.point));
+                serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail })
+            })
+            .collect();
+        let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
+        writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
+        return Ok(0);
+    }
+    let varying = Varying::of(plan.points.iter().map(|p| &p.point));
+    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "left", "last failure"]).collect();
+    let mut points = table(header);
+    let mut total = [0u64; 3];
+    for planned in &plan.points {
+        let mut counts = [0u64; 3];
+        let mut last = String::new();
+        for run in plan.runs.iter().filter(|r| r.point == planned.id) {
+            let (word, detail) = word(state.runs.get(&run.id), state.quarantined.contains(&planned.id));
+            let column = match word {
+                "succeeded" => 0,
+                "failed" => 1,
+                _ => 2,
+            };
+            counts[column] += 1;
+            total[column] += 1;
+            if word == "failed" {
+                last = detail.unwrap_or_default();
+            }
+        }
+        let mut row: Vec<String> = varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())).collect();
+        row.extend(counts.iter().map(ToString::to_string));
+        row.push(last.chars().take(80).collect());
+        points.add_row(row);
+    }
+    writeln!(out, "campaign {}: {} runs succeeded, {} failed, {} left", plan.campaign, total[0], total[1], total[2])?;
+    if let Some(last) = entries.last() {
+        writeln!(out, "last entry of the journal: {}", last.at)?;
+    }
+    writeln!(out, "{points}")?;
+    Ok(0)
+}
+
+fn word(state: Option<&RunState>, quarantined: bool) -> (&'static str, Option<String>) {
+    match state {
+        Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("succeeded", None),
+        Some(RunState::Finished { outcome: Outcome::Failed { detail, .. }, .. }) => ("failed", Some(detail.clone())),
+        Some(RunState::Open { .. }) => ("open", None),
+        Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
+        Some(RunState::Abandoned { .. }) => ("abandoned", None),
+        None => ("to do", None),
+    }
+}

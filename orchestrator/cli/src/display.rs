@@ -1,0 +1,265 @@
+//! How a campaign under way is shown: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
+
+use cvc_lib::{
+    journal::Outcome,
+    point::{Point, Repeat},
+    run::{Observer, Progress},
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::{
+    io::{IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+/// The factors that tell points apart, so that lines stay short.
+#[derive(Clone, Debug, Default)]
+pub struct Varying(Vec<String>);
+
+impl Varying {
+    /// Of these points.
+    pub fn of<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
+        let user = points.clone().flat_map(|p| p.user.keys().map(String::as_str));
+        let mut names: Vec<&str> = Point::FACTORS.iter().copied().filter(|f| *f != "processes").chain(user).collect();
+        names.dedup();
+        let varies = |name: &str| {
+            let mut values = points.clone().map(|p| p.factor(name));
+            let first = values.next();
+            values.any(|v| Some(v) != first)
+        };
+        let mut kept: Vec<String> = Vec::new();
+        for name in names {
+            if varies(name) && !kept.iter().any(|k| k == name) {
+                kept.push(name.to_owned());
+            }
+        }
+        if kept.is_empty() {
+            kept.push("app".into());
+        }
+        Self(kept)
+    }
+
+    /// Names of the factors.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// A point in a few words.
+    pub fn show(&self, point: &Point) -> String {
+        let values: Vec<String> = self
+            .0
+            .iter()
+            .filter_map(|name| {
+                let value = point.factor(name)?;
+                // numbers say nothing without their names
+                Some(if value.starts_with(|c: char| c.is_ascii_digit()) && name != "mapping" { format!("{name}={value}") } else { value })
+            })
+            .collect();
+        values.join(" ")
+    }
+}
+
+/// Seconds as people read them.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// The observer for this output.
+pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
+    if json {
+        Box::new(Json)
+    } else if std::io::stderr().is_terminal() {
+        Box::new(Bar::new(varying, expected_s))
+    } else {
+        Box::new(Lines { varying, current: String::new(), number: 0, total: 0, pace: Pace::new(expected_s) })
+    }
+}
+
+/// One JSON object for each event, on standard output.
+struct Json;
+
+impl Observer for Json {
+    fn on(&mut self, progress: &Progress) {
+        if let Ok(line) = serde_json::to_string(progress) {
+            // a reader that has gone does not stop the campaign
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+}
+
+/// How long the rest will take: by the plan's estimate at first, and by what was seen as soon as something was.
+struct Pace {
+    expected_s: f64,
+    runs: u64,
+    began: Instant,
+    done_here: u64,
+    left: u64,
+}
+
+impl Pace {
+    fn new(expected_s: f64) -> Self {
+        Self { expected_s, runs: 0, began: Instant::now(), done_here: 0, left: 0 }
+    }
+
+    fn on(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Started { runs, done } => {
+                (self.runs, self.left, self.began) = (*runs, runs.saturating_sub(*done), Instant::now());
+            }
+            Progress::RunFinished { retry: false, .. } => {
+                self.done_here += 1;
+                self.left = self.left.saturating_sub(1);
+            }
+            Progress::Quarantined { skipped, .. } => self.left = self.left.saturating_sub(*skipped),
+            _ => {}
+        }
+    }
+
+    fn left_s(&self) -> f64 {
+        let planned = if self.runs == 0 { 0.0 } else { self.expected_s / self.runs as f64 };
+        let seen = if self.done_here == 0 { planned } else { self.began.elapsed().as_secs_f64() / self.done_here as f64 };
+        seen * self.left as f64
+    }
+}
+
+fn repeat(repeat: Repeat) -> String {
+    match repeat {
+        Repeat::Warmup(n) => format!("warm-up {n}"),
+        Repeat::Measured(n) => format!("repeat {n}"),
+    }
+}
+
+fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
+    match outcome {
+        Outcome::Succeeded => format!("ok, {}", duration(wall_s)),
+        Outcome::Failed { cause, detail } => {
+            let cause = serde_json::to_value(cause).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+            format!("FAILED ({cause}): {detail}{}", if retry { "; trying again" } else { "" })
+        }
+    }
+}
+
+/// What is worth a line of its own in both forms.
+fn line(progress: &Progress, varying: &Varying) -> Option<String> {
+    Some(match progress {
+        Progress::Preparing { what } => format!("preparing: {what}"),
+        Progress::Skipped { factors, reason, runs, .. } => format!("skipped, {runs} runs: {}: {reason}", varying.show(factors)),
+        Progress::Recovered { run, ended, kept } => {
+            let what = if *kept { "its results were whole and are kept" } else { "it is done again" };
+            format!("run {run} was cut off: {ended} processes ended, {what}")
+        }
+        Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
+        Progress::Stopping { now: false } => "stopping after the run under way; Ctrl-C again stops at once".into(),
+        Progress::Stopping { now: true } => "stopping now".into(),
+        Progress::Ended { succeeded, failed, skipped, left } => {
+            format!("{succeeded} runs succeeded, {failed} failed, {skipped} skipped, {left} left")
+        }
+        Progress::Started { .. } | Progress::RunStarted { .. } | Progress::Stage { .. } | Progress::RunFinished { .. } => return None,
+    })
+}
+
+/// Plain lines on standard error.
+struct Lines {
+    varying: Varying,
+    current: String,
+    number: u64,
+    total: u64,
+    pace: Pace,
+}
+
+impl Observer for Lines {
+    fn on(&mut self, progress: &Progress) {
+        self.pace.on(progress);
+        match progress {
+            Progress::Started { runs, done } => {
+                (self.total, self.number) = (*runs, *done);
+                eprintln!("{runs} runs, {done} of them done before, about {}", duration(self.pace.left_s()));
+            }
+            Progress::RunStarted { point, repeat: r, attempt, .. } => {
+                let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
+            }
+            Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
+                self.number += u64::from(!retry);
+                let left = duration(self.pace.left_s());
+                eprintln!("[{}/{}] {}: {} (about {left} left)", self.number, self.total, self.current, outcome(o, *wall_s, *retry));
+            }
+            other => {
+                if let Some(line) = line(other, &self.varying) {
+                    eprintln!("{line}");
+                }
+            }
+        }
+    }
+}
+
+/// A bar with the current run below it.
+struct Bar {
+    bar: ProgressBar,
+    varying: Varying,
+    current: String,
+    failed: u64,
+    pace: Pace,
+}
+
+impl Bar {
+    fn new(varying: Varying, expected_s: f64) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+        // a template that is wrong is a mistake of the program: the plain style stands in
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self { bar, varying, current: String::new(), failed: 0, pace: Pace::new(expected_s) }
+    }
+
+    fn message(&self, stage: &str) {
+        let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
+        let stage = if stage.is_empty() { String::new() } else { format!(" · {stage}") };
+        self.bar.set_message(format!("{failed}about {} left · {}{stage}", duration(self.pace.left_s()), self.current));
+    }
+}
+
+impl Observer for Bar {
+    fn on(&mut self, progress: &Progress) {
+        self.pace.on(progress);
+        match progress {
+            Progress::Started { runs, done } => {
+                let template = "{bar:30.green/dim} {pos}/{len} {elapsed_precise} · {wide_msg}";
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    self.bar.set_style(style);
+                }
+                self.bar.set_length(*runs);
+                self.bar.set_position(*done);
+            }
+            Progress::RunStarted { point, repeat: r, attempt, .. } => {
+                let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
+                self.message("");
+            }
+            Progress::Stage { stage, .. } => self.message(stage),
+            Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
+                if matches!(o, Outcome::Failed { .. }) {
+                    self.failed += u64::from(!retry);
+                    self.bar.println(format!("{}: {}", self.current, outcome(o, *wall_s, *retry)));
+                }
+                self.bar.inc(u64::from(!retry));
+                self.message("");
+            }
+            other => {
+                if let Some(line) = line(other, &self.varying) {
+                    if matches!(other, Progress::Ended { .. }) {
+                        self.bar.finish_and_clear();
+                        eprintln!("{line}");
+                    } else {
+                        self.bar.println(line);
+                    }
+                }
+            }
+        }
+    }
+}

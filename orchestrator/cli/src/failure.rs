@@ -1,0 +1,112 @@
+//! Errors as a user sees them, and their exit codes.
+
+use cvc_lib::{run::EngineError, spec::SpecErrors, store::StoreError};
+use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
+use std::process::ExitCode;
+
+/// Why a command ends without having done its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The campaign file or a descriptor.
+    Spec(SpecErrors),
+    /// The engine.
+    Engine(EngineError),
+    /// A file of the campaign.
+    Store(StoreError),
+    /// An image; the error has a text and a code of its own.
+    Image(cvc_probe::image::command::ImageCommandError),
+    /// Anything else, in one line, with how to mend it.
+    Other {
+        code: u8,
+        message: String,
+        help: Option<String>,
+    },
+}
+
+impl From<SpecErrors> for Failure {
+    fn from(errors: SpecErrors) -> Self {
+        Self::Spec(errors)
+    }
+}
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other { code: 1, message: format!("cannot write: {error}"), help: None }
+    }
+}
+
+/// One error with a place in a file.
+#[derive(Debug)]
+struct Placed {
+    message: String,
+    help: Option<String>,
+    label: Option<LabeledSpan>,
+    source: NamedSource<String>,
+}
+
+impl std::fmt::Display for Placed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Placed {}
+impl Diagnostic for Placed {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.help.as_ref().map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
+    }
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        Some(&self.source)
+    }
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.label.clone().map(|l| Box::new(std::iter::once(l)) as Box<dyn Iterator<Item = LabeledSpan>>)
+    }
+}
+
+impl Failure {
+    /// Prints the error and gives the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Self::Spec(SpecErrors(errors)) => {
+                for error in errors {
+                    // the position also in one line, as editors and scripts read it
+                    let message = error.to_string();
+                    let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
+                    let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
+                    eprintln!("{:?}", Report::new(Placed { message, help: error.help, label, source }));
+                }
+                ExitCode::from(2)
+            }
+            Self::Engine(error) => {
+                let code = match &error {
+                    EngineError::Store(_) => 7,
+                    EngineError::Host(_) | EngineError::Shepherd { .. } => 4,
+                    EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                };
+                one_line(code, &error.to_string(), None)
+            }
+            Self::Store(error) => one_line(7, &error.to_string(), None),
+            Self::Image(error) => {
+                eprintln!("error: {error}");
+                ExitCode::from(error.exit_code())
+            }
+            Self::Other { code, message, help } => one_line(code, &message, help.as_deref()),
+        }
+    }
+}
+
+fn one_line(code: u8, message: &str, help: Option<&str>) -> ExitCode {
+    eprintln!("error: {message}");
+    if let Some(help) = help {
+        eprintln!("  help: {help}");
+    }
+    ExitCode::from(code)
+}
