@@ -186,7 +186,17 @@ fn plain_words(message: &str) -> (String, Option<String>) {
             return (format!("{found} where {expected} belongs"), Some(help));
         }
     }
-    (message.replace('\n', ", "), None)
+    let known = [
+        ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("seconds belong here", "no seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
+    ];
+    for (beginning, message_here, help) in known {
+        if message.starts_with(beginning) {
+            return (message_here.to_owned(), Some(help.to_owned()));
+        }
+    }
+    (message.replace('\n', ", "), Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()))
 }
 
 #[cfg(test)]
