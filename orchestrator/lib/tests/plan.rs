@@ -391,3 +391,20 @@ fn the_file_with_every_section_is_sound() {
     let spec = spec::load_text(Path::new("whole.toml"), WHOLE, &[apps()]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(spec.combinations(), 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 + 1);
 }
+
+/// The two numbers that the quickstart promises, where its descriptor is there.
+#[test]
+fn the_quickstart_is_as_large_as_promised_and_short() {
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    if !experiments.join("apps/kernel-stencil.toml").is_file() {
+        eprintln!("SKIPPED the_quickstart_is_as_large_as_promised_and_short: needs experiments/apps/kernel-stencil.toml");
+        return;
+    }
+    let spec = spec::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let plan = plan::build(&spec);
+    let own = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Application).count();
+    assert_eq!((own, plan.points.len(), plan.runs.len(), plan.excluded.len()), (12, 14, 42, 0));
+    let estimates = plan::estimate(&spec, &plan, Machine { cores: 2 });
+    assert_eq!(estimates.unknown, 0);
+    assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
+}

@@ -48,18 +48,29 @@ impl Source {
         if errors.is_empty() {
             return Ok(table.into_inner());
         }
-        Err(errors
-            .into_iter()
-            .map(|e| {
-                let message = e.message().trim().replace('\n', ", ");
-                let help = if message.contains("duplicate key") {
-                    "a key or table may be given once; remove one of the two"
-                } else {
-                    "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]"
-                };
-                self.error(e.span(), message, help.to_owned())
-            })
-            .collect())
+        let mut errors: Vec<SpecError> = errors.into_iter().map(|e| self.syntax_error(&e)).collect();
+        errors.sort_by_key(|e| e.span.as_ref().map_or(0, |s| s.start));
+        Err(errors)
+    }
+
+    /// An error of syntax in the words of this program.
+    fn syntax_error(&self, e: &toml::de::Error) -> SpecError {
+        let message = e.message().trim().replace('\n', ", ");
+        let written = e.span().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
+        if message.contains("duplicate key") {
+            let help = "a key or table may be given once; remove one of the two";
+            return self.error(e.span(), format!("`{written}` is given twice"), help.to_owned());
+        }
+        if message.starts_with("string values must be quoted") {
+            let (message, help) = if written.is_empty() {
+                ("there is no value after the `=`".to_owned(), "write a value, or remove the key".to_owned())
+            } else {
+                (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
+            };
+            return self.error(e.span(), message, help);
+        }
+        let help = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
+        self.error(e.span(), message, help.to_owned())
     }
 
     /// A section as a typed value.
