@@ -408,3 +408,19 @@ fn the_quickstart_is_as_large_as_promised_and_short() {
     assert_eq!(estimates.unknown, 0);
     assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
 }
+
+#[test]
+fn strange_sizes_and_depths_neither_hang_nor_panic() {
+    let head = "schema = 1\nname = 'x'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'demo'\nclass = 'S'\n";
+    let list = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
+    let deep = format!("{head}processes = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let nested = format!("{head}processes = 1\n[matrix.user]\nx = {}1{}", "{a=".repeat(10_000), "}".repeat(10_000));
+    let dotted = format!("{head}processes = 1\n[{}]\n", vec!["a"; 20_000].join("."));
+    for text in [deep, nested, dotted, "\u{feff}".to_owned(), "=".repeat(10_000), "'".repeat(9_999)] {
+        let errors = spec::load_text(Path::new("strange.toml"), &text, &[apps()]).expect_err("no campaign");
+        assert!(errors.0.iter().all(|e| e.position().is_some()), "{:?}", errors.0[0].message);
+    }
+    let gzip = vec!["'gzip'"; 100_000].join(", ");
+    let long = format!("{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}", list(100_000));
+    assert_eq!(spec::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
+}

@@ -140,7 +140,7 @@ pub(crate) fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry
         .filter(|(axis, e)| *axis == grid.compression.axis && e.factor != Factor::Compression)
         .map(|(_, e)| *e)
         .collect();
-    grid.mark_shadowed(|i, j| neighbours.iter().all(|e| e.values[i].0 == e.values[j].0));
+    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
     attach_rules(known, &mut grid);
     Some(grid)
 }

@@ -15,7 +15,7 @@ use crate::{
     units::ByteSize,
 };
 use indexmap::IndexMap;
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 /// The values of a factor along an axis.
 #[derive(Clone, Debug)]
@@ -85,15 +85,14 @@ impl Grid {
     }
 
     /// Marks the positions whose compression has no effect and that another position stands for: one that says `none` and is otherwise
-    /// equal, or the first of those that are otherwise equal.
-    pub fn mark_shadowed(&mut self, same_but_compression: impl Fn(usize, usize) -> bool) {
+    /// equal, or the first of those that are otherwise equal. `neighbours` writes the other values of a position.
+    pub fn mark_shadowed(&mut self, neighbours: impl Fn(usize) -> String) {
         let values = &self.compression.values;
-        self.shadowed = (0..values.len())
-            .map(|i| {
-                values[i] != Compression::None
-                    && (0..values.len()).any(|j| j != i && (values[j] == Compression::None || j < i) && same_but_compression(i, j))
-            })
-            .collect();
+        let rows: Vec<String> = (0..values.len()).map(neighbours).collect();
+        let without: HashSet<&String> = rows.iter().zip(values).filter(|(_, v)| **v == Compression::None).map(|(row, _)| row).collect();
+        let mut earlier = HashSet::new();
+        self.shadowed =
+            rows.iter().zip(values).map(|(row, v)| *v != Compression::None && (without.contains(row) || !earlier.insert(row))).collect();
     }
 
     fn point(&self, spec: &Spec, index: &[usize]) -> Point {

@@ -55,11 +55,13 @@ impl Source {
 
     /// An error of syntax in the words of this program.
     fn syntax_error(&self, e: &toml::de::Error) -> SpecError {
+        // A few errors of the parser (nesting without end) have no place.
+        let span = e.span().or(Some(0..0));
         let message = e.message().trim().replace('\n', ", ");
-        let written = e.span().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
+        let written = span.clone().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
         if message.contains("duplicate key") {
             let help = "a key or table may be given once; remove one of the two";
-            return self.error(e.span(), format!("`{written}` is given twice"), help.to_owned());
+            return self.error(span, format!("`{written}` is given twice"), help.to_owned());
         }
         if message.starts_with("string values must be quoted") {
             let (message, help) = if written.is_empty() {
@@ -67,10 +69,10 @@ impl Source {
             } else {
                 (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
             };
-            return self.error(e.span(), message, help);
+            return self.error(span, message, help);
         }
         let help = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
-        self.error(e.span(), message, help.to_owned())
+        self.error(span, message, help.to_owned())
     }
 
     /// A section as a typed value.
