@@ -64,6 +64,8 @@ pub(crate) struct Grid {
     pub cb_buffer: Column<Option<ByteSize>>,
     pub storage: Column<String>,
     pub user: Vec<(String, Column<UserValue>)>,
+    /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
+    pub first_user: IndexMap<String, UserValue>,
     /// For each position of the compression's axis: another position stands for it where compression has no effect.
     pub shadowed: Vec<bool>,
     pub rules: Vec<Rule>,
@@ -98,6 +100,10 @@ impl Grid {
     fn point(&self, spec: &Spec, index: &[usize]) -> Point {
         let text = |map: Option<&String>| map.cloned().unwrap_or_default();
         let checkpointer = *self.checkpointer.at(index);
+        let mut user = self.first_user.clone();
+        for (value, (_, column)) in user.values_mut().zip(&self.user) {
+            value.clone_from(column.at(index));
+        }
         Point {
             site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
             app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
@@ -109,7 +115,7 @@ impl Grid {
             aggregators: *self.aggregators.at(index),
             cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
-            user: self.user.iter().map(|(name, column)| (name.clone(), column.at(index).clone())).collect(),
+            user,
         }
     }
 
