@@ -5,7 +5,7 @@ use crate::{
     point::UserValue,
     spec::{
         LoadedApp, SpecError, SpecErrors,
-        source::{Source, Step, key_span, span_of},
+        source::{Source, Step, span_of},
     },
 };
 use indexmap::IndexMap;
@@ -49,8 +49,8 @@ pub fn load(path: &Path) -> Result<LoadedApp, SpecErrors> {
     let table = source.parse().map_err(SpecErrors)?;
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
     let descriptor: Descriptor = source.decode(&value).map_err(|mut e| {
-        // The span of the whole file says nothing.
-        e.span = e.span.filter(|s| *s != (0..source.text.len()));
+        // What is missing at the top level has no place but the beginning.
+        e.span = e.span.filter(|s| *s != (0..source.text.len())).or(Some(0..0));
         e
     })?;
     let errors = check(&source, &table, &descriptor);
@@ -134,8 +134,8 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SpecErro
     for (way, message) in template_errors(app, None) {
         fail(&way, message, "templates know program, class, processes, mapping, nodes, rundir, storage, w.NAME and user.NAME");
     }
-    if let Some(first) = errors.iter().position(|e| e.span.is_none()) {
-        errors[first].span = key_span(table, "schema");
+    for error in &mut errors {
+        error.span.get_or_insert(0..0);
     }
     errors
 }

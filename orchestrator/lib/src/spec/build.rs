@@ -105,6 +105,7 @@ pub(crate) fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry
         return None;
     }
 
+    let user = user_columns(&found);
     let mut grid = Grid {
         site,
         app,
@@ -129,7 +130,8 @@ pub(crate) fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry
             _ => None,
         }),
         storage,
-        user: user_columns(&found),
+        first_user: user.iter().filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone()))).collect(),
+        user,
         shadowed: Vec::new(),
         rules: Vec::new(),
         axes: found.sizes.clone(),
@@ -140,7 +142,7 @@ pub(crate) fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry
         .filter(|(axis, e)| *axis == grid.compression.axis && e.factor != Factor::Compression)
         .map(|(_, e)| *e)
         .collect();
-    grid.mark_shadowed(|i, j| neighbours.iter().all(|e| e.values[i].0 == e.values[j].0));
+    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
     attach_rules(known, &mut grid);
     Some(grid)
 }

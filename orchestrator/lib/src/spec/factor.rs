@@ -224,7 +224,7 @@ pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",
         DeValue::Integer(_) => "whole number",
-        DeValue::Float(_) => "number",
+        DeValue::Float(_) => "fractional number",
         DeValue::Boolean(_) => "true or false",
         DeValue::Datetime(_) => "date",
         DeValue::Array(_) => "list",

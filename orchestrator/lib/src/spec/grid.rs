@@ -15,7 +15,7 @@ use crate::{
     units::ByteSize,
 };
 use indexmap::IndexMap;
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 /// The values of a factor along an axis.
 #[derive(Clone, Debug)]
@@ -64,6 +64,8 @@ pub(crate) struct Grid {
     pub cb_buffer: Column<Option<ByteSize>>,
     pub storage: Column<String>,
     pub user: Vec<(String, Column<UserValue>)>,
+    /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
+    pub first_user: IndexMap<String, UserValue>,
     /// For each position of the compression's axis: another position stands for it where compression has no effect.
     pub shadowed: Vec<bool>,
     pub rules: Vec<Rule>,
@@ -85,20 +87,23 @@ impl Grid {
     }
 
     /// Marks the positions whose compression has no effect and that another position stands for: one that says `none` and is otherwise
-    /// equal, or the first of those that are otherwise equal.
-    pub fn mark_shadowed(&mut self, same_but_compression: impl Fn(usize, usize) -> bool) {
+    /// equal, or the first of those that are otherwise equal. `neighbours` writes the other values of a position.
+    pub fn mark_shadowed(&mut self, neighbours: impl Fn(usize) -> String) {
         let values = &self.compression.values;
-        self.shadowed = (0..values.len())
-            .map(|i| {
-                values[i] != Compression::None
-                    && (0..values.len()).any(|j| j != i && (values[j] == Compression::None || j < i) && same_but_compression(i, j))
-            })
-            .collect();
+        let rows: Vec<String> = (0..values.len()).map(neighbours).collect();
+        let without: HashSet<&String> = rows.iter().zip(values).filter(|(_, v)| **v == Compression::None).map(|(row, _)| row).collect();
+        let mut earlier = HashSet::new();
+        self.shadowed =
+            rows.iter().zip(values).map(|(row, v)| *v != Compression::None && (without.contains(row) || !earlier.insert(row))).collect();
     }
 
     fn point(&self, spec: &Spec, index: &[usize]) -> Point {
         let text = |map: Option<&String>| map.cloned().unwrap_or_default();
         let checkpointer = *self.checkpointer.at(index);
+        let mut user = self.first_user.clone();
+        for (value, (_, column)) in user.values_mut().zip(&self.user) {
+            value.clone_from(column.at(index));
+        }
         Point {
             site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
             app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
@@ -110,7 +115,7 @@ impl Grid {
             aggregators: *self.aggregators.at(index),
             cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
-            user: self.user.iter().map(|(name, column)| (name.clone(), column.at(index).clone())).collect(),
+            user,
         }
     }
 

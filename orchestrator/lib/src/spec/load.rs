@@ -287,10 +287,11 @@ fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span
             check.fail(Some(entry.key.clone()), message, help);
         }
     }
-    let length = first.values.len();
-    for i in 1..length {
-        let same = |j: usize| entries.iter().all(|e| e.values.len() == length && e.values[i].0 == e.values[j].0);
-        if let Some(j) = (0..i).find(|j| same(*j)) {
+    let mut seen = std::collections::HashMap::new();
+    for i in 0..entries.iter().map(|e| e.values.len()).min().unwrap_or(0) {
+        // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
+        let row: Vec<String> = entries.iter().map(|e| format!("{:?}", e.values[i].0)).collect();
+        if let Some(j) = seen.insert(row, i) {
             let message = format!("value {} of the zip repeats value {}", i + 1, j + 1);
             check.fail(Some(first.values[i].1.clone()), message, "remove one; more runs of a point are `repeats`");
             break;
@@ -382,7 +383,7 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
     let names_app = tables.matrix.iter().chain(tables.zips.iter().flatten()).any(|e| e.factor == Factor::App);
     if names_app || tables.points.is_empty() {
         let axes: Vec<Vec<Entry>> = tables.matrix.iter().map(|e| vec![e.clone()]).chain(tables.zips.iter().cloned()).collect();
-        let span = key_span(table, "matrix").or(Some(0..0));
+        let span = key_span(table, "matrix").or_else(|| key_span(table, "zip")).or(Some(0..0));
         grids.extend(build::grid(check, known, &axes, span));
     }
     for (point, span) in &tables.points {
@@ -438,11 +439,13 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
 
 /// Templates that name a free factor need it.
 fn check_templates(check: &mut Checker<'_>, apps: &IndexMap<String, LoadedApp>, grids: &[Grid], tables: &Tables) {
+    // Many extra points share an application and its free factors.
+    let mut tried = std::collections::HashSet::new();
     let mut done = std::collections::HashSet::new();
     for grid in grids {
         let users: Vec<&str> = grid.user.iter().map(|(name, _)| name.as_str()).collect();
         for index in &grid.app.values {
-            let Some((name, app)) = apps.get_index(*index) else { continue };
+            let Some((name, app)) = apps.get_index(*index).filter(|_| tried.insert((*index, users.clone()))) else { continue };
             if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users)).into_iter().next()
                 && done.insert(name)
             {

@@ -48,18 +48,31 @@ impl Source {
         if errors.is_empty() {
             return Ok(table.into_inner());
         }
-        Err(errors
-            .into_iter()
-            .map(|e| {
-                let message = e.message().trim().replace('\n', ", ");
-                let help = if message.contains("duplicate key") {
-                    "a key or table may be given once; remove one of the two"
-                } else {
-                    "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]"
-                };
-                self.error(e.span(), message, help.to_owned())
-            })
-            .collect())
+        let mut errors: Vec<SpecError> = errors.into_iter().map(|e| self.syntax_error(&e)).collect();
+        errors.sort_by_key(|e| e.span.as_ref().map_or(0, |s| s.start));
+        Err(errors)
+    }
+
+    /// An error of syntax in the words of this program.
+    fn syntax_error(&self, e: &toml::de::Error) -> SpecError {
+        // A few errors of the parser (nesting without end) have no place.
+        let span = e.span().or(Some(0..0));
+        let message = e.message().trim().replace('\n', ", ");
+        let written = span.clone().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
+        if message.contains("duplicate key") {
+            let help = "a key or table may be given once; remove one of the two";
+            return self.error(span, format!("`{written}` is given twice"), help.to_owned());
+        }
+        if message.starts_with("string values must be quoted") {
+            let (message, help) = if written.is_empty() {
+                ("there is no value after the `=`".to_owned(), "write a value, or remove the key".to_owned())
+            } else {
+                (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
+            };
+            return self.error(span, message, help);
+        }
+        let help = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
+        self.error(span, message, help.to_owned())
     }
 
     /// A section as a typed value.
@@ -186,7 +199,17 @@ fn plain_words(message: &str) -> (String, Option<String>) {
             return (format!("{found} where {expected} belongs"), Some(help));
         }
     }
-    (message.replace('\n', ", "), None)
+    let known = [
+        ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("seconds belong here", "no seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
+    ];
+    for (beginning, message_here, help) in known {
+        if message.starts_with(beginning) {
+            return (message_here.to_owned(), Some(help.to_owned()));
+        }
+    }
+    (message.replace('\n', ", "), Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()))
 }
 
 #[cfg(test)]
