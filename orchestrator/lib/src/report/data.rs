@@ -61,7 +61,8 @@ impl Data {
 
     fn query(index: &Index) -> rusqlite::Result<Self> {
         let db = index.connection();
-        let meta = db.prepare("SELECT key, value FROM meta")?.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+        let meta =
+            db.prepare("SELECT key, value FROM meta")?.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
         let mut ids = HashMap::new();
         let mut points = Vec::new();
         let mut query = db.prepare("SELECT * FROM points ORDER BY seq")?;
@@ -204,6 +205,11 @@ impl Data {
 }
 
 impl PointRow {
+    /// Runs that enter statistics: succeeded, and their records can be read.
+    pub fn counted(&self, runs: &[RunRow]) -> usize {
+        self.runs.iter().filter(|r| runs[**r].counts() && ["ok", "changed"].contains(&runs[**r].records.as_str())).count()
+    }
+
     /// The value of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)

@@ -20,7 +20,8 @@ const MOST_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
     let mut blocks = Vec::new();
-    let drawn = data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
+    let drawn =
+        data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
     for (q, unit) in drawn {
         for (number, figure) in layout::figures(data, |p| data.points[p].values.contains_key(q)).iter().enumerate() {
             if blocks.len() < MOST_FIGURES {
@@ -69,7 +70,8 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) ->
     }
     // A palette with fewer colours than levels would lie: then the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
-    Ok(Plot { svg: plot::strips(&id, &x, legend, &rows)?, id, title: format!("{}: {}", capital(&heading), figure.title), caption })
+    let drawing = plot::strips(&id, &x, legend, &rows)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title: format!("{}: {}", capital(&heading), figure.title), caption })
 }
 
 fn shorten(label: &str) -> String {

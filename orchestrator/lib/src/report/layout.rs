@@ -67,7 +67,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
     let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
     let title = match axis {
         "mapping" if one_node => "processes, on one node".to_owned(),
-        "mapping" => "mapping (nodes x processes)".to_owned(),
+        "mapping" => "mapping (nodes × processes on each)".to_owned(),
         other => quantity::factor_heading(other),
     };
     let shown = if data.levels("site").len() > 1 { &key[..] } else { &key[1..] };
@@ -105,9 +105,8 @@ impl<'a> Figure<'a> {
         let names: Vec<String> = series.keys().cloned().collect();
         let mut panels: IndexMap<String, Vec<Vec<Option<usize>>>> = IndexMap::new();
         for &p in &self.points {
-            let panel = panels
-                .entry(self.name(data, p, &self.rest[..outer]))
-                .or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
+            let panel =
+                panels.entry(self.name(data, p, &self.rest[..outer])).or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
             let at = names.iter().position(|n| *n == self.name(data, p, &self.rest[outer..]));
             if let (Some(at), Some(category)) = (at, self.category(data, p)) {
                 panel[at][category] = Some(p);

@@ -122,6 +122,8 @@ pub struct Plot {
     pub title: String,
     /// What it shows, in a sentence.
     pub caption: String,
+    /// Width of the drawing, in CSS pixels.
+    pub width: u32,
     /// An `<svg>` element that inherits its text colour.
     pub svg: String,
 }

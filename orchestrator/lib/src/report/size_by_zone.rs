@@ -64,8 +64,10 @@ fn draw(data: &Data, rule: &str, number: usize, figure: &layout::Figure<'_>) -> 
         })
         .collect();
     let id = format!("zones-{number}-{}", figure.id);
+    let drawing = plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
     Ok(Plot {
-        svg: plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?,
+        svg: drawing.svg,
+        width: drawing.width,
         id,
         title: format!("Checkpoint image of a rank by zone: {}", figure.title),
         caption: format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule)),
@@ -99,7 +101,9 @@ fn files(data: &Data) -> Table {
     let shown: Vec<(&String, &String)> = data
         .quantities
         .iter()
-        .filter(|(q, _)| q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank")
+        .filter(|(q, _)| {
+            q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank"
+        })
         .collect();
     let mut columns = summary::factor_columns(data);
     columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));

@@ -37,7 +37,7 @@ fn block(block: &Block) -> Value {
         Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
         Block::Command { text } => of("command", json!(text)),
         Block::Table(t) => of("table", table(t)),
-        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg })),
+        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg, "width": p.width })),
     }
 }
 
@@ -73,9 +73,7 @@ fn class(table: &Table, column: usize) -> &'static str {
 }
 
 fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
-    let of = |main: String, sort: String, title: String, interval: String, flag: &str, class: String| {
-        json!({ "main": main, "sort": sort, "title": title, "interval": interval, "flag": flag, "class": class })
-    };
+    let of = |main: String, sort: String, title: String, interval: String, flag: &str, class: String| json!({ "main": main, "sort": sort, "title": title, "interval": interval, "flag": flag, "class": class });
     let plain = |main: String, sort: String, class: &str| of(main, sort, String::new(), String::new(), "", class.to_owned());
     match cell {
         Cell::Empty => plain("\u{2013}".to_owned(), String::new(), &format!("{class} none")),
