@@ -32,6 +32,8 @@ pub(super) struct PointRow {
     pub summaries: HashMap<String, Summary>,
     /// Every counted repeat of every quantity, in the order of the plan.
     pub values: HashMap<String, Vec<f64>>,
+    /// The numbers of these repeats.
+    pub repeats: HashMap<String, Vec<u32>>,
 }
 
 pub(super) struct RunRow {
@@ -76,6 +78,7 @@ impl Data {
                 runs: Vec::new(),
                 summaries: HashMap::new(),
                 values: HashMap::new(),
+                repeats: HashMap::new(),
             });
         }
         let excluded = db
@@ -117,7 +120,9 @@ impl Data {
         }
         values.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         for (run, quantity, value) in values {
-            points[runs[run].point].values.entry(quantity).or_default().push(value);
+            let point = &mut points[runs[run].point];
+            point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
+            point.values.entry(quantity).or_default().push(value);
         }
         for point in &mut points {
             point.summaries = point.values.iter().filter_map(|(q, v)| Some((q.clone(), Summary::of(v)?))).collect();

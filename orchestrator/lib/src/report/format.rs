@@ -1,7 +1,10 @@
 //! How numbers are shown to people: one scale and one number of decimals for a column.
 
 use super::model::{Cell, Table};
-use crate::{stats::Summary, units::MIB};
+use crate::{
+    stats::{Comparison, Summary},
+    units::MIB,
+};
 
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +26,7 @@ impl Style {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
-                Cell::Empty | Cell::Text { .. } => {}
+                Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
             }
         }
         Self::for_values(values, table.columns[column].unit.as_deref())
@@ -88,6 +91,15 @@ impl Style {
         }
         text
     }
+}
+
+/// A ratio, its interval, and everything about it in one line.
+pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
+    let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
+    let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
+    let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
+    let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
+    (main, interval, details)
 }
 
 /// A number by itself, with four significant digits.

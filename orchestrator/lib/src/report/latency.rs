@@ -18,7 +18,7 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
             figure.panels(data).into_iter().take(MOST_PANELS).map(|(title, points)| panel(data, title, &points)).collect();
         let id = format!("latency-{number}-{}", figure.id);
         let pieces = ["coordination".to_owned(), "storage".to_owned()];
-        let drawing = plot::bars(&id, &figure.categories, "s", &pieces, &panels)?;
+        let drawing = plot::bars(&id, &figure.categories, "latency, s", &pieces, &panels)?;
         blocks.push(Block::Plot(Plot {
             svg: drawing.svg,
         width: drawing.width,

@@ -1,6 +1,6 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
-use crate::stats::Summary;
+use crate::stats::{Comparison, Summary};
 use serde::Serialize;
 
 /// A report, built from an index alone and the same for the same index.
@@ -110,6 +110,11 @@ pub enum Cell {
     Measured {
         /// In the unit of the column.
         summary: Summary,
+    },
+    /// How many times one measurement is of another, from repeats that ran side by side.
+    Compared {
+        /// Ratio of the means with its interval.
+        comparison: Comparison,
     },
 }
 

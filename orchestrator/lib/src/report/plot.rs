@@ -24,7 +24,7 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 const WIDE: u32 = 960;
 
 /// Width of plots with one panel, so that two stand side by side.
-const NARROW: u32 = 600;
+const NARROW: u32 = 620;
 
 const TEXT: u32 = 12;
 
@@ -65,7 +65,7 @@ fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
 
 /// About how wide a text is; there is no font to ask.
 fn width(text: &str, size: u32) -> i32 {
-    (text.chars().count() as f64 * f64::from(size) * 0.56) as i32
+    (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
 /// One line of names with their colours. Returns what is left below it.
@@ -188,26 +188,27 @@ pub(super) struct Strip {
     pub colour: usize,
     /// Every value, and whether it is an outlier.
     pub values: Vec<(f64, bool)>,
-    pub median: f64,
     pub quartiles: (f64, f64),
+    /// Stands at the right end of the row.
+    pub remark: String,
 }
 
-/// Rows of points along a common axis: every repeat is seen.
+/// Rows of points around a common zero: every repeat is seen.
 pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, StoreError> {
     const ROW: u32 = 22;
-    let (low, high) = rows.iter().flat_map(|r| &r.values).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v.0), h.max(v.0)));
-    let spread = if high > low { (high - low) * 0.04 } else { high.abs().max(1.0) * 0.05 };
-    // An axis that nearly reaches zero may as well show it.
-    let low = if low >= 0.0 && low < 0.3 * high { 0.0 } else { low - spread };
-    let high = high + spread;
-    let margin = rows.iter().map(|r| width(&r.name, TEXT)).max().unwrap_or(0).min(WIDE as i32 / 2) + 16;
-    let wide = if margin > NARROW as i32 / 3 { WIDE } else { NARROW };
+    let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
+    // Half a percent to either side at least: smaller scatter is no matter, and is not blown up.
+    let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
+    let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
+    let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
+    let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
+    let wide = if margin + remarks > NARROW as i32 * 3 / 5 { WIDE } else { NARROW };
     let head = if colours.len() > 1 { legend_height(colours, wide) } else { 0 };
     let count = rows.len() as f64;
     render(what, (wide, head + rows.len() as u32 * ROW + 56), |root| {
         let below = if colours.len() > 1 { legend(root, colours)? } else { root.clone() };
         let mut chart = ChartBuilder::on(&below)
-            .margin_right(24)
+            .margin_right(remarks)
             .margin_top(6)
             .set_label_area_size(LabelAreaPosition::Left, margin)
             .set_label_area_size(LabelAreaPosition::Bottom, 44)
@@ -217,28 +218,31 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
             .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
-            .x_labels(8)
+            .x_labels(6)
             .axis_style(INK.mix(0.6))
             .bold_line_style(INK.mix(0.13))
             .light_line_style(TRANSPARENT)
-            .x_label_formatter(&|v| tick(*v, high))
+            .x_label_formatter(&|v| signed(*v, high - low))
             .label_style(text(TEXT))
             .x_desc(x_title)
             .axis_desc_style(text(TEXT))
             .draw()?;
+        chart.draw_series([PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5))])?;
         for (i, row) in rows.iter().enumerate() {
             let y = count - i as f64 - 0.5;
             let colour = PALETTE[row.colour % PALETTE.len()];
             let (left, at_y) = chart.plotting_area().map_coordinate(&(low, y));
+            let (right, _) = chart.plotting_area().map_coordinate(&(high, y));
             root.draw(&Text::new(row.name.clone(), (left - 8, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            let end = right + remarks - 6;
+            root.draw(&Text::new(row.remark.clone(), (end, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
             let (a, b) = row.quartiles;
-            chart.draw_series([Rectangle::new([(a, y - 0.28), (b, y + 0.28)], colour.mix(0.22).filled())])?;
-            chart.draw_series([PathElement::new([(row.median, y - 0.34), (row.median, y + 0.34)], colour.stroke_width(2))])?;
+            chart.draw_series([Rectangle::new([(a, y - 0.32), (b, y + 0.32)], colour.mix(0.25).filled())])?;
             for (value, outlier) in &row.values {
                 if *outlier {
                     chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
                 }
-                chart.draw_series([Circle::new((*value, y), 3, colour.mix(0.85).filled())])?;
+                chart.draw_series([Circle::new((*value, y), 4, colour.mix(0.8).filled())])?;
             }
         }
         Ok(())
@@ -339,4 +343,16 @@ fn tick(value: f64, top: f64) -> String {
     // There are about six ticks.
     let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
+}
+
+/// The label of a tick on an axis around zero.
+fn signed(value: f64, span: f64) -> String {
+    let text = tick(value, span);
+    if text.trim_matches(['-', '0', '.']).is_empty() {
+        "0".to_owned()
+    } else if value > 0.0 {
+        format!("+{text}")
+    } else {
+        text.replace('-', "\u{2212}")
+    }
 }

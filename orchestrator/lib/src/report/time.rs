@@ -51,16 +51,17 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &layout::Figure
         svg: drawing.svg,
         width: drawing.width,
         id,
-        title: format!("{}: {}", capital(&heading), figure.title),
+        title: format!("{}: {}", capital(q), figure.title),
         caption: "Means of the repeats with their bootstrap 95 % intervals.".to_owned(),
     })
 }
 
-/// The text with a capital first letter, unless it is a name in a program.
-pub(super) fn capital(text: &str) -> String {
-    if text.contains('_') {
-        return text.to_owned();
+/// The heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.
+pub(super) fn capital(q: &str) -> String {
+    let heading = quantity::heading(q);
+    if quantity::is_merit(q) {
+        return heading;
     }
-    let mut letters = text.chars();
+    let mut letters = heading.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -62,7 +62,7 @@ pub(super) fn records(path: &Path) -> Records {
     Records::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
 }
 
-/// The facts of a run, nested names joined by dots; arrays are kept as JSON text. `Ok(None)` without a file.
+/// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.
 pub(super) fn facts(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -89,6 +89,10 @@ fn flatten(name: &str, value: serde_json::Value, facts: &mut Vec<(String, String
         }
         serde_json::Value::String(text) => facts.push((name.to_owned(), text)),
         serde_json::Value::Null => {}
+        serde_json::Value::Array(items) if items.iter().all(serde_json::Value::is_string) => {
+            let texts: Vec<&str> = items.iter().filter_map(serde_json::Value::as_str).collect();
+            facts.push((name.to_owned(), texts.join("; ")));
+        }
         other => facts.push((name.to_owned(), other.to_string())),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     report::{
-        format::Style,
+        format::{Style, ratio},
         model::{Block, Cell, Report, Table},
     },
     stats::Outlier,
@@ -61,7 +61,7 @@ fn table(table: &Table) -> Value {
 fn class(table: &Table, column: usize) -> &'static str {
     let cells = || table.rows.iter().map(|r| &r[column]);
     let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
-    if cells().any(|c| matches!(c, Cell::Measured { .. })) {
+    if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
         "num measured"
     } else if cells().any(|c| matches!(c, Cell::Number { .. })) {
         "num"
@@ -83,6 +83,10 @@ fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
             let failed = column == "failed" && *value > 0.0;
             plain(style.number(*value), value.to_string(), if failed { "num bad" } else { class })
         }
+        Cell::Compared { comparison } => {
+            let (main, interval, details) = ratio(comparison);
+            of(main, comparison.ratio.to_string(), details, interval, "", class.to_owned())
+        }
         Cell::Measured { summary: s } => {
             let flag = match s.outlier() {
                 None => "",
@@ -91,7 +95,7 @@ fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
             };
             let below = match (s.n, s.min < s.max) {
                 (1, _) => "n = 1".to_owned(),
-                (n, false) => format!("all {n} equal"),
+                (_, false) => "± 0".to_owned(),
                 (_, true) => style.interval(s),
             };
             of(style.number(s.mean), s.mean.to_string(), style.details(s), below, flag, class.to_owned())
