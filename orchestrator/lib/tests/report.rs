@@ -212,7 +212,7 @@ fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
         }
     }
     let page = page(dir.path());
-    assert!(page.contains("records are missing or damaged"));
+    assert!(page.contains("are missing or damaged"));
     let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
     fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
     match Index::rebuild(dir.path()) {

@@ -26,8 +26,8 @@ pub(super) fn section(data: &Data) -> Section {
     let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
     columns.extend(quantities.iter().map(|(q, _)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q))));
     let caption = "How many times the first is of the second in otherwise equal points: ratio of the means of repeats with the same number, \
-                   which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the interval \
-                   excludes 1.";
+                   which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the \
+                   interval excludes 1; it is given from six pairs on, because fewer lie on one side by chance too often.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     for factor in varying.iter().filter(|f| !OTHER_WORK.contains(f)) {
         let rest: Vec<&str> = varying.iter().copied().filter(|f| f != factor).collect();

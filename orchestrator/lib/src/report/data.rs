@@ -2,7 +2,7 @@
 
 use super::model::{RecordRow, Records};
 use crate::{
-    stats::Summary,
+    stats::{Interval, Summary},
     store::{Index, StoreError},
 };
 use indexmap::{IndexMap, IndexSet};
@@ -124,8 +124,12 @@ impl Data {
             point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
             point.values.entry(quantity).or_default().push(value);
         }
-        for point in &mut points {
-            point.summaries = point.values.iter().filter_map(|(q, v)| Some((q.clone(), Summary::of(v)?))).collect();
+        let mut query = db.prepare("SELECT * FROM summaries")?;
+        let mut rows = query.query([])?;
+        while let Some(r) = rows.next()? {
+            if let Some(&point) = ids.get(&r.get::<_, String>("point")?) {
+                points[point].summaries.insert(r.get("quantity")?, summary(r)?);
+            }
         }
         let mut quantities: Vec<(String, String)> = units.into_iter().collect();
         quantities.sort_by_key(|(name, _)| super::quantity::order(name));
@@ -254,6 +258,22 @@ fn factors(r: &Row<'_>) -> rusqlite::Result<IndexMap<String, String>> {
         factors.insert(name, text);
     }
     Ok(factors)
+}
+
+fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
+    let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
+    let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+    Ok(Summary {
+        n: count("n")?,
+        mean: r.get("mean")?,
+        median: r.get("median")?,
+        sd: r.get("sd")?,
+        min: r.get("min")?,
+        max: r.get("max")?,
+        interval: interval.map(|(low, high)| Interval { low, high }),
+        mild: count("mild_outliers")?,
+        severe: count("severe_outliers")?,
+    })
 }
 
 fn default() -> String {

@@ -33,6 +33,9 @@ pub(super) struct Figure<'a> {
     rest: Vec<&'a str>,
 }
 
+/// The name of a panel, and for each series the point in each category.
+pub(super) type SeriesPanel = (String, Vec<Vec<Option<usize>>>);
+
 /// Groups the points that have something to draw into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
@@ -70,7 +73,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         "mapping" => "mapping (nodes × processes on each)".to_owned(),
         other => quantity::factor_heading(other),
     };
-    let shown = if data.levels("site").len() > 1 { &key[..] } else { &key[1..] };
+    let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
     Figure {
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
@@ -95,7 +98,7 @@ impl<'a> Figure<'a> {
 
     /// As many factors as the palette has room for become series, the others panels: names of series; for each panel its name, and for
     /// each series the point in each category.
-    pub fn series(&self, data: &Data) -> (Vec<String>, Vec<(String, Vec<Vec<Option<usize>>>)>) {
+    pub fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
         let mut outer = 0;
         let combinations = |from: usize| self.split(data, &self.rest[from..]).len();
         while outer < self.rest.len() && combinations(outer) > PALETTE.len() {

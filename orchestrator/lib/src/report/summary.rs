@@ -41,16 +41,15 @@ pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
 
 /// The cells that belong to [`factor_columns`].
 pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
-    data.factors
-        .iter()
-        .map(|f| {
-            let value = data.points[point].factor(f);
-            match value.parse::<f64>() {
-                Ok(number) if number.is_finite() => Cell::number(number),
-                _ => Cell::text(value),
-            }
-        })
-        .collect()
+    data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
+}
+
+/// The level of a factor: a number if it is one.
+pub(super) fn level(text: &str) -> Cell {
+    match text.parse::<f64>() {
+        Ok(number) if number.to_string() == text => Cell::number(number),
+        Ok(_) | Err(_) => Cell::text(text),
+    }
 }
 
 fn points(data: &Data) -> Table {

@@ -35,11 +35,17 @@ pub(super) fn journal(path: &Path) -> Result<Vec<Entry>, StoreError> {
             entries.push(serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
                 path: path.to_owned(),
                 line: Some(number),
-                detail: format!("{e}; the lines before it are sound"),
+                detail: format!("column {}: {}; the lines before it are sound", e.column(), what(&e)),
             })?);
         }
     }
     Ok(entries)
+}
+
+/// What the parser says, without its own count of lines: it saw one line only.
+fn what(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 /// The records of a run. Half a file is not trusted: one bad line makes it damaged.
@@ -56,7 +62,7 @@ pub(super) fn records(path: &Path) -> Records {
         }
         match serde_json::from_slice::<Record>(line) {
             Ok(record) => records.push(record),
-            Err(e) => return Records::Damaged(format!("line {number}: {e}")),
+            Err(e) => return Records::Damaged(format!("line {number}, column {}: {}", e.column(), what(&e))),
         }
     }
     Records::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
