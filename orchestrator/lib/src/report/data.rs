@@ -2,7 +2,7 @@
 
 use super::model::{RecordRow, Records};
 use crate::{
-    stats::Summary,
+    stats::{Interval, Summary},
     store::{Index, StoreError},
 };
 use indexmap::{IndexMap, IndexSet};
@@ -32,6 +32,8 @@ pub(super) struct PointRow {
     pub summaries: HashMap<String, Summary>,
     /// Every counted repeat of every quantity, in the order of the plan.
     pub values: HashMap<String, Vec<f64>>,
+    /// The numbers of these repeats.
+    pub repeats: HashMap<String, Vec<u32>>,
 }
 
 pub(super) struct RunRow {
@@ -61,7 +63,8 @@ impl Data {
 
     fn query(index: &Index) -> rusqlite::Result<Self> {
         let db = index.connection();
-        let meta = db.prepare("SELECT key, value FROM meta")?.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+        let meta =
+            db.prepare("SELECT key, value FROM meta")?.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
         let mut ids = HashMap::new();
         let mut points = Vec::new();
         let mut query = db.prepare("SELECT * FROM points ORDER BY seq")?;
@@ -75,6 +78,7 @@ impl Data {
                 runs: Vec::new(),
                 summaries: HashMap::new(),
                 values: HashMap::new(),
+                repeats: HashMap::new(),
             });
         }
         let excluded = db
@@ -116,10 +120,16 @@ impl Data {
         }
         values.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         for (run, quantity, value) in values {
-            points[runs[run].point].values.entry(quantity).or_default().push(value);
+            let point = &mut points[runs[run].point];
+            point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
+            point.values.entry(quantity).or_default().push(value);
         }
-        for point in &mut points {
-            point.summaries = point.values.iter().filter_map(|(q, v)| Some((q.clone(), Summary::of(v)?))).collect();
+        let mut query = db.prepare("SELECT * FROM summaries")?;
+        let mut rows = query.query([])?;
+        while let Some(r) = rows.next()? {
+            if let Some(&point) = ids.get(&r.get::<_, String>("point")?) {
+                points[point].summaries.insert(r.get("quantity")?, summary(r)?);
+            }
         }
         let mut quantities: Vec<(String, String)> = units.into_iter().collect();
         quantities.sort_by_key(|(name, _)| super::quantity::order(name));
@@ -204,6 +214,11 @@ impl Data {
 }
 
 impl PointRow {
+    /// Runs that enter statistics: succeeded, and their records can be read.
+    pub fn counted(&self, runs: &[RunRow]) -> usize {
+        self.runs.iter().filter(|r| runs[**r].counts() && ["ok", "changed"].contains(&runs[**r].records.as_str())).count()
+    }
+
     /// The value of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
@@ -243,6 +258,22 @@ fn factors(r: &Row<'_>) -> rusqlite::Result<IndexMap<String, String>> {
         factors.insert(name, text);
     }
     Ok(factors)
+}
+
+fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
+    let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
+    let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+    Ok(Summary {
+        n: count("n")?,
+        mean: r.get("mean")?,
+        median: r.get("median")?,
+        sd: r.get("sd")?,
+        min: r.get("min")?,
+        max: r.get("max")?,
+        interval: interval.map(|(low, high)| Interval { low, high }),
+        mild: count("mild_outliers")?,
+        severe: count("severe_outliers")?,
+    })
 }
 
 fn default() -> String {

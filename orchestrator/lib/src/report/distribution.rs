@@ -2,6 +2,7 @@
 
 use super::{
     data::Data,
+    format::Style,
     layout::{self, Figure, MOST_FIGURES},
     model::{Block, Plot, Section},
     plot::{self, PALETTE, Strip},
@@ -20,9 +21,12 @@ const MOST_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
     let mut blocks = Vec::new();
-    let drawn = data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
+    let drawn =
+        data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
     for (q, unit) in drawn {
-        for (number, figure) in layout::figures(data, |p| data.points[p].values.contains_key(q)).iter().enumerate() {
+        for (number, figure) in
+            layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0)).iter().enumerate()
+        {
             if blocks.len() < MOST_FIGURES {
                 blocks.push(Block::Plot(draw(data, q, unit, number, figure)?));
             }
@@ -33,7 +37,9 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
 
 fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) -> Result<Plot, StoreError> {
     let values = |p: usize| data.points[p].values.get(q).map(Vec::as_slice).unwrap_or_default();
-    let (divisor, unit) = layout::scale(figure.points.iter().flat_map(|p| values(*p).iter().copied()), unit);
+    // Points differ by much more than repeats do: each is shown around its own median.
+    let median = |p: usize| data.points[p].summaries.get(q).map_or(f64::NAN, |s| s.median);
+    let style = Style::for_values(figure.points.iter().map(|p| median(*p)).collect(), Some(unit));
     // The first factor that is not along the axis of the other plots gives the colour.
     let factor = figure.rest().first().copied();
     let colour_of = |p: usize| factor.map_or("", |f| data.points[p].factor(f));
@@ -49,27 +55,30 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) ->
             let fences = Fences::of(values);
             let mut sorted = values.to_vec();
             sorted.sort_by(f64::total_cmp);
-            let quantile = |share: f64| quantile(&sorted, share).unwrap_or(f64::NAN) / divisor;
+            let from_median = |v: f64| (v / median(*p) - 1.0) * 100.0;
+            let quartile = |share: f64| quantile(&sorted, share).map_or(0.0, from_median);
+            let unit = style.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
             Strip {
                 name: shorten(&data.label(*p, &factors)),
                 colour: colours.get_index_of(colour_of(*p)).unwrap_or(0) % PALETTE.len(),
-                values: values.iter().map(|v| (v / divisor, fences.judge(*v).is_some())).collect(),
-                median: quantile(0.5),
-                quartiles: (quantile(0.25), quantile(0.75)),
+                values: values.iter().map(|v| (from_median(*v), fences.judge(*v).is_some())).collect(),
+                quartiles: (quartile(0.25), quartile(0.75)),
+                remark: format!("{}{unit}", style.number(median(*p))),
             }
         })
         .collect();
     let heading = quantity::heading(q);
-    let x = if unit.is_empty() { heading.clone() } else { format!("{heading}, {unit}") };
+    let x = format!("{heading}: deviation from the median, %");
     let names: Vec<String> = colours.iter().map(|c| factor.map_or(String::new(), |f| quantity::level(f, c))).collect();
     let id = format!("repeats-{}-{number}-{}", super::slug(q), figure.id);
-    let mut caption = "Each dot is one run; the line is the median, the band lies between the quartiles. Rings are outliers.".to_owned();
+    let mut caption = "Each dot is one run, as deviation from the median of its point, which stands at the right; the band lies between the quartiles. Rings are outliers.".to_owned();
     if order.len() > MOST_ROWS {
         caption.push_str(&format!(" The first {MOST_ROWS} of {} points.", order.len()));
     }
     // A palette with fewer colours than levels would lie: then the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
-    Ok(Plot { svg: plot::strips(&id, &x, legend, &rows)?, id, title: format!("{}: {}", capital(&heading), figure.title), caption })
+    let drawing = plot::strips(&id, &x, legend, &rows)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title: format!("{}: {}", capital(q), figure.title), caption })
 }
 
 fn shorten(label: &str) -> String {

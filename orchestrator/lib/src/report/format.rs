@@ -1,7 +1,10 @@
 //! How numbers are shown to people: one scale and one number of decimals for a column.
 
 use super::model::{Cell, Table};
-use crate::{stats::Summary, units::MIB};
+use crate::{
+    stats::{Comparison, Summary},
+    units::MIB,
+};
 
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +26,7 @@ impl Style {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
-                Cell::Empty | Cell::Text { .. } => {}
+                Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
             }
         }
         Self::for_values(values, table.columns[column].unit.as_deref())
@@ -46,6 +49,9 @@ impl Style {
             Some(middle) if !whole => (3 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
             _ => 0,
         };
+        // Nor are zeros added to what needs no more decimals.
+        let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());
+        let decimals = decimals.min(values.iter().map(needed).max().unwrap_or(0));
         let each = !whole && values.first().is_some_and(|smallest| largest / smallest > 1e5);
         Self { divisor, unit: shown.map(str::to_owned), decimals, each }
     }
@@ -90,6 +96,15 @@ impl Style {
     }
 }
 
+/// A ratio, its interval, and everything about it in one line.
+pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
+    let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
+    let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
+    let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
+    let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
+    (main, interval, details)
+}
+
 /// A number by itself, with four significant digits.
 pub(super) fn significant(value: f64) -> String {
     Style::for_values(vec![value.abs()], None).number(value)
@@ -101,11 +116,12 @@ mod tests {
 
     #[test]
     fn a_column_has_one_unit_and_about_four_digits() {
-        let style = Style::for_values(vec![104_857_600.0, 20_971_000.0], Some("bytes"));
+        let style = Style::for_values(vec![104_857_600.0, 99_971_000.0], Some("bytes"));
         assert_eq!((style.number(104_857_600.0), style.unit.as_deref()), ("100.0".to_owned(), Some("MiB")));
         assert_eq!(Style::for_values(vec![1.2345, 2.0], Some("s")).number(1.2345), "1.234");
         assert_eq!(Style::for_values(vec![5.0, 9.0], Some("count")).number(5.0), "5");
+        assert_eq!(Style::for_values(vec![0.5, 1.0], None).number(0.5), "0.5");
         assert_eq!(Style::for_values(vec![0.0], Some("s")).number(0.0), "0");
-        assert_eq!(Style::for_values(vec![1e-7, 2e-7], Some("s")).number(2e-7), "0.000000200");
+        assert_eq!(Style::for_values(vec![1.5e-7, 2e-7], Some("s")).number(2e-7), "0.00000020");
     }
 }

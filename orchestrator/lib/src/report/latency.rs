@@ -14,11 +14,14 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
     let mut blocks = Vec::new();
     let drawable = |p: usize| PIECES.iter().all(|q| data.points[p].summaries.contains_key(*q));
     for (number, figure) in layout::figures(data, drawable).iter().take(MOST_FIGURES).enumerate() {
-        let panels: Vec<Bars> = figure.panels(data).into_iter().take(MOST_PANELS).map(|(title, points)| panel(data, title, &points)).collect();
+        let panels: Vec<Bars> =
+            figure.panels(data).into_iter().take(MOST_PANELS).map(|(title, points)| panel(data, title, &points)).collect();
         let id = format!("latency-{number}-{}", figure.id);
         let pieces = ["coordination".to_owned(), "storage".to_owned()];
+        let drawing = plot::bars(&id, &figure.categories, "latency, s", &pieces, &panels)?;
         blocks.push(Block::Plot(Plot {
-            svg: plot::bars(&id, &figure.categories, "s", &pieces, &panels)?,
+            svg: drawing.svg,
+        width: drawing.width,
             id,
             title: format!("Checkpoint latency: {}", figure.title),
             caption: "Coordination: from the request until all processes are suspended and drained. Storage: from the first byte written to the \

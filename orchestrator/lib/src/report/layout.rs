@@ -33,6 +33,9 @@ pub(super) struct Figure<'a> {
     rest: Vec<&'a str>,
 }
 
+/// The name of a panel, and for each series the point in each category.
+pub(super) type SeriesPanel = (String, Vec<Vec<Option<usize>>>);
+
 /// Groups the points that have something to draw into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
@@ -67,10 +70,10 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
     let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
     let title = match axis {
         "mapping" if one_node => "processes, on one node".to_owned(),
-        "mapping" => "mapping (nodes x processes)".to_owned(),
+        "mapping" => "mapping (nodes × processes on each)".to_owned(),
         other => quantity::factor_heading(other),
     };
-    let shown = if data.levels("site").len() > 1 { &key[..] } else { &key[1..] };
+    let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
     Figure {
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
@@ -95,7 +98,7 @@ impl<'a> Figure<'a> {
 
     /// As many factors as the palette has room for become series, the others panels: names of series; for each panel its name, and for
     /// each series the point in each category.
-    pub fn series(&self, data: &Data) -> (Vec<String>, Vec<(String, Vec<Vec<Option<usize>>>)>) {
+    pub fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
         let mut outer = 0;
         let combinations = |from: usize| self.split(data, &self.rest[from..]).len();
         while outer < self.rest.len() && combinations(outer) > PALETTE.len() {
@@ -105,9 +108,8 @@ impl<'a> Figure<'a> {
         let names: Vec<String> = series.keys().cloned().collect();
         let mut panels: IndexMap<String, Vec<Vec<Option<usize>>>> = IndexMap::new();
         for &p in &self.points {
-            let panel = panels
-                .entry(self.name(data, p, &self.rest[..outer]))
-                .or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
+            let panel =
+                panels.entry(self.name(data, p, &self.rest[..outer])).or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
             let at = names.iter().position(|n| *n == self.name(data, p, &self.rest[outer..]));
             if let (Some(at), Some(category)) = (at, self.category(data, p)) {
                 panel[at][category] = Some(p);

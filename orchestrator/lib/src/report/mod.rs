@@ -3,6 +3,7 @@
 //! A report is built from the index alone ([`build`]) and is the same for the same index. The emitters ([`write_all`]) know nothing of
 //! what the tables are about.
 
+mod comparison;
 mod data;
 mod distribution;
 mod emit;
@@ -32,7 +33,13 @@ pub const SCHEMA: u32 = 1;
 /// Builds the report of a campaign from its index.
 pub fn build(index: &Index) -> Result<Report, StoreError> {
     let data = Data::read(index)?;
-    let mut sections = vec![overview::section(&data), summary::section(&data), time::section(&data)?, latency::section(&data)?];
+    let mut sections = vec![
+        overview::section(&data),
+        summary::section(&data),
+        comparison::section(&data),
+        time::section(&data)?,
+        latency::section(&data)?,
+    ];
     sections.extend([size_by_zone::section(&data)?, distribution::section(&data)?]);
     sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
     sections.retain(|s| !s.blocks.is_empty());

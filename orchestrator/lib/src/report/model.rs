@@ -1,6 +1,6 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
-use crate::stats::Summary;
+use crate::stats::{Comparison, Summary};
 use serde::Serialize;
 
 /// A report, built from an index alone and the same for the same index.
@@ -111,6 +111,11 @@ pub enum Cell {
         /// In the unit of the column.
         summary: Summary,
     },
+    /// How many times one measurement is of another, from repeats that ran side by side.
+    Compared {
+        /// Ratio of the means with its interval.
+        comparison: Comparison,
+    },
 }
 
 /// A drawing.
@@ -122,6 +127,8 @@ pub struct Plot {
     pub title: String,
     /// What it shows, in a sentence.
     pub caption: String,
+    /// Width of the drawing, in CSS pixels.
+    pub width: u32,
     /// An `<svg>` element that inherits its text colour.
     pub svg: String,
 }

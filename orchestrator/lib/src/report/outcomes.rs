@@ -83,7 +83,8 @@ fn skipped(data: &Data) -> Table {
     columns.extend([Column::plain("excluded_by", "by"), Column::plain("reason", "reason")]);
     let mut table = Table::new("skipped", "Skipped points", "Combinations of the matrix that are not run, and who says so.", columns);
     for e in &data.excluded {
-        let mut row: Vec<Cell> = data.factors.iter().map(|f| Cell::text(e.factors.get(f).cloned().unwrap_or_default())).collect();
+        let mut row: Vec<Cell> =
+            data.factors.iter().map(|f| summary::level(e.factors.get(f).map(String::as_str).unwrap_or_default())).collect();
         row.extend([Cell::text(&e.by), Cell::text(&e.reason)]);
         table.rows.push(row);
     }

@@ -58,8 +58,7 @@ fn warnings(data: &Data) -> Vec<Block> {
     let mut warn = |text: String| warnings.push(Block::Warning { text });
     let failed = data.count("failed");
     if failed > 0 {
-        let runs = if failed == 1 { "1 run failed".to_owned() } else { format!("{failed} runs failed") };
-        warn(format!("{runs}: see Outcomes. The numbers below are of the runs that succeeded."));
+        warn(format!("{} failed: see Outcomes. The numbers below are of the runs that succeeded.", runs(failed)));
     }
     let undone = data.count("pending") + data.count("running");
     if undone > 0 {
@@ -68,13 +67,13 @@ fn warnings(data: &Data) -> Vec<Block> {
     let without = |state: &str| data.runs.iter().filter(|r| r.records == state).count();
     let lost = without("missing") + without("damaged");
     if lost > 0 {
-        warn(format!("Of {lost} finished run(s) the records are missing or damaged: see Outcomes. They are in no number below."));
+        warn(format!("The records of {} are missing or damaged: see Outcomes. They are in no number below.", runs(lost)));
     }
     if without("changed") > 0 {
-        warn(format!("The records of {} run(s) are not those that the journal's digest names: see Outcomes.", without("changed")));
+        warn(format!("The records of {} are not those that the journal's digest names: see Outcomes.", runs(without("changed"))));
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
-        warn(format!("The journal has {n} run(s) that are not in the plan: the plan was changed since. They are left out."));
+        warn(format!("The plan was changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
     }
     let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
     if few {
@@ -83,6 +82,10 @@ fn warnings(data: &Data) -> Vec<Block> {
         warnings.push(Block::Text { text: text.to_owned() });
     }
     warnings
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
 
 fn counted(n: usize, more: usize, what: &str) -> String {

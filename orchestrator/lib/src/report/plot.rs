@@ -11,11 +11,20 @@ use plotters::{
 const INK: RGBColor = RGBColor(1, 1, 1);
 
 /// The palette of Okabe and Ito without its yellow and black: told apart by the colour-blind, legible on light and dark.
-pub(super) const PALETTE: [RGBColor; 6] =
-    [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(0, 158, 115), RGBColor(213, 94, 0), RGBColor(204, 121, 167), RGBColor(86, 180, 233)];
+pub(super) const PALETTE: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+];
 
-/// Width of every plot, in CSS pixels.
-pub(super) const WIDTH: u32 = 920;
+/// Width of plots with several panels or long names, in CSS pixels.
+const WIDE: u32 = 960;
+
+/// Width of plots with one panel, so that two stand side by side.
+const NARROW: u32 = 620;
 
 const TEXT: u32 = 12;
 
@@ -23,19 +32,26 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
+/// An `<svg>` element and its width.
+pub(super) struct Drawing {
+    pub svg: String,
+    pub width: u32,
+}
+
 /// A mean with the ends of its interval.
 pub(super) type Whisker = (f64, f64, f64);
 
 /// Draws, and makes of it an `<svg>` element that can stand in a page.
-pub(super) fn render(what: &str, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, StoreError> {
+fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<Drawing, StoreError> {
     let failed = |detail: String| StoreError::Render { what: what.to_owned(), detail };
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, (wide, height)).into_drawing_area();
         draw(&root).map_err(|e| failed(e.to_string()))?;
         root.present().map_err(|e| failed(e.to_string()))?;
     }
-    Ok(svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", ""))
+    let svg = svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", "");
+    Ok(Drawing { svg, width: wide })
 }
 
 /// Text of a size in CSS pixels (the backend divides what it is given by 1.24).
@@ -49,7 +65,7 @@ fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
 
 /// About how wide a text is; there is no font to ask.
 fn width(text: &str, size: u32) -> i32 {
-    (text.chars().count() as f64 * f64::from(size) * 0.56) as i32
+    (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
 /// One line of names with their colours. Returns what is left below it.
@@ -69,11 +85,11 @@ fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std
 }
 
 /// Height that a legend takes.
-fn legend_height(names: &[String]) -> u32 {
+fn legend_height(names: &[String], wide: u32) -> u32 {
     let (mut x, mut lines) = (8, 1);
     for name in names {
         let needs = width(name, TEXT) + 34;
-        if x > 8 && x + needs > WIDTH as i32 {
+        if x > 8 && x + needs > wide as i32 {
             (x, lines) = (8, lines + 1);
         }
         x += needs;
@@ -107,14 +123,14 @@ pub(super) struct Lines {
 }
 
 /// Panels of stacked bars that share an axis.
-pub(super) fn bars(what: &str, x: &Categories, y_title: &str, pieces: &[String], panels: &[Bars]) -> Result<String, StoreError> {
+pub(super) fn bars(what: &str, x: &Categories, y_title: &str, pieces: &[String], panels: &[Bars]) -> Result<Drawing, StoreError> {
     let highest = panels.iter().flat_map(|p| {
         let stacks = p.stacks.iter().flatten().map(|s| s.iter().sum::<f64>());
         stacks.chain(p.whiskers.iter().flatten().map(|w| w.2))
     });
     let top = ceiling(highest);
-    let (across, height) = grid(panels.len(), x);
-    render(what, height + legend_height(pieces), |root| {
+    let (across, wide, height) = grid(panels.len(), x);
+    render(what, (wide, height + legend_height(pieces, wide)), |root| {
         let below = legend(root, pieces)?;
         for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
             let mut chart = frame(area, &panel.title, x, y_title, top)?;
@@ -136,18 +152,19 @@ pub(super) fn bars(what: &str, x: &Categories, y_title: &str, pieces: &[String],
 }
 
 /// Panels of lines that share an axis.
-pub(super) fn lines(what: &str, x: &Categories, y_title: &str, series: &[String], panels: &[Lines]) -> Result<String, StoreError> {
+pub(super) fn lines(what: &str, x: &Categories, y_title: &str, series: &[String], panels: &[Lines]) -> Result<Drawing, StoreError> {
     let top = ceiling(panels.iter().flat_map(|p| p.series.iter().flatten().flatten().map(|w| w.2)));
-    let (across, height) = grid(panels.len(), x);
-    let head = if series.len() > 1 { legend_height(series) } else { 0 };
-    render(what, height + head, |root| {
+    let (across, wide, height) = grid(panels.len(), x);
+    let head = if series.len() > 1 { legend_height(series, wide) } else { 0 };
+    render(what, (wide, height + head), |root| {
         let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
         for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
             let mut chart = frame(area, &panel.title, x, y_title, top)?;
             for (s, values) in panel.series.iter().enumerate() {
                 let colour = PALETTE[s % PALETTE.len()];
-                // Side by side, so that the intervals do not cover each other.
-                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 0.07;
+                // Some pixels aside of each other, so that the intervals are all seen.
+                let pixel = x.names.len() as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 7.0 * pixel;
                 let place = |i: usize| i as f64 + aside;
                 // A gap parts the line: nothing is drawn where nothing was measured.
                 for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
@@ -171,25 +188,27 @@ pub(super) struct Strip {
     pub colour: usize,
     /// Every value, and whether it is an outlier.
     pub values: Vec<(f64, bool)>,
-    pub median: f64,
     pub quartiles: (f64, f64),
+    /// Stands at the right end of the row.
+    pub remark: String,
 }
 
-/// Rows of points along a common axis: every repeat is seen.
-pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<String, StoreError> {
-    const ROW: i32 = 22;
-    let (low, high) = rows.iter().flat_map(|r| &r.values).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v.0), h.max(v.0)));
-    let spread = if high > low { (high - low) * 0.04 } else { high.abs().max(1.0) * 0.05 };
-    // An axis that nearly reaches zero may as well show it.
-    let low = if low >= 0.0 && low < 0.3 * high { 0.0 } else { low - spread };
-    let high = high + spread;
-    let margin = rows.iter().map(|r| width(&r.name, TEXT)).max().unwrap_or(0).min(WIDTH as i32 / 2) + 16;
-    let head = if colours.len() > 1 { legend_height(colours) } else { 0 };
+/// Rows of points around a common zero: every repeat is seen.
+pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, StoreError> {
+    const ROW: u32 = 22;
+    let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
+    // Half a percent to either side at least: smaller scatter is no matter, and is not blown up.
+    let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
+    let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
+    let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
+    let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
+    let wide = if margin + remarks > NARROW as i32 * 3 / 5 { WIDE } else { NARROW };
+    let head = if colours.len() > 1 { legend_height(colours, wide) } else { 0 };
     let count = rows.len() as f64;
-    render(what, head + rows.len() as u32 * ROW as u32 + 56, |root| {
+    render(what, (wide, head + rows.len() as u32 * ROW + 56), |root| {
         let below = if colours.len() > 1 { legend(root, colours)? } else { root.clone() };
         let mut chart = ChartBuilder::on(&below)
-            .margin_right(24)
+            .margin_right(remarks)
             .margin_top(6)
             .set_label_area_size(LabelAreaPosition::Left, margin)
             .set_label_area_size(LabelAreaPosition::Bottom, 44)
@@ -199,41 +218,46 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
             .disable_y_mesh()
             .disable_y_axis()
             .y_labels(0)
-            .x_labels(8)
+            .x_labels(6)
             .axis_style(INK.mix(0.6))
             .bold_line_style(INK.mix(0.13))
             .light_line_style(TRANSPARENT)
-            .x_label_formatter(&|v| tick(*v, high))
+            .x_label_formatter(&|v| signed(*v, high - low))
             .label_style(text(TEXT))
             .x_desc(x_title)
             .axis_desc_style(text(TEXT))
             .draw()?;
+        chart.draw_series([PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5))])?;
         for (i, row) in rows.iter().enumerate() {
             let y = count - i as f64 - 0.5;
             let colour = PALETTE[row.colour % PALETTE.len()];
             let (left, at_y) = chart.plotting_area().map_coordinate(&(low, y));
+            let (right, _) = chart.plotting_area().map_coordinate(&(high, y));
             root.draw(&Text::new(row.name.clone(), (left - 8, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            let end = right + remarks - 6;
+            root.draw(&Text::new(row.remark.clone(), (end, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
             let (a, b) = row.quartiles;
-            chart.draw_series([Rectangle::new([(a, y - 0.28), (b, y + 0.28)], colour.mix(0.22).filled())])?;
-            chart.draw_series([PathElement::new([(row.median, y - 0.34), (row.median, y + 0.34)], colour.stroke_width(2))])?;
+            chart.draw_series([Rectangle::new([(a, y - 0.32), (b, y + 0.32)], colour.mix(0.25).filled())])?;
             for (value, outlier) in &row.values {
                 if *outlier {
                     chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
                 }
-                chart.draw_series([Circle::new((*value, y), 3, colour.mix(0.85).filled())])?;
+                chart.draw_series([Circle::new((*value, y), 4, colour.mix(0.8).filled())])?;
             }
         }
         Ok(())
     })
 }
 
-/// Panels in a row, and the height of all rows.
-fn grid(panels: usize, x: &Categories) -> (usize, u32) {
+/// Panels in a row, and width and height of all.
+fn grid(panels: usize, x: &Categories) -> (usize, u32, u32) {
     let widest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
     let needs = 90 + x.names.len() as i32 * (widest + 10).clamp(26, 110);
-    let across = (WIDTH as i32 / needs.max(1)).clamp(1, 3) as usize;
-    let across = across.min(panels.max(1));
-    (across, panels.div_ceil(across) as u32 * if across == 1 { 300 } else { 250 })
+    let across = (WIDE as i32 / needs.max(1)).clamp(1, 3) as usize;
+    // Four panels stand better in two rows of two.
+    let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
+    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { WIDE };
+    (across, wide, panels.div_ceil(across) as u32 * if across == 1 { 300 } else { 250 })
 }
 
 /// Axes of a panel: categories along x, values from 0 along y.
@@ -289,11 +313,9 @@ where
 
 fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: RGBAColor) -> Drawn {
     let style = colour.stroke_width(1);
-    chart.draw_series([
-        PathElement::new([(x, low), (x, high)], style),
-        PathElement::new([(x - 0.04, low), (x + 0.04, low)], style),
-        PathElement::new([(x - 0.04, high), (x + 0.04, high)], style),
-    ])?;
+    chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
+    // Ends of a few pixels, whatever the axis.
+    chart.draw_series([low, high].map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)))?;
     Ok(())
 }
 
@@ -318,6 +340,19 @@ fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The label of a tick on an axis that ends at `top`.
 fn tick(value: f64, top: f64) -> String {
-    let decimals = (1 - top.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    // There are about six ticks.
+    let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
+}
+
+/// The label of a tick on an axis around zero.
+fn signed(value: f64, span: f64) -> String {
+    let text = tick(value, span);
+    if text.trim_matches(['-', '0', '.']).is_empty() {
+        "0".to_owned()
+    } else if value > 0.0 {
+        format!("+{text}")
+    } else {
+        text.replace('-', "\u{2212}")
+    }
 }

@@ -22,8 +22,14 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
         for (number, figure) in layout::figures(data, drawable).iter().take(MOST_FIGURES).enumerate() {
             blocks.push(Block::Plot(draw(data, &rule, number, figure)?));
         }
-        for rule in &rules {
-            blocks.push(Block::Table(table(data, rule)));
+        blocks.push(Block::Table(table(data, &rule)));
+        for other in rules.iter().filter(|r| **r != rule) {
+            let mut table = table(data, other);
+            table.folded = true;
+            if same(data, &rule, other) {
+                table.caption.push_str(&format!(" In this campaign it agrees with the {rule} rule everywhere."));
+            }
+            blocks.push(Block::Table(table));
         }
     }
     let files = files(data);
@@ -50,6 +56,11 @@ fn rules(data: &Data) -> Vec<String> {
     rules
 }
 
+/// Whether two rules give the same zones at every point.
+fn same(data: &Data, a: &str, b: &str) -> bool {
+    data.points.iter().all(|p| ZONES.iter().all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b))))
+}
+
 fn draw(data: &Data, rule: &str, number: usize, figure: &layout::Figure<'_>) -> Result<Plot, StoreError> {
     let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
     let total = |p: usize| ZONES.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
@@ -64,8 +75,10 @@ fn draw(data: &Data, rule: &str, number: usize, figure: &layout::Figure<'_>) -> 
         })
         .collect();
     let id = format!("zones-{number}-{}", figure.id);
+    let drawing = plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
     Ok(Plot {
-        svg: plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?,
+        svg: drawing.svg,
+        width: drawing.width,
         id,
         title: format!("Checkpoint image of a rank by zone: {}", figure.title),
         caption: format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule)),
@@ -78,6 +91,7 @@ fn by_rule(rule: &str) -> String {
 
 fn table(data: &Data, rule: &str) -> Table {
     let mut columns = summary::factor_columns(data);
+    columns.push(Column::plain("n", "n"));
     columns.extend(ZONES.map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
     let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
     let title = if rule.is_empty() { "Zones".to_owned() } else { format!("Zones, {rule} rule") };
@@ -87,6 +101,7 @@ fn table(data: &Data, rule: &str) -> Table {
         let zones = ZONES.map(|(zone, _)| p.summaries.get(&name(zone, rule)));
         if zones.iter().any(Option::is_some) {
             let mut row = summary::factor_cells(data, i);
+            row.push(Cell::count(p.counted(&data.runs)));
             row.extend(zones.map(Cell::measured));
             table.rows.push(row);
         }
@@ -99,9 +114,12 @@ fn files(data: &Data) -> Table {
     let shown: Vec<(&String, &String)> = data
         .quantities
         .iter()
-        .filter(|(q, _)| q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank")
+        .filter(|(q, _)| {
+            q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank"
+        })
         .collect();
     let mut columns = summary::factor_columns(data);
+    columns.push(Column::plain("n", "n"));
     columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
     let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
                    the application writes itself.";
@@ -109,6 +127,7 @@ fn files(data: &Data) -> Table {
     for (i, p) in data.points.iter().enumerate() {
         if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {
             let mut row = summary::factor_cells(data, i);
+            row.push(Cell::count(p.counted(&data.runs)));
             row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
             table.rows.push(row);
         }

@@ -41,35 +41,34 @@ pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
 
 /// The cells that belong to [`factor_columns`].
 pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
-    data.factors
-        .iter()
-        .map(|f| {
-            let value = data.points[point].factor(f);
-            match value.parse::<f64>() {
-                Ok(number) if number.is_finite() => Cell::number(number),
-                _ => Cell::text(value),
-            }
-        })
-        .collect()
+    data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
+}
+
+/// The level of a factor: a number if it is one.
+pub(super) fn level(text: &str) -> Cell {
+    match text.parse::<f64>() {
+        Ok(number) if number.to_string() == text => Cell::number(number),
+        Ok(_) | Err(_) => Cell::text(text),
+    }
 }
 
 fn points(data: &Data) -> Table {
     let shown: Vec<(&String, &String)> =
         data.quantities.iter().filter(|(q, _)| SHOWN.contains(&q.as_str()) || quantity::is_merit(q)).collect();
     let mut columns = factor_columns(data);
-    columns.extend([Column::plain("succeeded", "n"), Column::plain("failed", "failed")]);
+    columns.extend([Column::plain("n", "n"), Column::plain("failed", "failed")]);
     columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
     let mut table = Table::new(
         "points",
         "Every point",
-        "Measured means of the runs that succeeded, with the bootstrap 95 % interval of the mean below them; hover for median, standard \
-         deviation and range. A flag tells that there are outliers: they are never dropped.",
+        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
+         range. A flag tells that there are outliers: they are never dropped.",
         columns,
     );
     for (i, p) in data.points.iter().enumerate() {
         let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
         let mut row = factor_cells(data, i);
-        row.extend([Cell::count(count("succeeded")), Cell::count(count("failed"))]);
+        row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
         row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
         table.rows.push(row);
     }

@@ -11,9 +11,10 @@ use crate::{record::names, store::StoreError};
 
 pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
     let mut blocks = Vec::new();
-    let drawn = data.quantities.iter().filter(|(q, _)| {
-        [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES].contains(&q.as_str()) || quantity::is_merit(q)
-    });
+    let drawn = data
+        .quantities
+        .iter()
+        .filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES].contains(&q.as_str()) || quantity::is_merit(q));
     let mut left_out = 0;
     for (q, unit) in drawn {
         for (number, figure) in layout::figures(data, |p| data.points[p].summaries.contains_key(q)).iter().enumerate() {
@@ -45,19 +46,22 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &layout::Figure
     let heading = quantity::heading(q);
     let y = if unit.is_empty() { heading.clone() } else { format!("{heading}, {unit}") };
     let id = format!("{}-{number}-{}", super::slug(q), figure.id);
+    let drawing = plot::lines(&id, &figure.categories, &y, &series, &panels)?;
     Ok(Plot {
-        svg: plot::lines(&id, &figure.categories, &y, &series, &panels)?,
+        svg: drawing.svg,
+        width: drawing.width,
         id,
-        title: format!("{}: {}", capital(&heading), figure.title),
+        title: format!("{}: {}", capital(q), figure.title),
         caption: "Means of the repeats with their bootstrap 95 % intervals.".to_owned(),
     })
 }
 
-/// The text with a capital first letter, unless it is a name in a program.
-pub(super) fn capital(text: &str) -> String {
-    if text.contains('_') {
-        return text.to_owned();
+/// The heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.
+pub(super) fn capital(q: &str) -> String {
+    let heading = quantity::heading(q);
+    if quantity::is_merit(q) {
+        return heading;
     }
-    let mut letters = text.chars();
+    let mut letters = heading.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

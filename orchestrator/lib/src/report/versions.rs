@@ -20,7 +20,12 @@ pub(super) fn section(data: &Data) -> Section {
         "versions_by_group",
         "Different between runs",
         "Where a factor decides the value, its levels are named; else the runs are counted.",
-        vec![Column::plain("fact", "fact"), Column::plain("runs_with", "runs with"), Column::plain("value", "value"), Column::plain("runs", "runs")],
+        vec![
+            Column::plain("fact", "fact"),
+            Column::plain("runs_with", "runs with"),
+            Column::plain("value", "value"),
+            Column::plain("runs", "runs"),
+        ],
     );
     let told = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
     for (fact, values) in &data.facts {
@@ -50,9 +55,10 @@ fn deciding<'a>(data: &'a Data, values: impl Iterator<Item = &'a Vec<usize>>) ->
     factors.sort_by_key(preferred);
     factors.into_iter().find(|f| {
         let mut owner = std::collections::HashMap::new();
-        groups.iter().enumerate().all(|(group, runs)| {
-            runs.iter().all(|r| *owner.entry(data.points[data.runs[*r].point].factor(f)).or_insert(group) == group)
-        })
+        groups
+            .iter()
+            .enumerate()
+            .all(|(group, runs)| runs.iter().all(|r| *owner.entry(data.points[data.runs[*r].point].factor(f)).or_insert(group) == group))
     })
 }
 

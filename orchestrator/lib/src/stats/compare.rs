@@ -11,6 +11,8 @@ use serde::Serialize;
 pub struct Comparison {
     /// Values of the first and of the second sample.
     pub n: (usize, usize),
+    /// Whether they are pairs that ran side by side.
+    pub paired: bool,
     /// Mean of the first over mean of the second.
     pub ratio: f64,
     /// Percentile bootstrap 95 % interval of the ratio; `None` if a sample has fewer than two values.
@@ -18,16 +20,23 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether the interval excludes 1: the difference is more than what the repeats scatter.
+    /// Pairs from which on a difference is told.
+    pub const ENOUGH_PAIRS: usize = 6;
+
+    /// Whether the interval excludes 1 and there are values enough to say so: the difference is more than what the repeats scatter.
+    ///
+    /// An interval of a few values excludes 1 too easily: three pairs lie on the same side by chance alone one time in four, six pairs one
+    /// time in 32; four and four independent values are parted by chance one time in 35.
     pub fn differs(&self) -> bool {
-        self.interval.is_some_and(|i| i.high < 1.0 || i.low > 1.0)
+        let enough = if self.paired { Self::ENOUGH_PAIRS } else { 4 };
+        self.n.0.min(self.n.1) >= enough && self.interval.is_some_and(|i| i.high < 1.0 || i.low > 1.0)
     }
 }
 
 /// Compares independent samples: each is resampled by itself. `None` without values, or if the mean of `b` is not positive.
 pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     let mut random = seeded([a, b]);
-    comparison(a, b, a.len().min(b.len()) > 1, |ratios| {
+    comparison((a, b), false, a.len().min(b.len()) > 1, |ratios| {
         for _ in 0..RESAMPLES {
             let of_a: f64 = (0..a.len()).map(|_| a[below(&mut random, a.len())]).sum::<f64>() / a.len() as f64;
             let of_b: f64 = (0..b.len()).map(|_| b[below(&mut random, b.len())]).sum::<f64>() / b.len() as f64;
@@ -40,7 +49,7 @@ pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
 pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let mut random = seeded([a.as_slice(), b.as_slice()]);
-    comparison(&a, &b, pairs.len() > 1, |ratios| {
+    comparison((&a, &b), true, pairs.len() > 1, |ratios| {
         for _ in 0..RESAMPLES {
             let (mut of_a, mut of_b) = (0.0, 0.0);
             for _ in 0..pairs.len() {
@@ -53,7 +62,7 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     })
 }
 
-fn comparison(a: &[f64], b: &[f64], enough: bool, resample: impl FnOnce(&mut Vec<f64>)) -> Option<Comparison> {
+fn comparison((a, b): (&[f64], &[f64]), paired: bool, enough: bool, resample: impl FnOnce(&mut Vec<f64>)) -> Option<Comparison> {
     if a.iter().chain(b).any(|v| !v.is_finite()) {
         return None;
     }
@@ -69,7 +78,7 @@ fn comparison(a: &[f64], b: &[f64], enough: bool, resample: impl FnOnce(&mut Vec
         ratios.sort_by(f64::total_cmp);
         interval = percentile(&ratios);
     }
-    Some(Comparison { n: (a.len(), b.len()), ratio: of_a / of_b, interval })
+    Some(Comparison { n: (a.len(), b.len()), paired, ratio: of_a / of_b, interval })
 }
 
 #[cfg(test)]
@@ -85,6 +94,12 @@ mod tests {
         assert!((paired.ratio - 1.1).abs() < 1e-12 && (i.high - i.low) < 1e-9 && paired.differs());
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         assert!(!compare(&a, &b).expect("a comparison").differs());
+    }
+
+    #[test]
+    fn three_pairs_tell_no_difference() {
+        let three = compare_paired(&[(1.1, 1.0), (1.2, 1.0), (1.1, 1.0)]).expect("a comparison");
+        assert!(three.interval.is_some_and(|i| i.low > 1.0) && !three.differs());
     }
 
     #[test]

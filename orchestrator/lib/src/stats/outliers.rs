@@ -60,9 +60,13 @@ mod tests {
     fn fences_of_known_values() {
         // quartiles 2 and 4: inner fences -1 and 7, outer fences -4 and 10
         let fences = Fences::of(&[1.0, 5.0, 3.0, 2.0, 4.0]);
-        for (value, is) in
-            [(7.0, None), (7.1, Some(Outlier::Mild)), (10.0, Some(Outlier::Mild)), (10.1, Some(Outlier::Severe)), (-4.1, Some(Outlier::Severe))]
-        {
+        for (value, is) in [
+            (7.0, None),
+            (7.1, Some(Outlier::Mild)),
+            (10.0, Some(Outlier::Mild)),
+            (10.1, Some(Outlier::Severe)),
+            (-4.1, Some(Outlier::Severe)),
+        ] {
             assert_eq!(fences.judge(value), is, "{value}");
         }
     }

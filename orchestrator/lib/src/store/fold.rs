@@ -166,7 +166,12 @@ mod tests {
     fn the_last_finish_wins_and_a_cut_off_run_is_pending() {
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
         let failed = Outcome::Failed { cause: Cause::Timeout, detail: "too slow".to_owned() };
-        let finished = |run: &RunId, attempt, outcome: &Outcome| Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records: None };
+        let finished = |run: &RunId, attempt, outcome: &Outcome| Event::RunFinished {
+            run: run.clone(),
+            attempt,
+            outcome: outcome.clone(),
+            records: None,
+        };
         let c = fold(&entries(vec![
             Event::RunIntended { run: a.clone(), attempt: 1 },
             finished(&a, 1, &failed),

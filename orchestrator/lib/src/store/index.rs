@@ -50,7 +50,8 @@ impl Index {
             .suffix(".sqlite")
             .tempfile_in(campaign)
             .map_err(StoreError::io("create a file in", campaign))?;
-        fill(temporary.path(), campaign, &plan, &state).map_err(|source| StoreError::Index { path: temporary.path().to_owned(), source })?;
+        fill(temporary.path(), campaign, &plan, &state)
+            .map_err(|source| StoreError::Index { path: temporary.path().to_owned(), source })?;
         temporary.persist(&path).map_err(|e| StoreError::io("write", &path)(e.error))?;
         // A temporary file is private; the index is as readable as its directory lets it be.
         #[cfg(unix)]
@@ -308,7 +309,19 @@ fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
         let Some(s) = Summary::of(&values) else { continue };
         let (low, high) = (s.interval.map(|i| i.low), s.interval.map(|i| i.high));
         insert.execute(params![
-            point, quantity, unit, s.n as i64, s.mean, s.median, s.sd, s.min, s.max, low, high, s.mild as i64, s.severe as i64
+            point,
+            quantity,
+            unit,
+            s.n as i64,
+            s.mean,
+            s.median,
+            s.sd,
+            s.min,
+            s.max,
+            low,
+            high,
+            s.mild as i64,
+            s.severe as i64
         ])?;
     }
     Ok(())
@@ -317,8 +330,27 @@ fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
 fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     let mut used: HashSet<String> = [
-        "run", "point", "kind", "repeat", "state", "attempts", "cause", "started", "ended", "site", "app", "class", "mapping", "nodes", "processes",
-        "mpi", "checkpointer", "compression", "aggregators", "cb_buffer_bytes", "storage",
+        "run",
+        "point",
+        "kind",
+        "repeat",
+        "state",
+        "attempts",
+        "cause",
+        "started",
+        "ended",
+        "site",
+        "app",
+        "class",
+        "mapping",
+        "nodes",
+        "processes",
+        "mpi",
+        "checkpointer",
+        "compression",
+        "aggregators",
+        "cb_buffer_bytes",
+        "storage",
     ]
     .map(str::to_owned)
     .into();

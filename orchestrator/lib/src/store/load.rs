@@ -35,11 +35,17 @@ pub(super) fn journal(path: &Path) -> Result<Vec<Entry>, StoreError> {
             entries.push(serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
                 path: path.to_owned(),
                 line: Some(number),
-                detail: format!("{e}; the lines before it are sound"),
+                detail: format!("column {}: {}; the lines before it are sound", e.column(), what(&e)),
             })?);
         }
     }
     Ok(entries)
+}
+
+/// What the parser says, without its own count of lines: it saw one line only.
+fn what(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 /// The records of a run. Half a file is not trusted: one bad line makes it damaged.
@@ -56,13 +62,13 @@ pub(super) fn records(path: &Path) -> Records {
         }
         match serde_json::from_slice::<Record>(line) {
             Ok(record) => records.push(record),
-            Err(e) => return Records::Damaged(format!("line {number}: {e}")),
+            Err(e) => return Records::Damaged(format!("line {number}, column {}: {}", e.column(), what(&e))),
         }
     }
     Records::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
 }
 
-/// The facts of a run, nested names joined by dots; arrays are kept as JSON text. `Ok(None)` without a file.
+/// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.
 pub(super) fn facts(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -89,6 +95,10 @@ fn flatten(name: &str, value: serde_json::Value, facts: &mut Vec<(String, String
         }
         serde_json::Value::String(text) => facts.push((name.to_owned(), text)),
         serde_json::Value::Null => {}
+        serde_json::Value::Array(items) if items.iter().all(serde_json::Value::is_string) => {
+            let texts: Vec<&str> = items.iter().filter_map(serde_json::Value::as_str).collect();
+            facts.push((name.to_owned(), texts.join("; ")));
+        }
         other => facts.push((name.to_owned(), other.to_string())),
     }
 }

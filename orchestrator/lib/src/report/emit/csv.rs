@@ -3,7 +3,11 @@
 use crate::report::model::{Cell, Column, RecordRow, Report, Table};
 
 /// What is written of a measurement, as endings of its column's name.
-const OF_MEASURED: [&str; 10] = ["n", "mean", "median", "sd", "ci_low", "ci_high", "min", "max", "mild_outliers", "severe_outliers"];
+const OF_MEASURED: [&str; 10] =
+    ["_n", "_mean", "_median", "_sd", "_ci_low", "_ci_high", "_min", "_max", "_mild_outliers", "_severe_outliers"];
+
+/// The same for a ratio.
+const OF_COMPARED: [&str; 4] = ["", "_ci_low", "_ci_high", "_pairs"];
 
 /// Names and contents of the files.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
@@ -13,24 +17,38 @@ pub(super) fn files(report: &Report) -> Vec<(String, String)> {
 }
 
 fn table(table: &Table) -> String {
-    let measured: Vec<bool> = (0..table.columns.len()).map(|i| table.rows.iter().any(|r| matches!(r[i], Cell::Measured { .. }))).collect();
+    let kinds: Vec<&[&str]> = (0..table.columns.len())
+        .map(|i| {
+            let any = |is: fn(&Cell) -> bool| table.rows.iter().any(|r| is(&r[i]));
+            if any(|c| matches!(c, Cell::Measured { .. })) {
+                &OF_MEASURED[..]
+            } else if any(|c| matches!(c, Cell::Compared { .. })) {
+                &OF_COMPARED[..]
+            } else {
+                &[]
+            }
+        })
+        .collect();
     let mut out = String::new();
-    let head = table.columns.iter().zip(&measured).flat_map(|(c, m)| names(c, *m));
+    let head = table.columns.iter().zip(&kinds).flat_map(|(c, kind)| names(c, kind));
     line(&mut out, head);
     for row in &table.rows {
-        line(&mut out, row.iter().zip(&measured).flat_map(|(cell, m)| values(cell, *m)));
+        line(&mut out, row.iter().zip(&kinds).flat_map(|(cell, kind)| values(cell, kind.len())));
     }
     out
 }
 
-fn names(column: &Column, measured: bool) -> Vec<String> {
-    if measured { OF_MEASURED.map(|m| format!("{}_{m}", column.id)).to_vec() } else { vec![column.id.clone()] }
+fn names(column: &Column, endings: &[&str]) -> Vec<String> {
+    if endings.is_empty() { vec![column.id.clone()] } else { endings.iter().map(|e| format!("{}{e}", column.id)).collect() }
 }
 
-fn values(cell: &Cell, measured: bool) -> Vec<String> {
+fn values(cell: &Cell, fields: usize) -> Vec<String> {
+    let optional = |v: Option<f64>| v.map(number).unwrap_or_default();
     match cell {
+        Cell::Compared { comparison: c } => {
+            vec![number(c.ratio), optional(c.interval.map(|i| i.low)), optional(c.interval.map(|i| i.high)), c.n.0.to_string()]
+        }
         Cell::Measured { summary: s } => {
-            let optional = |v: Option<f64>| v.map(number).unwrap_or_default();
             vec![
                 s.n.to_string(),
                 number(s.mean),
@@ -44,7 +62,7 @@ fn values(cell: &Cell, measured: bool) -> Vec<String> {
                 s.severe.to_string(),
             ]
         }
-        Cell::Empty | Cell::Text { .. } | Cell::Number { .. } if measured => vec![String::new(); OF_MEASURED.len()],
+        Cell::Empty | Cell::Text { .. } | Cell::Number { .. } if fields > 0 => vec![String::new(); fields],
         Cell::Empty => vec![String::new()],
         Cell::Text { text } => vec![text.clone()],
         Cell::Number { value } => vec![number(*value)],

@@ -2,7 +2,7 @@
 
 use crate::{
     report::{
-        format::Style,
+        format::{Style, ratio},
         model::{Block, Cell, Report, Table},
     },
     stats::Outlier,
@@ -37,7 +37,7 @@ fn block(block: &Block) -> Value {
         Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
         Block::Command { text } => of("command", json!(text)),
         Block::Table(t) => of("table", table(t)),
-        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg })),
+        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg, "width": p.width })),
     }
 }
 
@@ -61,7 +61,7 @@ fn table(table: &Table) -> Value {
 fn class(table: &Table, column: usize) -> &'static str {
     let cells = || table.rows.iter().map(|r| &r[column]);
     let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
-    if cells().any(|c| matches!(c, Cell::Measured { .. })) {
+    if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
         "num measured"
     } else if cells().any(|c| matches!(c, Cell::Number { .. })) {
         "num"
@@ -73,9 +73,7 @@ fn class(table: &Table, column: usize) -> &'static str {
 }
 
 fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
-    let of = |main: String, sort: String, title: String, interval: String, flag: &str, class: String| {
-        json!({ "main": main, "sort": sort, "title": title, "interval": interval, "flag": flag, "class": class })
-    };
+    let of = |main: String, sort: String, title: String, interval: String, flag: &str, class: String| json!({ "main": main, "sort": sort, "title": title, "interval": interval, "flag": flag, "class": class });
     let plain = |main: String, sort: String, class: &str| of(main, sort, String::new(), String::new(), "", class.to_owned());
     match cell {
         Cell::Empty => plain("\u{2013}".to_owned(), String::new(), &format!("{class} none")),
@@ -85,6 +83,10 @@ fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
             let failed = column == "failed" && *value > 0.0;
             plain(style.number(*value), value.to_string(), if failed { "num bad" } else { class })
         }
+        Cell::Compared { comparison } => {
+            let (main, interval, details) = ratio(comparison);
+            of(main, comparison.ratio.to_string(), details, interval, "", class.to_owned())
+        }
         Cell::Measured { summary: s } => {
             let flag = match s.outlier() {
                 None => "",
@@ -93,7 +95,7 @@ fn cell(cell: &Cell, style: &Style, class: &str, column: &str) -> Value {
             };
             let below = match (s.n, s.min < s.max) {
                 (1, _) => "n = 1".to_owned(),
-                (n, false) => format!("all {n} equal"),
+                (_, false) => "± 0".to_owned(),
                 (_, true) => style.interval(s),
             };
             of(style.number(s.mean), s.mean.to_string(), style.details(s), below, flag, class.to_owned())

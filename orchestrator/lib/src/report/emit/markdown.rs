@@ -1,7 +1,7 @@
 //! The tables as Markdown, for a README or a pull request. Plots are left to the page.
 
 use crate::report::{
-    format::Style,
+    format::{Style, ratio},
     model::{Block, Cell, Report, Table},
 };
 
@@ -46,7 +46,7 @@ fn write_table(out: &mut String, table: &Table) {
         format!("{}{unit}", table.columns[*i].heading)
     });
     row(out, heads.map(|h| escape(&h)));
-    let numeric = |i: usize| table.rows.iter().any(|r| matches!(r[i], Cell::Number { .. } | Cell::Measured { .. }));
+    let numeric = |i: usize| table.rows.iter().any(|r| matches!(r[i], Cell::Number { .. } | Cell::Measured { .. } | Cell::Compared { .. }));
     row(out, shown.iter().map(|i| if numeric(*i) { "--:".to_owned() } else { "---".to_owned() }));
     for cells in &table.rows {
         row(out, shown.iter().zip(&styles).map(|(i, style)| escape(&cell(&cells[*i], style))));
@@ -58,6 +58,10 @@ fn cell(cell: &Cell, style: &Style) -> String {
         Cell::Empty => String::new(),
         Cell::Text { text } => text.clone(),
         Cell::Number { value } => style.number(*value),
+        Cell::Compared { comparison } => {
+            let (main, interval, _) = ratio(comparison);
+            format!("{main} {interval}").trim_end().to_owned()
+        }
         Cell::Measured { summary } => {
             let mut text = style.number(summary.mean);
             // An interval without width says nothing that the mean does not.

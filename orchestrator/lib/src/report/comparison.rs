@@ -1,0 +1,57 @@
+//! What a factor changes: the same point with another level of it, compared repeat by repeat.
+
+use super::{
+    data::Data,
+    model::{Block, Cell, Column, Section, Table},
+    quantity,
+};
+use crate::{
+    record::names,
+    stats::{Comparison, compare_paired},
+};
+
+/// Factors that are not compared: their levels are other work, not the same work done otherwise.
+const OTHER_WORK: [&str; 4] = ["app", "class", "mapping", "processes"];
+
+/// Rows of the table; `index.sqlite` has what it takes to compute more.
+const MOST_ROWS: usize = 400;
+
+pub(super) fn section(data: &Data) -> Section {
+    let quantities: Vec<(&String, &String)> = data
+        .quantities
+        .iter()
+        .filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES].contains(&q.as_str()) || quantity::is_merit(q))
+        .collect();
+    let varying = data.varying();
+    let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
+    columns.extend(quantities.iter().map(|(q, _)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q))));
+    let caption = "How many times the first is of the second in otherwise equal points: ratio of the means of repeats with the same number, \
+                   which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the \
+                   interval excludes 1; it is given from six pairs on, because fewer lie on one side by chance too often.";
+    let mut table = Table::new("comparison", "Ratios", caption, columns);
+    for factor in varying.iter().filter(|f| !OTHER_WORK.contains(f)) {
+        let rest: Vec<&str> = varying.iter().copied().filter(|f| f != factor).collect();
+        let baseline = data.levels(factor)[0];
+        for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) != baseline) {
+            let same = |o: &&super::data::PointRow| o.factor(factor) == baseline && rest.iter().all(|f| o.factor(f) == p.factor(f));
+            let Some(other) = data.points.iter().find(same) else { continue };
+            let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| pairs(p, other, q)).collect();
+            if compared.iter().any(Option::is_some) && table.rows.len() < MOST_ROWS {
+                let mut row = vec![Cell::text(quantity::level(factor, p.factor(factor))), Cell::text(quantity::level(factor, baseline))];
+                row.push(Cell::text(if rest.is_empty() { String::new() } else { data.label(i, &rest) }));
+                row.extend(compared.into_iter().map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })));
+                table.rows.push(row);
+            }
+        }
+    }
+    let blocks = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table)] };
+    Section { id: "comparison", title: "What the factors change".to_owned(), blocks }
+}
+
+/// The repeats that both points have, compared.
+fn pairs(a: &super::data::PointRow, b: &super::data::PointRow, q: &str) -> Option<Comparison> {
+    let of_b: std::collections::HashMap<u32, f64> = b.repeats.get(q)?.iter().copied().zip(b.values.get(q)?.iter().copied()).collect();
+    let repeats = a.repeats.get(q)?.iter().zip(a.values.get(q)?);
+    let pairs: Vec<(f64, f64)> = repeats.filter_map(|(repeat, value)| Some((*value, *of_b.get(repeat)?))).collect();
+    compare_paired(&pairs)
+}
