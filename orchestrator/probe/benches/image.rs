@@ -51,8 +51,11 @@ fn areas(headers: usize, bytes: u64) -> Vec<Area> {
     areas
 }
 
+/// Writes data into a buffer.
+type Fill<'a> = &'a mut dyn FnMut(&mut [u8]);
+
 /// Writes an image; data is left as a hole, or given by `fill`.
-fn write_image(path: &Path, areas: &[Area], mut fill: Option<&mut dyn FnMut(&mut [u8])>) {
+fn write_image(path: &Path, areas: &[Area], mut fill: Option<Fill<'_>>) {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     out.write_all(&common::v4_header("prog", "/home/u/prog", 42_000)).unwrap();
     let mut buffer = vec![0; 1 << 16];

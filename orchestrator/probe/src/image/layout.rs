@@ -46,7 +46,7 @@ impl Layout {
     pub(super) fn from_nameless(page: &[u8; PAGE]) -> Self {
         match u64::from_le_bytes(page[72..80].try_into().expect("eight bytes")) {
             u64::MAX => Self::C, // "-1 for anonymous areas"
-            0 | 1 | 2 => Self::B,
+            0..=2 => Self::B,
             _ if page[72] == 0 => Self::A, // an empty name, then whatever the buffer held before
             _ => Self::C,
         }

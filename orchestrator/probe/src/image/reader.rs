@@ -64,14 +64,7 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
     }
     let mut parser =
         Parser { options, gzip: is_gzip(&file).map_err(|error| ImageError::io(path, error))?, file_bytes: len, problem_at: None };
-    let parsed = if parser.gzip { parser.parse(&mut GzipSource::new(file)) } else { parser.parse(&mut PlainSource::new(file, len)) };
-    match parsed {
-        Ok(mut image) => {
-            image.path = path.to_owned();
-            Ok(image)
-        }
-        Err(kind) => Err(ImageError { path: path.to_owned(), offset: parser.problem_at, gzip: parser.gzip, kind }),
-    }
+    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
 }
 
 /// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.
@@ -106,6 +99,23 @@ enum FileHeader {
 }
 
 impl Parser {
+    fn read<S: Source>(&mut self, path: &Path, source: &mut S) -> Result<Image, ImageError> {
+        match self.parse(source) {
+            Ok(mut image) => {
+                image.path = path.to_owned();
+                Ok(image)
+            }
+            Err(kind) => {
+                let offset = match kind {
+                    // Not the header that was looked at last, but how far the stream was good.
+                    ImageErrorKind::GzipEndsEarly | ImageErrorKind::GzipCorrupt(_) => Some(source.offset()),
+                    _ => self.problem_at,
+                };
+                Err(ImageError { path: path.to_owned(), offset, gzip: self.gzip, kind })
+            }
+        }
+    }
+
     fn parse<S: Source>(&mut self, source: &mut S) -> Result<Image, ImageErrorKind> {
         let file_header = self.file_header(source)?;
         let areas_at = source.offset();

@@ -160,7 +160,7 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
             continue;
         }
         writeln!(out, "\nstored data by the {title} rules, MiB")?;
-        let mut rows = vec![row(["role", "vpid", "program", "DTAPP", "LB", "SHMEM", "headers", "uncompressed", "on disk"])];
+        let mut rows = vec![row(["role", "vpid", "program", "DTAPP", "LB", "SHMEM", "overhead", "uncompressed", "on disk"])];
         for image in &dir.images {
             let stored = of(&image.image.zones).stored;
             rows.push(vec![
@@ -182,7 +182,9 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
         }
         table(out, 3, &rows)?;
     }
-    writeln!(out)?;
+    if !(dir.broken.is_empty() && dir.temporary.is_empty() && dir.files_dirs.is_empty()) {
+        writeln!(out)?;
+    }
     for broken in &dir.broken {
         writeln!(out, "  broken     {} ({} MiB): {}", broken.file, mib(broken.file_bytes), broken.error.kind)?;
     }
