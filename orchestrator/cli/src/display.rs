@@ -50,8 +50,9 @@ impl Varying {
             .iter()
             .filter_map(|name| {
                 let value = point.factor(name)?;
-                // numbers say nothing without their names
-                Some(if value.starts_with(|c: char| c.is_ascii_digit()) && name != "mapping" { format!("{name}={value}") } else { value })
+                // a number or a yes says nothing without its name
+                let speaks = matches!(name.as_str(), "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer");
+                Some(if speaks { value } else { format!("{name}={value}") })
             })
             .collect();
         values.join(" ")

@@ -95,7 +95,7 @@ fn shown(path: &Utf8Path) -> Utf8PathBuf {
 /// A text table in the style of all tables.
 fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     table.set_header(header);
     table

@@ -374,7 +374,8 @@ fn recorded_point(partial: &Utf8Path) -> Option<Point> {
 
 /// Bytes that a user may still write where this directory lies.
 pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
-    let existing = directory.ancestors().find(|d| d.exists())?;
+    let absolute = Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
+    let existing = absolute.ancestors().find(|d| d.exists())?;
     let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
     Some(stat.blocks_available() * stat.fragment_size())
 }

@@ -7,12 +7,14 @@ use cvc_probe::{
     shepherd::{Exit, Job},
 };
 use std::{process::Stdio, time::Duration};
-use tokio::{io::AsyncWriteExt, process::Child};
+use tokio::{io::AsyncWriteExt, process::{Child, ChildStdin}};
 
 /// A shepherd at work. Dropping it closes its line, and it ends the run by itself.
 #[derive(Debug)]
 pub(super) struct Shepherd {
     child: Child,
+    /// Kept apart: waiting for a child closes its standard input, and that would be the end of the run.
+    line: Option<ChildStdin>,
     /// Its process.
     pub id: ProcessId,
     exit_file: Utf8PathBuf,
@@ -41,7 +43,8 @@ impl Shepherd {
         for _ in 0..2000 {
             if let Some(id) = std::fs::read(&job.pid_file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
                 let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
-                return Ok(Self { child, id, exit_file });
+                let line = child.stdin.take();
+                return Ok(Self { child, line, id, exit_file });
             }
             if let Ok(Some(status)) = child.try_wait() {
                 let said = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
@@ -66,7 +69,7 @@ impl Shepherd {
 
     /// Asks for the end of the run, and waits for it.
     pub async fn end(&mut self) -> Option<Exit> {
-        if let Some(line) = self.child.stdin.as_mut() {
+        if let Some(line) = self.line.as_mut() {
             // it may have ended by itself: then nobody reads
             let _ = line.write_all(b"kill\n").await;
             let _ = line.flush().await;
