@@ -148,7 +148,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
     let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
     assert_eq!(records.lines().count() as i64, count + 1);
     let points = fs::read_to_string(dir.path().join("report/csv/points.csv")).expect("points");
-    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
+    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,user_steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
     // Full precision reads back.
     let measured = report.tables().find(|t| t.id == "points").and_then(|t| {
         t.rows[0].iter().find_map(|c| match c {
@@ -221,13 +221,33 @@ fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     }
 }
 
+#[test]
+fn campaigns_of_other_shapes_have_reports() {
+    let one = common::many_points().split_off(269);
+    for points in [Vec::new(), one, common::many_points()] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let count = points.len();
+        common::campaign_of(dir.path(), points);
+        let page = page(dir.path());
+        balanced(&page);
+        assert!(!page.contains("<script>alert"), "{count} points");
+        let index = Index::open(dir.path()).expect("an index");
+        let rows: i64 = index.connection().query_row("SELECT count(*) FROM v_run_values", [], |r| r.get(0)).expect("a count");
+        assert_eq!(rows as usize, count);
+    }
+}
+
 /// Leaves the made-up report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test report -- --ignored`.
 #[test]
 #[ignore = "for people who want to look at the page"]
 fn leave_a_page_to_look_at() {
     let Some(dir) = std::env::var_os("REPORT_DIR") else { return };
     fs::create_dir_all(&dir).expect("a directory");
-    common::campaign(Path::new(&dir));
+    if std::env::var_os("REPORT_MANY").is_some() {
+        common::campaign_of(Path::new(&dir), common::many_points());
+    } else {
+        common::campaign(Path::new(&dir));
+    }
     let index = Index::rebuild(Path::new(&dir)).expect("an index");
     write_all(&build(&index).expect("a report"), &Path::new(&dir).join("report"), &Format::ALL).expect("files");
 }

@@ -209,7 +209,11 @@ impl Data {
             }
             Ok(all)
         };
-        Ok(Records { factors: self.factors.clone(), points, rows: read().map_err(index.failed())? })
+        Ok(Records {
+            factors: self.factors.iter().map(|f| super::quantity::factor_column(f)).collect(),
+            points,
+            rows: read().map_err(index.failed())?,
+        })
     }
 }
 

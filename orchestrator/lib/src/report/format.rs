@@ -96,6 +96,11 @@ impl Style {
     }
 }
 
+/// The unit that is to stand beside a heading: none if the heading ends with it.
+pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
+    style.unit.as_deref().filter(|unit| !heading.ends_with(&format!("_{unit}")))
+}
+
 /// A ratio, its interval, and everything about it in one line.
 pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });

@@ -136,7 +136,7 @@ pub struct Plot {
 /// All records of a campaign in long form.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// Names of the factors.
+    /// Names of the columns of the factors.
     pub factors: Vec<String>,
     /// Their values for each point.
     pub points: Vec<Vec<String>>,

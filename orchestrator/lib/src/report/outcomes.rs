@@ -76,7 +76,7 @@ fn skipped(data: &Data) -> Table {
         .factors
         .iter()
         .map(|f| {
-            let plain = Column::plain(f, &quantity::factor_heading(f));
+            let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
             if same(f) || f == "processes" { plain.data_only() } else { plain }
         })
         .collect();

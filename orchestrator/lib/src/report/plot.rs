@@ -164,7 +164,7 @@ pub(super) fn lines(what: &str, x: &Categories, y_title: &str, series: &[String]
                 let colour = PALETTE[s % PALETTE.len()];
                 // Some pixels aside of each other, so that the intervals are all seen.
                 let pixel = x.names.len() as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
-                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 7.0 * pixel;
+                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
                 let place = |i: usize| i as f64 + aside;
                 // A gap parts the line: nothing is drawn where nothing was measured.
                 for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {

@@ -67,6 +67,11 @@ pub(super) fn factor_heading(factor: &str) -> String {
     .to_owned()
 }
 
+/// The name of a factor's column in data files, as in the index: free factors are told apart from everything else.
+pub(super) fn factor_column(factor: &str) -> String {
+    if crate::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
+}
+
 /// A level of a factor where the name of the factor is not beside it.
 pub(super) fn level(factor: &str, level: &str) -> String {
     match factor {

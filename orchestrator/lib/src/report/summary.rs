@@ -33,7 +33,7 @@ pub(super) fn section(data: &Data) -> Section {
 pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
     let varying = data.varying();
     let column = |f: &String| {
-        let plain = Column::plain(f, &quantity::factor_heading(f));
+        let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
         if varying.contains(&f.as_str()) { plain } else { plain.data_only() }
     };
     data.factors.iter().map(column).collect()

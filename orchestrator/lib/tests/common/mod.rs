@@ -116,6 +116,62 @@ pub fn campaign(dir: &Path) -> Made {
     Made { plan, failed, damaged }
 }
 
+/// Writes a campaign of these points, one run each, which all succeed; points without a checkpointer have no checkpoint records.
+pub fn campaign_of(dir: &Path, points: Vec<Point>) {
+    let points: Vec<PlannedPoint> =
+        points.into_iter().map(|point| PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point }).collect();
+    let repeat = Repeat::Measured(1);
+    let runs = points.iter().map(|p| PlannedRun { id: RunId::of(p.id.as_str().as_bytes()), point: p.id.clone(), repeat }).collect();
+    let plan = Plan { schema: 1, campaign: format!("other shapes {HOSTILE}"), seed: 7, points, runs, excluded: vec![] };
+    fs::write(dir.join("plan.json"), serde_json::to_string(&plan).expect("json")).expect("plan.json");
+    let mut journal = Journal::default();
+    let mut noise = Noise(5);
+    for (run, planned) in plan.runs.iter().zip(&plan.points) {
+        let mut records = records(&run.id, &planned.point, 1.0, &mut noise);
+        if planned.point.checkpointer == CheckpointerKind::None {
+            records.retain(|r| r.labels.is_empty() && !r.name.starts_with("ckpt"));
+        }
+        write_run(&dir.join(format!("runs/{}", run.id)), &planned.point, &records);
+        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
+    }
+    fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
+}
+
+/// Points of many applications, mappings, libraries and settings, with names that nobody should give.
+pub fn many_points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for app in ["nas-bt", "nas-lu", HOSTILE] {
+        for mapping in ["1Nx1P", "1Nx4P", "1Nx16P", "1Nx9P", "6Nx4P+1Nx1P"] {
+            for mpi in ["mpich-4.0.2-nemesis", "mpich-5.0.2-ofi", "openmpi-4.1.4"] {
+                for (checkpointer, compression) in [
+                    (CheckpointerKind::None, Compression::None),
+                    (CheckpointerKind::Dmtcp, Compression::None),
+                    (CheckpointerKind::Dmtcp, Compression::Gzip),
+                ] {
+                    for aggregators in [None, Some(2)] {
+                        points.push(Point {
+                            site: "made-up".to_owned(),
+                            app: app.to_owned(),
+                            class: "B".to_owned(),
+                            mapping: mapping.parse().expect("a mapping"),
+                            mpi: mpi.to_owned(),
+                            checkpointer,
+                            compression,
+                            aggregators,
+                            cb_buffer: None,
+                            storage: "scratch".to_owned(),
+                            user: [("State".to_owned(), UserValue::Text(HOSTILE.to_owned())), ("a\"b".to_owned(), UserValue::Float(0.5))]
+                                .into_iter()
+                                .collect(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
 #[derive(Default)]
 struct Journal {
     text: String,

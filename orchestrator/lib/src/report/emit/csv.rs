@@ -78,18 +78,13 @@ fn records(report: &Report) -> String {
     let records = &report.records;
     let mut out = String::new();
     let own = RecordRow::COLUMNS.iter().map(|c| (*c).to_owned());
-    line(&mut out, own.chain(["value".to_owned()]).chain(records.factors.iter().map(|f| factor(f))));
+    line(&mut out, own.chain(["value".to_owned()]).chain(records.factors.iter().cloned()));
     for row in &records.rows {
         let own = row.text.iter().map(|t| t.clone().unwrap_or_default());
         let value = row.value.map(number).unwrap_or_default();
         line(&mut out, own.chain([value]).chain(records.points[row.point].iter().cloned()));
     }
     out
-}
-
-/// A factor's column, told apart from the record's own.
-fn factor(name: &str) -> String {
-    if RecordRow::COLUMNS.contains(&name) || name == "value" { format!("factor_{name}") } else { name.to_owned() }
 }
 
 fn line(out: &mut String, fields: impl Iterator<Item = String>) {

@@ -1,7 +1,7 @@
 //! The tables as Markdown, for a README or a pull request. Plots are left to the page.
 
 use crate::report::{
-    format::{Style, ratio},
+    format::{Style, ratio, unit_beside},
     model::{Block, Cell, Report, Table},
 };
 
@@ -42,7 +42,7 @@ fn write_table(out: &mut String, table: &Table) {
     let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
     out.push_str(&format!("\n### {}\n\n{}\n\n", escape(&table.title), escape(&table.caption)));
     let heads = shown.iter().zip(&styles).map(|(i, style)| {
-        let unit = style.unit.as_ref().map(|u| format!(", {u}")).unwrap_or_default();
+        let unit = unit_beside(&table.columns[*i].heading, style).map(|u| format!(", {u}")).unwrap_or_default();
         format!("{}{unit}", table.columns[*i].heading)
     });
     row(out, heads.map(|h| escape(&h)));
