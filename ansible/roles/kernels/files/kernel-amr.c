@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define CELLS 8                     /* of a block, in each direction */
@@ -310,6 +311,21 @@ static void file_path(char *path, size_t room, const char *name)
         kc_refuse(KC_USAGE, "--dir: the path is too long");
 }
 
+/* Collective. Some MPI libraries do not report a full file system to the caller (OMPIO of Open MPI 4.1), and HDF5 then waits for ever when the
+ * file is closed. So there must be room before anything is written. */
+static void must_have_room(enum kind kind)
+{
+    struct statvfs s;
+    int bad = 0;
+    double per_block = kind == CKPT ? (double)opt_vars * CELLS * CELLS * CELLS * sizeof(double) : (double)PLOT_VARS * (double)plot_cells(kind) * sizeof(float);
+    double needed = (double)total_blocks * (per_block + 80.0) + 65536.0;
+    if (kc_rank == 0 && statvfs(opt_dir, &s) == 0 && (double)s.f_bavail * (double)s.f_frsize < needed)
+        bad = 1;
+    MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (bad)
+        kc_refuse(KC_IO_ERROR, "cannot write %s: the file system of %s is full: %.0f bytes are needed", file_name[kind], opt_dir, needed);
+}
+
 /* Writes one file under a temporary name and renames it. Gives its size. */
 static long long write_file(enum kind kind, long long step)
 {
@@ -317,6 +333,7 @@ static long long write_file(enum kind kind, long long step)
     file_path(path, sizeof path, file_name[kind]);
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
     uint64_t sum = checksum();
+    must_have_room(kind);
     kc_writes_begin();
     hid_t file = open_file(temporary, 1);
     const long long numbers[] = {FORMAT, kind, step, total_blocks, opt_vars};

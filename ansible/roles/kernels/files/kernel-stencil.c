@@ -370,7 +370,8 @@ static long long read_checkpoint(void)
         if (f)
             fclose(f);
         if (fault) {
-            snprintf(text, sizeof text, "%s", fault == text ? text : fault);
+            if (fault != text)
+                snprintf(text, sizeof text, "%s", fault);
             bad = 1;
         }
     }
