@@ -83,6 +83,15 @@ fn benchmark(c: &mut Criterion) {
             best(&theirs) / best(&ours)
         );
     }
+    let began = Instant::now();
+    let plan = plan::build(&spec);
+    println!(
+        "a plan with {} identified points, {} excluded: {:.3} s",
+        plan.points.len(),
+        plan.excluded.len(),
+        began.elapsed().as_secs_f64()
+    );
+    drop(plan);
     let mut group = c.benchmark_group("expand");
     group.sample_size(10);
     group.bench_function("10^6 combinations to points", |b| b.iter(|| expand(&spec)));
