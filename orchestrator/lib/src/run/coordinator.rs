@@ -156,20 +156,21 @@ impl Coordinator<'_> {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
+        let mut reasons: IndexMap<String, (Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
             let obstacle = match self.sites.get(&planned.point.site) {
                 Some(site) => site.obstacle(self.spec, &planned.point),
                 None => Some(format!("site {} was not asked", planned.point.site)),
             };
             if let Some(reason) = obstacle {
-                self.observer.on(&Progress::Skipped {
-                    point: planned.id.clone(),
-                    factors: planned.point.clone(),
-                    reason: reason.clone(),
-                    runs: runs.get(&planned.id).copied().unwrap_or(0),
-                });
+                let (points, of_reason) = reasons.entry(reason.clone()).or_default();
+                points.push(planned.point.clone());
+                *of_reason += runs.get(&planned.id).copied().unwrap_or(0);
                 self.obstacles.insert(planned.id.clone(), reason);
             }
+        }
+        for (reason, (points, runs)) in reasons {
+            self.observer.on(&Progress::Skipped { reason, points, runs });
         }
     }
 
