@@ -278,6 +278,7 @@ impl Coordinator<'_> {
                 facts: serde_json::Value::Null,
                 wall_s: 0.0,
                 interrupted: false,
+                shepherd_lost: false,
             },
             None => {
                 let (journal, state) = (&mut self.journal, &mut self.state);
@@ -297,6 +298,10 @@ impl Coordinator<'_> {
             remove(&prepared.dir)?;
             self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
             return Ok(false);
+        }
+        if executed.shepherd_lost {
+            // nobody has ended what it watched over
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
         self.finish(&prepared, attempt, executed)?;
         Ok(true)

@@ -1,7 +1,11 @@
 //! Reading the files of a campaign directory.
 
 use super::StoreError;
-use crate::{journal::event::Entry, record::Record};
+use crate::{
+    journal::{self, event::Entry},
+    record::Record,
+};
+use camino::Utf8Path;
 use serde::de::DeserializeOwned;
 use std::{fs, io, path::Path};
 
@@ -20,26 +24,10 @@ pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
     serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged { path: path.to_owned(), line: Some(e.line()), detail: e.to_string() })
 }
 
-/// The journal; a last line without its end is what a power cut leaves, and is ignored.
+/// The journal, read by the one reader that knows its format; a campaign that was planned and never run has none.
 pub(super) fn journal(path: &Path) -> Result<Vec<Entry>, StoreError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        // A campaign that was planned and never run.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(StoreError::io("read", path)(e)),
-    };
-    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-    let mut entries = Vec::new();
-    for (number, line) in (1..).zip(bytes[..whole].split(|b| *b == b'\n')) {
-        if !line.is_empty() {
-            entries.push(serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
-                path: path.to_owned(),
-                line: Some(number),
-                detail: format!("column {}: {}; the lines before it are sound", e.column(), what(&e)),
-            })?);
-        }
-    }
-    Ok(entries)
+    let path = Utf8Path::from_path(path).ok_or_else(|| StoreError::io("read", path)(io::Error::other("its path is not UTF-8")))?;
+    if path.exists() { journal::read(path) } else { Ok(Vec::new()) }
 }
 
 /// What the parser says, without its own count of lines: it saw one line only.
