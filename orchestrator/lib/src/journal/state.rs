@@ -79,6 +79,9 @@ impl CampaignState {
             Event::PointQuarantined { point, .. } => {
                 self.quarantined.insert(point.clone());
             }
+            Event::PointReleased { point } => {
+                self.quarantined.remove(point);
+            }
             Event::Completed { .. } => self.completed = true,
         }
     }

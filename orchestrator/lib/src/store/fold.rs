@@ -147,6 +147,9 @@ pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Campaign {
             Event::PointQuarantined { point, .. } => {
                 c.quarantined.insert(point.clone());
             }
+            Event::PointReleased { point } => {
+                c.quarantined.remove(point);
+            }
             Event::Interrupted { .. } => c.interruptions += 1,
             Event::Completed { .. } => c.completed = true,
         }
