@@ -15,7 +15,7 @@ use crate::{
     plan::{Plan, PlannedRun},
     point::Point,
     spec::Spec,
-    store::{CampaignDir, CampaignLock, StoreError, write_whole},
+    store::{CampaignDir, CampaignLock, StoreError, copy_tree, write_whole},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
@@ -408,18 +408,6 @@ fn remove(path: &Utf8Path) -> Result<(), StoreError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     removed.map_err(StoreError::io("remove", path))
-}
-
-fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io("copy to", to)(e);
-    if !from.is_dir() {
-        return fs::copy(from, to).map(|_| ()).map_err(fail);
-    }
-    fs::create_dir_all(to).map_err(fail)?;
-    for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
-        copy_tree(entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
 }
 
 /// Makes sure that the files of a directory, and their names, survive a loss of power.

@@ -64,6 +64,10 @@ pub(super) async fn execute(
     let mut exit = None;
     if !driven.interrupted {
         if kill {
+            if restart_from_images {
+                dmtcp::keep_session_files(prepared)?;
+            }
+            dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
         } else {

@@ -44,6 +44,9 @@ pub(super) struct Prepared {
     pub tracer: TracerKind,
 }
 
+/// Directory in the working directory that keeps the MPI library's session files for a restart.
+pub(super) const SESSION: &str = "session";
+
 /// What marks every process of a run in its environment.
 pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
     format!("{run}@{}", campaign.root())
@@ -192,6 +195,7 @@ pub(super) fn prepare(
         "marker": marker,
         "env": env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
         "work": work,
+        "session": work.join(SESSION),
         "tmp": tmp,
         "inputs": inputs,
         "prefix": prefix,

@@ -13,4 +13,4 @@ pub use fold::{Attempt, Campaign, RunState, fold};
 pub use index::Index;
 pub use layout::CampaignDir;
 pub use lock::CampaignLock;
-pub use whole::{read_text, write_whole};
+pub use whole::{copy_tree, read_text, write_whole};
