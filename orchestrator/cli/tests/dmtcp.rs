@@ -21,10 +21,13 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
 
 /// Runs of the stencil under DMTCP.
 fn stencil(name: &str, factors: &str, run: &str, checkpoint: &str) -> Campaign {
+    // of two MPICHs the one that DMTCP gets on with better
+    let mpich = Tool::MpichForRestart.find().or_else(|| Tool::Mpich.find());
+    let mpich = mpich.map(|p| format!("mpi.mpich = {{ family = \"mpich\", mpiexec = \"{}\" }}\n", p.display())).unwrap_or_default();
     let c = campaign(
         name,
         &format!(
-            "{SITE}[matrix]\napp = \"stencil\"\nmapping = \"1Nx2P\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 90\n{run}\n[checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
+            "{SITE}{mpich}mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\napp = \"stencil\"\nmapping = \"1Nx2P\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 90\n{run}\n[checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
         ),
     );
     c.put("apps/stencil.toml", STENCIL);
@@ -117,33 +120,42 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
     assert!(stored(true) < stored(false) / 2.0, "{sizes:?}");
 }
 
-#[test]
-fn a_restart_from_the_last_of_several_checkpoints_verifies_on_both_libraries() {
-    require!(Tool::Dmtcp, Tool::Mpich, Tool::OpenMpi);
+fn restart(mpi: &str) {
     let c = stencil(
         "restart",
-        "class = \"short\"\nmpi = [\"mpich\", \"openmpi\"]",
+        &format!("class = \"short\"\nmpi = \"{mpi}\""),
         "repeats = 1",
         "moment = { at_s = [0.2, 0.7] }\nrestart_check = true",
     );
     c.run().expect(0);
-    c.assert_whole(2);
+    c.assert_whole(1);
     c.assert_nothing_left();
-    for run in c.run_names() {
-        let records = c.records(&run);
-        assert_eq!(value(&records, "restart_verified", &[]), [1.0], "{run}");
-        for ckpt in ["1", "2"] {
-            assert_eq!(value(&records, "ckpt_stored_bytes", &[("ckpt", ckpt)]).len(), 1, "{run}: checkpoint {ckpt}");
-        }
-        let restarted = fs::read_to_string(c.run_dir(&run).join("restart.stdout")).expect("its output");
-        assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{run}: {restarted}");
+    let run = c.run_names().pop_first().expect("a run");
+    let records = c.records(&run);
+    assert_eq!(value(&records, "restart_verified", &[]), [1.0]);
+    for ckpt in ["1", "2"] {
+        assert_eq!(value(&records, "ckpt_stored_bytes", &[("ckpt", ckpt)]).len(), 1, "checkpoint {ckpt}");
     }
+    let restarted = fs::read_to_string(c.run_dir(&run).join("restart.stdout")).expect("its output");
+    assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{restarted}");
+}
+
+#[test]
+fn a_restart_from_the_last_of_several_checkpoints_verifies_with_mpich() {
+    require!(Tool::Dmtcp, Tool::MpichForRestart);
+    restart("mpich");
+}
+
+#[test]
+fn a_restart_from_the_last_of_several_checkpoints_verifies_with_open_mpi() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    restart("openmpi");
 }
 
 #[test]
 fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
-    require!(Tool::Dmtcp, Tool::Mpich);
-    let c = stencil("step", "class = \"short\"\nmpi = \"mpich\"\ncompression = \"gzip\"", "repeats = 1", "moment = { after_step = 15 }");
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("step", "class = \"short\"\nmpi = \"openmpi\"\ncompression = \"gzip\"", "repeats = 1", "moment = { after_step = 15 }");
     c.run().expect(0);
     c.assert_whole(1);
     c.assert_nothing_left();
@@ -157,8 +169,8 @@ fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
 
 #[test]
 fn a_program_that_ends_before_its_checkpoint_fails_with_the_mend() {
-    require!(Tool::Dmtcp, Tool::Mpich);
-    let c = stencil("late", "class = \"short\"\nmpi = \"mpich\"", "repeats = 1", "moment = { at_s = 60 }");
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { at_s = 60 }");
     c.run().expect(10);
     c.assert_nothing_left();
     let (cause, detail) = &c.failures()[0];

@@ -18,6 +18,8 @@ pub enum Tool {
     Dmtcp,
     /// MPICH's launcher on PATH.
     Mpich,
+    /// An MPICH that DMTCP can restart: `$CVC_MPICH_ROOT/bin/mpiexec`, or the one on PATH if it is not built for UCX alone.
+    MpichForRestart,
     /// Open MPI's launcher on PATH.
     OpenMpi,
     /// A Chromium, to open reports as a reader does.
@@ -43,6 +45,10 @@ impl Tool {
                 given.into_iter().chain(on_path("dmtcp_launch")).chain([PathBuf::from("/usr/local/bin/dmtcp_launch")]).find(|p| p.is_file())
             }
             Self::Mpich => launcher(&["mpiexec.mpich", "mpiexec.hydra", "mpiexec"], "HYDRA"),
+            Self::MpichForRestart => {
+                let given = env::var_os("CVC_MPICH_ROOT").map(|root| Path::new(&root).join("bin").join("mpiexec"));
+                given.into_iter().chain(Self::Mpich.find()).find(|p| says(p, "HYDRA") && !says(p, "--with-device=ch4:ucx"))
+            }
             Self::OpenMpi => launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "Open MPI")
                 .or_else(|| launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")),
             Self::Chromium => ["chromium", "chromium-browser", "google-chrome"].iter().find_map(|n| on_path(n)),
@@ -59,6 +65,7 @@ impl Tool {
         match self {
             Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
             Self::Mpich => "MPICH",
+            Self::MpichForRestart => "an MPICH that DMTCP can restart, ch3 or ch4:ofi (CVC_MPICH_ROOT)",
             Self::OpenMpi => "Open MPI",
             Self::Chromium => "Chromium",
             Self::Strace => "strace",
@@ -77,10 +84,12 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
 
 /// The first of these launchers that says this word of itself.
 fn launcher(names: &[&str], word: &str) -> Option<PathBuf> {
-    names.iter().filter_map(|n| on_path(n)).find(|p| {
-        let said = Command::new(p).arg("--version").stdin(Stdio::null()).output();
-        said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
-    })
+    names.iter().filter_map(|n| on_path(n)).find(|p| says(p, word))
+}
+
+fn says(program: &Path, word: &str) -> bool {
+    let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
 /// Being root is not enough in a container: try it.
