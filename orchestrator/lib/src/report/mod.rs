@@ -21,7 +21,7 @@ mod summary;
 mod time;
 mod versions;
 
-pub use emit::{Format, write_all};
+pub use emit::write_all;
 pub use model::{Block, Cell, Column, Plot, RecordRow, Records, Report, Section, Table};
 
 use crate::store::{Index, StoreError};
