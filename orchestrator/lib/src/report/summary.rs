@@ -1,22 +1,10 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::Data,
+    data::{Data, Quantity},
     model::{Block, Cell, Column, Section, Table},
     quantity,
 };
-use crate::record::names;
-
-/// Quantities in the summary besides the figures of merit; the other tables have the rest.
-const SHOWN: [&str; 7] = [
-    names::WALL_S,
-    names::CKPT_LATENCY_S,
-    names::CKPT_COORDINATION_S,
-    names::CKPT_STORAGE_S,
-    names::CKPT_STORED_BYTES,
-    names::CKPT_FILES,
-    names::RESTART_S,
-];
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
@@ -53,11 +41,10 @@ pub(super) fn level(text: &str) -> Cell {
 }
 
 fn points(data: &Data) -> Table {
-    let shown: Vec<(&String, &String)> =
-        data.quantities.iter().filter(|(q, _)| SHOWN.contains(&q.as_str()) || quantity::is_merit(q)).collect();
+    let shown: Vec<(&str, &Quantity)> = data.main().collect();
     let mut columns = factor_columns(data);
     columns.extend([Column::plain("n", "n"), Column::plain("failed", "failed")]);
-    columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
+    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
     let mut table = Table::new(
         "points",
         "Every point",
@@ -81,15 +68,15 @@ fn statistics(data: &Data) -> Table {
     columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
     columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
     columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
-    let caption = "The same and all other quantities in the units in which they are stored: mean, median, standard deviation (n - 1), \
+    let caption = "The same and all other quantities that were recorded, in the units in which they are stored: mean, median, standard deviation (n - 1), \
                    bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
-    let mut table = Table::new("statistics", "All statistics", caption, columns);
+    let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;
     for (i, p) in data.points.iter().enumerate() {
-        for (q, unit) in &data.quantities {
+        for (q, of) in &data.quantities {
             let Some(s) = p.summaries.get(q) else { continue };
             let mut row = factor_cells(data, i);
-            row.extend([Cell::text(q), Cell::text(unit), Cell::count(s.n)]);
+            row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
             row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
             row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
