@@ -3,14 +3,20 @@
 mod common;
 
 use cvc_lib::{
-    report::{Cell, Format, build, write_all},
+    report::{Cell, build, write_all},
+    spec::Format,
     store::{Index, StoreError},
 };
+use camino::Utf8Path;
 use std::{fs, path::Path};
 
+fn utf8(path: &Path) -> &Utf8Path {
+    Utf8Path::from_path(path).expect("UTF-8")
+}
+
 fn page(dir: &Path) -> String {
-    let report = build(&Index::rebuild(dir).expect("an index")).expect("a report");
-    write_all(&report, &dir.join("report"), &[Format::Html]).expect("a page");
+    let report = build(&Index::rebuild(utf8(dir)).expect("an index")).expect("a report");
+    write_all(&report, &utf8(dir).join("report"), &[Format::Html]).expect("a page");
     fs::read_to_string(dir.join("report/report.html")).expect("a page")
 }
 
@@ -18,7 +24,7 @@ fn page(dir: &Path) -> String {
 fn the_index_holds_what_the_journal_says() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = common::campaign(dir.path());
-    let index = Index::rebuild(dir.path()).expect("an index");
+    let index = Index::rebuild(utf8(dir.path())).expect("an index");
     let one = |sql: &str| -> f64 { index.connection().query_row(sql, [], |r| r.get(0)).expect(sql) };
     assert_eq!(one("SELECT count(*) FROM points"), 12.0);
     assert_eq!(one("SELECT count(*) FROM runs"), made.plan.runs.len() as f64);
@@ -55,10 +61,10 @@ fn rebuilding_changes_nothing_and_needs_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
     let json = |index: &Index| serde_json::to_string(&build(index).expect("a report")).expect("json");
-    let first = json(&Index::rebuild(dir.path()).expect("an index"));
+    let first = json(&Index::rebuild(utf8(dir.path())).expect("an index"));
     fs::remove_file(dir.path().join("index.sqlite")).expect("an index");
-    assert_eq!(first, json(&Index::rebuild(dir.path()).expect("an index")));
-    assert_eq!(first, json(&Index::open(dir.path()).expect("an index")));
+    assert_eq!(first, json(&Index::rebuild(utf8(dir.path())).expect("an index")));
+    assert_eq!(first, json(&Index::open(utf8(dir.path())).expect("an index")));
     let left: Vec<_> = fs::read_dir(dir.path())
         .expect("a directory")
         .flatten()
@@ -126,12 +132,12 @@ fn balanced(page: &str) {
 fn every_format_is_written_and_rows_are_rectangular() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let index = Index::rebuild(dir.path()).expect("an index");
+    let index = Index::rebuild(utf8(dir.path())).expect("an index");
     let report = build(&index).expect("a report");
     for table in report.tables() {
         assert!(table.rows.iter().all(|r| r.len() == table.columns.len()), "{}", table.id);
     }
-    let files = write_all(&report, &dir.path().join("report"), &Format::ALL).expect("files");
+    let files = write_all(&report, &utf8(dir.path()).join("report"), &Format::ALL).expect("files");
     for file in [
         "report.html",
         "report.json",
@@ -142,7 +148,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
         "csv/failed.csv",
         "csv/skipped.csv",
     ] {
-        assert!(files.contains(&dir.path().join("report").join(file)), "{file}");
+        assert!(files.contains(&utf8(dir.path()).join("report").join(file)), "{file}");
     }
     let records = fs::read_to_string(dir.path().join("report/csv/records.csv")).expect("records");
     let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
@@ -163,8 +169,8 @@ fn every_format_is_written_and_rows_are_rectangular() {
 fn the_markdown_is_as_before() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
-    write_all(&report, dir.path(), &[Format::Markdown]).expect("files");
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    write_all(&report, utf8(dir.path()), &[Format::Markdown]).expect("files");
     insta::assert_snapshot!(fs::read_to_string(dir.path().join("report.md")).expect("markdown"));
 }
 
@@ -172,7 +178,7 @@ fn the_markdown_is_as_before() {
 fn the_json_is_as_before() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
     let mut json = serde_json::to_value(&report).expect("json");
     // One table stands for all; drawings are looked at, not compared.
     let sections = json["sections"].as_array_mut().expect("sections");
@@ -202,7 +208,7 @@ fn a_campaign_that_never_ran_has_a_report() {
 #[test]
 fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert!(matches!(Index::rebuild(dir.path()), Err(StoreError::Io { .. })));
+    assert!(matches!(Index::rebuild(utf8(dir.path())), Err(StoreError::Io { .. })));
     let made = common::campaign(dir.path());
     for run in &made.plan.runs {
         let run = dir.path().join(format!("runs/{}", run.id));
@@ -215,7 +221,7 @@ fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     assert!(page.contains("are missing or damaged"));
     let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
     fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
-    match Index::rebuild(dir.path()) {
+    match Index::rebuild(utf8(dir.path())) {
         Err(e @ StoreError::Damaged { line: Some(3), .. }) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
         other => panic!("{other:?}"),
     }
@@ -231,7 +237,7 @@ fn campaigns_of_other_shapes_have_reports() {
         let page = page(dir.path());
         balanced(&page);
         assert!(!page.contains("<script>alert"), "{count} points");
-        let index = Index::open(dir.path()).expect("an index");
+        let index = Index::open(utf8(dir.path())).expect("an index");
         let rows: i64 = index.connection().query_row("SELECT count(*) FROM v_run_values", [], |r| r.get(0)).expect("a count");
         assert_eq!(rows as usize, count);
     }
@@ -241,13 +247,13 @@ fn campaigns_of_other_shapes_have_reports() {
 #[test]
 #[ignore = "for people who want to look at the page"]
 fn leave_a_page_to_look_at() {
-    let Some(dir) = std::env::var_os("REPORT_DIR") else { return };
+    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
     fs::create_dir_all(&dir).expect("a directory");
     if std::env::var_os("REPORT_MANY").is_some() {
         common::campaign_of(Path::new(&dir), common::many_points());
     } else {
         common::campaign(Path::new(&dir));
     }
-    let index = Index::rebuild(Path::new(&dir)).expect("an index");
-    write_all(&build(&index).expect("a report"), &Path::new(&dir).join("report"), &Format::ALL).expect("files");
+    let index = Index::rebuild(utf8(&dir)).expect("an index");
+    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }

@@ -6,6 +6,7 @@ use crate::{
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use std::io::Write;
 use cvc_lib::{
     spec::Format,
     store::{CampaignDir, Index},
@@ -28,8 +29,10 @@ pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     };
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
     let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
-    for file in write(&dir, &to, &formats)? {
-        println!("{}", shown(&file));
+    let files = write(&dir, &to, &formats)?;
+    let mut out = std::io::stdout().lock();
+    for file in files {
+        writeln!(out, "{}", shown(&file))?;
     }
     Ok(0)
 }

@@ -31,7 +31,9 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
 }
 
 fn extremes(data: &Data) -> Table {
-    let mut columns = vec![Column::plain("application", "application"), Column::plain("class", "class")];
+    // An application's own checkpoints and those of its processes are not of one kind.
+    let kinds: &[&str] = if data.levels("checkpointer").len() > 1 { &["app", "class", "checkpointer"] } else { &["app", "class"] };
+    let mut columns: Vec<Column> = kinds.iter().map(|f| Column::plain(f, &quantity::factor_heading(f))).collect();
     let units = EXTREMES.map(|(q, names)| (q, names, data.quantities.get(q)));
     for (q, names, of) in &units {
         let Some(of) = of else { continue };
@@ -42,14 +44,14 @@ fn extremes(data: &Data) -> Table {
     }
     let caption = "Means of the repeats, least and greatest over the points of each application and class, with the point.";
     let mut table = Table::new("found_extremes", "Checkpoints", caption, columns);
-    let mut groups: indexmap::IndexMap<(&str, &str), Vec<usize>> = indexmap::IndexMap::new();
+    let mut groups: indexmap::IndexMap<Vec<&str>, Vec<usize>> = indexmap::IndexMap::new();
     for (i, p) in data.points.iter().enumerate() {
-        groups.entry((p.factor("app"), p.factor("class"))).or_default().push(i);
+        groups.entry(kinds.iter().map(|f| p.factor(f)).collect()).or_default().push(i);
     }
-    for ((app, class), points) in groups {
-        let differ = |f: &&str| !["app", "class"].contains(f) && points.iter().any(|p| data.points[*p].factor(f) != data.points[points[0]].factor(f));
+    for (key, points) in groups {
+        let differ = |f: &&str| points.iter().any(|p| data.points[*p].factor(f) != data.points[points[0]].factor(f));
         let factors: Vec<&str> = data.varying().into_iter().filter(differ).collect();
-        let mut row = vec![Cell::text(app), Cell::text(class)];
+        let mut row: Vec<Cell> = key.into_iter().map(Cell::text).collect();
         let mut any = false;
         for (q, _, _) in units.iter().filter(|(.., of)| of.is_some()) {
             let mut with: Vec<usize> = points.iter().copied().filter(|p| data.points[*p].summaries.contains_key(*q)).collect();

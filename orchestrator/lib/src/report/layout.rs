@@ -30,6 +30,8 @@ pub(super) struct Figure<'a> {
     /// What tells the sheet: site and application.
     sheet: String,
     class: String,
+    /// Levels that all its points have, and points of other figures have not.
+    fixed: Vec<String>,
     /// Factor along the axis.
     x: Option<&'a str>,
     categories: Categories,
@@ -185,11 +187,14 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         other => quantity::factor_heading(other),
     };
     let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
+    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| data.levels(f).len() > 1 && levels(f).len() == 1);
+    let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f))).collect();
     let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
     Figure {
         ordered: order.len() > 1 && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
         sheet: shown[..shown.len() - 1].join(", "),
         class: key[2].to_owned(),
+        fixed,
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
         categories: Categories { title, names },
@@ -208,7 +213,8 @@ fn rank(level: &str) -> f64 {
 impl<'a> Figure<'a> {
     fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
         let class = if self.class.is_empty() { String::new() } else { format!("class {}", self.class) };
-        let title = [class, name].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        let title = [class].into_iter().chain(self.fixed.clone()).chain([name]).collect::<Vec<_>>();
+        let title = title.into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
         Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
     }
 

@@ -43,7 +43,8 @@ pub(super) fn level(text: &str) -> Cell {
 fn points(data: &Data) -> Table {
     let shown: Vec<(&str, &Quantity)> = data.main().collect();
     let mut columns = factor_columns(data);
-    columns.extend([Column::plain("n", "n"), Column::plain("failed", "failed")]);
+    let failed = Column::plain("failed", "failed");
+    columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
     let mut table = Table::new(
         "points",

@@ -15,6 +15,9 @@ const PAGE: &str = include_str!("../../../../../templates/report/report.html.hbs
 const STYLE: &str = include_str!("../../../../../templates/report/report.css");
 const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
 
+/// Tables with more rows scroll by themselves.
+const LONG: usize = 40;
+
 pub(super) fn page(report: &Report) -> Result<String, StoreError> {
     let failed = |detail: String| StoreError::Render { what: "the page".to_owned(), detail };
     let mut engine = Handlebars::new();
@@ -47,7 +50,13 @@ fn table(table: &Table) -> Value {
     let columns: Vec<Value> = shown
         .iter()
         .zip(&styles)
-        .map(|(i, style)| json!({ "heading": table.columns[*i].heading, "unit": unit_beside(&table.columns[*i].heading, style), "class": class(table, *i) }))
+        .map(|(i, style)| json!({
+            // Long names may break after an underscore.
+            "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
+            "unit": unit_beside(&table.columns[*i].heading, style),
+            "better": table.columns[*i].better,
+            "class": class(table, *i),
+        }))
         .collect();
     // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
@@ -59,7 +68,7 @@ fn table(table: &Table) -> Value {
         }
         rows.push_str("</tr>\n");
     }
-    json!({ "id": table.id, "title": table.title, "caption": table.caption, "folded": table.folded, "columns": columns, "rows": rows })
+    json!({ "id": table.id, "title": table.title, "caption": table.caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows })
 }
 
 /// Numbers stand to the right, texts to the left; long texts may break.
