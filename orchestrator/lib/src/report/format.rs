@@ -56,6 +56,13 @@ impl Style {
             Some(middle) if !whole => (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
             _ => 0,
         };
+        // The smallest keeps two digits, unless it is out of all proportion.
+        let decimals = match values.first() {
+            Some(smallest) if !whole && largest / smallest <= 1e3 => {
+                decimals.max((1 - (smallest / divisor).log10().floor() as i32).clamp(0, 9) as usize)
+            }
+            Some(_) | None => decimals,
+        };
         // Nor are zeros added to what needs no more decimals.
         let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());
         let decimals = decimals.min(values.iter().map(needed).max().unwrap_or(0));

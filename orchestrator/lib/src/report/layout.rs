@@ -29,9 +29,8 @@ pub(super) struct Figure<'a> {
     pub points: Vec<usize>,
     /// What tells the sheet: site and application.
     sheet: String,
-    class: String,
-    /// Levels that all its points have, and points of other figures have not.
-    fixed: Vec<String>,
+    /// What all its points have in common, and points of other figures have not: class, checkpointer, mapping.
+    common: Vec<String>,
     /// Factor along the axis.
     x: Option<&'a str>,
     categories: Categories,
@@ -95,7 +94,16 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
             }
         }
     }
-    sheets.into_iter().map(|s| s.0).collect()
+    let alone = |(mut sheet, _): (Sheet<'a>, IndexSet<String>)| {
+        // What all its panels have in common is said once.
+        if let [figure] = &mut sheet.figures[..] {
+            let common = figure.common.join(", ");
+            figure.common.clear();
+            sheet.title = [sheet.title, common].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        }
+        sheet
+    };
+    sheets.into_iter().map(alone).collect()
 }
 
 impl Sheet<'_> {
@@ -188,13 +196,13 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
     };
     let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
     let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| data.levels(f).len() > 1 && levels(f).len() == 1);
-    let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f))).collect();
+    let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
+    let common = Some(format!("class {}", key[2])).filter(|_| !key[2].is_empty()).into_iter().chain(fixed).collect();
     let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
     Figure {
         ordered: order.len() > 1 && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
         sheet: shown[..shown.len() - 1].join(", "),
-        class: key[2].to_owned(),
-        fixed,
+        common,
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
         categories: Categories { title, names },
@@ -212,9 +220,7 @@ fn rank(level: &str) -> f64 {
 
 impl<'a> Figure<'a> {
     fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
-        let class = if self.class.is_empty() { String::new() } else { format!("class {}", self.class) };
-        let title = [class].into_iter().chain(self.fixed.clone()).chain([name]).collect::<Vec<_>>();
-        let title = title.into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        let title = self.common.iter().cloned().chain([name]).filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
         Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
     }
 

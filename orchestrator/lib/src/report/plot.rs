@@ -23,6 +23,9 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 /// Width of plots with several panels or long names, in CSS pixels.
 const WIDE: u32 = 960;
 
+/// Width of plots with many panels.
+const FULL: u32 = 1320;
+
 /// Width of plots with one panel, so that two stand side by side.
 const NARROW: u32 = 620;
 
@@ -286,14 +289,20 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
 fn grid(panels: &[Panel]) -> (usize, u32, u32) {
     let needs = |p: &Panel| {
         let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
-        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 90)
+        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 84)
     };
     let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
-    let across = (WIDE as i32 / needs.max(1)).clamp(1, 3) as usize;
+    let full = if panels > 4 { FULL } else { WIDE };
+    let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
     // Four panels stand better in two rows of two.
     let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
-    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { WIDE };
-    (across, wide, panels.div_ceil(across) as u32 * if across == 1 { 300 } else { 250 })
+    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { full };
+    let height = match (across, panels) {
+        (1, ..=2) => 300,
+        (_, ..=4) => 250,
+        _ => 210,
+    };
+    (across, wide, panels.div_ceil(across) as u32 * height)
 }
 
 /// Axes of a panel: categories along x, values from 0 along y.

@@ -1,9 +1,9 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, PointRow, Quantity},
     model::{Block, Cell, Column, Section, Table},
-    quantity,
+    quantity::{self, Tier},
 };
 
 pub(super) fn section(data: &Data) -> Section {
@@ -12,7 +12,24 @@ pub(super) fn section(data: &Data) -> Section {
     if !constant.is_empty() {
         blocks.push(Block::Pairs { pairs: constant });
     }
-    blocks.push(Block::Table(points(data)));
+    blocks.push(Block::Table(points(
+        data,
+        Tier::Main,
+        "points",
+        "Every point",
+        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
+         range. A flag tells that there are outliers: they are never dropped.",
+    )));
+    let merits = points(
+        data,
+        Tier::Merit,
+        "merits",
+        "Figures of merit",
+        "What the applications print of themselves, as far as their descriptors say which way is better. Means as above.",
+    );
+    if !merits.rows.is_empty() {
+        blocks.push(Block::Table(merits));
+    }
     blocks.push(Block::Table(statistics(data)));
     Section { id: "results", title: "Results".to_owned(), blocks }
 }
@@ -40,20 +57,16 @@ pub(super) fn level(text: &str) -> Cell {
     }
 }
 
-fn points(data: &Data) -> Table {
-    let shown: Vec<(&str, &Quantity)> = data.main().collect();
+/// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
+fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
+    let shown: Vec<(&str, &Quantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
     let mut columns = factor_columns(data);
     let failed = Column::plain("failed", "failed");
     columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
-    let mut table = Table::new(
-        "points",
-        "Every point",
-        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
-         range. A flag tells that there are outliers: they are never dropped.",
-        columns,
-    );
-    for (i, p) in data.points.iter().enumerate() {
+    let mut table = Table::new(id, title, caption, columns);
+    let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
         let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
         let mut row = factor_cells(data, i);
         row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);

@@ -18,6 +18,9 @@ const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
 /// Tables with more rows scroll by themselves.
 const LONG: usize = 40;
 
+/// Rows of a folded table that stand in the page; with all of a large campaign it would be slow to open.
+const MOST_FOLDED: usize = 2000;
+
 pub(super) fn page(report: &Report) -> Result<String, StoreError> {
     let failed = |detail: String| StoreError::Render { what: "the page".to_owned(), detail };
     let mut engine = Handlebars::new();
@@ -61,14 +64,19 @@ fn table(table: &Table) -> Value {
     // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
-    for row in &table.rows {
+    let most = if table.folded { MOST_FOLDED } else { usize::MAX };
+    for row in table.rows.iter().take(most) {
         rows.push_str("<tr>");
         for ((i, style), class) in shown.iter().zip(&styles).zip(&classes) {
             write_cell(&mut rows, &row[*i], style, class, &table.columns[*i].id);
         }
         rows.push_str("</tr>\n");
     }
-    json!({ "id": table.id, "title": table.title, "caption": table.caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows })
+    let mut caption = table.caption.clone();
+    if table.rows.len() > most {
+        caption.push_str(&format!(" The first {most} of {} rows: the CSV and JSON files have all.", table.rows.len()));
+    }
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows })
 }
 
 /// Numbers stand to the right, texts to the left; long texts may break.
