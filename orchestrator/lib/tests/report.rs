@@ -2,12 +2,12 @@
 
 mod common;
 
+use camino::Utf8Path;
 use cvc_lib::{
     report::{Cell, build, write_all},
     spec::Format,
     store::{Index, StoreError},
 };
-use camino::Utf8Path;
 use std::{fs, path::Path};
 
 fn utf8(path: &Path) -> &Utf8Path {
@@ -163,6 +163,64 @@ fn every_format_is_written_and_rows_are_rectangular() {
         })
     });
     assert!(points.contains(&measured.expect("a mean").to_string()));
+}
+
+#[test]
+fn what_the_reader_came_for_stands_apart_from_the_rest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    let columns = |id: &str| -> Vec<(String, Option<&str>)> {
+        let table = report.tables().find(|t| t.id == id).unwrap_or_else(|| panic!("no table {id}"));
+        table.columns.iter().map(|c| (c.id.clone(), c.better)).collect()
+    };
+    let points = columns("points");
+    let at = points.iter().position(|c| c.0 == "wall_s").expect("wall time");
+    let lower = Some("lower is better");
+    let main = ["wall_s", "ckpt_latency_s", "ckpt_coordination_s", "ckpt_storage_s", "ckpt_stored_bytes"].map(|q| (q.to_owned(), lower));
+    assert_eq!(points[at..at + 5], main);
+    assert_eq!(points[at + 5..], [("ckpt_files".to_owned(), None)]);
+    let merits = columns("merits");
+    assert!(merits.ends_with(&[("io_time_s".to_owned(), lower), ("mops_mop_per_s".to_owned(), Some("higher is better"))]), "{merits:?}");
+    // A figure without a direction and cvc's own bookkeeping are in data files only.
+    for (table, part) in [("points", "residual"), ("merits", "residual"), ("comparison", "residual"), ("comparison", "cpu_user_s")] {
+        assert!(columns(table).iter().all(|c| !c.0.contains(part)), "{table} has {part}");
+    }
+    let statistics = report.tables().find(|t| t.id == "statistics").expect("all quantities");
+    let all = serde_json::to_string(&statistics.rows).expect("json");
+    assert!(statistics.folded && all.contains("residual") && all.contains("cpu_user_s"));
+    assert!(plots(&report).iter().all(|p| !p.title.contains("residual") && !p.title.contains("cpu_user")));
+}
+
+fn plots(report: &cvc_lib::report::Report) -> Vec<&cvc_lib::report::Plot> {
+    let blocks = report.sections.iter().flat_map(|s| &s.blocks);
+    blocks.filter_map(|b| if let cvc_lib::report::Block::Plot(plot) = b { Some(plot) } else { None }).collect()
+}
+
+/// A line from one MPI library to another would say that there is something between them.
+#[test]
+fn lines_join_only_what_has_an_order() {
+    let all = common::many_points();
+    let of = |mapping: Option<&str>| -> Vec<_> {
+        let fits =
+            |p: &&cvc_lib::point::Point| p.app == "nas-bt" && p.aggregators.is_none() && mapping.is_none_or(|m| p.mapping.to_string() == m);
+        all.iter().filter(fits).filter(|p| p.factor("checkpointer").as_deref() == Some("none")).cloned().collect()
+    };
+    for (points, lines) in [(of(Some("1Nx4P")), false), (of(None), true)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        common::campaign_of(dir.path(), points);
+        let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+        let wall = plots(&report).into_iter().find(|p| p.title.starts_with("Wall time")).expect("a plot");
+        assert_eq!(wall.svg.contains("stroke-width=\"2\""), lines, "{}", wall.svg);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_of(dir.path(), common::many_points());
+    let page = page(dir.path());
+    assert!(page.contains("The first 2000 of ") && page.contains("The first 60 of 90 points"));
 }
 
 #[test]

@@ -6,11 +6,11 @@ use crate::{
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use std::io::Write;
 use cvc_lib::{
     spec::Format,
     store::{CampaignDir, Index},
 };
+use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let dir = campaign_dir(&args.campaign, &args.place)?;

@@ -22,9 +22,9 @@ pub(super) fn section(data: &Data) -> Section {
     let quantities: Vec<(&str, &Quantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
     let varying = data.varying();
     let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
-    columns.extend(quantities.iter().map(|(q, of)| {
-        Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))
-    }));
+    columns.extend(
+        quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
+    );
     let caption = "How many times the first is of the second in otherwise equal points: ratio of the means of repeats with the same number, \
                    which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the \
                    interval excludes 1; it is given from six pairs on, because fewer lie on one side by chance too often.";
@@ -50,7 +50,9 @@ pub(super) fn section(data: &Data) -> Section {
         }
     }
     if pairs_of_points > MOST_ROWS {
-        table.caption.push_str(&format!(" The first {MOST_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
+        table
+            .caption
+            .push_str(&format!(" The first {MOST_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
     }
     let blocks = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table)] };
     Section { id: "comparison", title: "What the factors change".to_owned(), blocks }

@@ -8,8 +8,10 @@ use super::{
 use crate::record::names;
 
 /// What is looked at: quantity, then the names of its least and its greatest value.
-const EXTREMES: [(&str, [&str; 2]); 2] =
-    [(names::CKPT_STORED_BYTES, ["smallest stored", "largest stored"]), (names::CKPT_LATENCY_S, ["shortest checkpoint", "longest checkpoint"])];
+const EXTREMES: [(&str, [&str; 2]); 2] = [
+    (names::CKPT_STORED_BYTES, ["smallest stored", "largest stored"]),
+    (names::CKPT_LATENCY_S, ["shortest checkpoint", "longest checkpoint"]),
+];
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = vec![Block::Pairs { pairs: outcomes(data) }];

@@ -83,7 +83,7 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
         let fits = |(sheet, all): &&mut (Sheet<'a>, IndexSet<String>)| {
             sheet.title == figure.sheet && all.union(&names).filter(|n| !n.is_empty()).count() <= PALETTE.len()
         };
-        match sheets.last_mut().filter(|last| fits(&last)) {
+        match sheets.last_mut().filter(|last| fits(last)) {
             Some((sheet, all)) => {
                 sheet.figures.push(figure);
                 all.extend(names);

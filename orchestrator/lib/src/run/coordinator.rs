@@ -116,7 +116,7 @@ impl Coordinator<'_> {
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
     fn recover(&mut self) -> Result<(), EngineError> {
-        let open: Vec<(RunId, u32, Option<(u32, u64)>)> = self
+        let open: Vec<(RunId, u32, _)> = self
             .state
             .runs
             .iter()

@@ -1,7 +1,10 @@
 //! Reading the files of a campaign directory.
 
 use super::StoreError;
-use crate::{app::descriptor::Better, record::{Record, Unit}};
+use crate::{
+    app::descriptor::Better,
+    record::{Record, Unit},
+};
 use camino::Utf8Path;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{fs, io};
@@ -26,7 +29,11 @@ pub(super) enum Records {
 
 pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, StoreError> {
     let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged { path: path.as_std_path().to_owned(), line: Some(e.line()), detail: e.to_string() })
+    serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged {
+        path: path.as_std_path().to_owned(),
+        line: Some(e.line()),
+        detail: e.to_string(),
+    })
 }
 
 /// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers are

@@ -53,13 +53,15 @@ fn table(table: &Table) -> Value {
     let columns: Vec<Value> = shown
         .iter()
         .zip(&styles)
-        .map(|(i, style)| json!({
-            // Long names may break after an underscore.
-            "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
-            "unit": unit_beside(&table.columns[*i].heading, style),
-            "better": table.columns[*i].better,
-            "class": class(table, *i),
-        }))
+        .map(|(i, style)| {
+            json!({
+                // Long names may break after an underscore.
+                "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
+                "unit": unit_beside(&table.columns[*i].heading, style),
+                "better": table.columns[*i].better,
+                "class": class(table, *i),
+            })
+        })
         .collect();
     // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
