@@ -65,6 +65,8 @@ struct Coordinator<'a> {
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
     obstacles: BTreeMap<PointId, String>,
+    /// Attempts that do not count, because the user has asked for further ones.
+    forgiven: HashMap<RunId, u32>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -96,10 +98,11 @@ pub async fn run_campaign(
         wishes,
         observer,
         obstacles: BTreeMap::new(),
+        forgiven: HashMap::new(),
     };
     coordinator.recover()?;
     if options.retry_failed {
-        coordinator.forget_failures();
+        coordinator.forget_failures()?;
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
@@ -146,9 +149,24 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    fn forget_failures(&mut self) {
-        self.state.runs.retain(|_, h| !matches!(h.state, RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
-        self.state.quarantined.clear();
+    /// Failed runs get their attempts again. They go on counting where they were: directories of earlier attempts keep their names.
+    fn forget_failures(&mut self) -> Result<(), EngineError> {
+        for (run, history) in &mut self.state.runs {
+            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
+                self.forgiven.insert(run.clone(), attempt);
+                history.state = RunState::Abandoned { attempts: attempt };
+            }
+        }
+        // in the journal, or a controller that is killed now would find the points still set aside
+        for point in self.state.quarantined.clone() {
+            self.write(Event::PointReleased { point })?;
+        }
+        Ok(())
+    }
+
+    /// Whether a failed run has no attempt left.
+    fn used_up(&self, run: &RunId, attempt: u32) -> bool {
+        attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)) > self.spec.run.retries
     }
 
     fn look_for_obstacles(&mut self, plan: &Plan) {
@@ -181,7 +199,7 @@ impl Coordinator<'_> {
             Some(RunState::Abandoned { attempts }) => Some(*attempts),
             Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
             Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
-                (*attempt <= self.spec.run.retries).then_some(*attempt)
+                (!self.used_up(run, *attempt)).then_some(*attempt)
             }
             // recovery has closed all that were open
             Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
@@ -278,6 +296,7 @@ impl Coordinator<'_> {
                 facts: serde_json::Value::Null,
                 wall_s: 0.0,
                 interrupted: false,
+                shepherd_lost: false,
             },
             None => {
                 let (journal, state) = (&mut self.journal, &mut self.state);
@@ -297,6 +316,10 @@ impl Coordinator<'_> {
             remove(&prepared.dir)?;
             self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
             return Ok(false);
+        }
+        if executed.shepherd_lost {
+            // nobody has ended what it watched over
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
         self.finish(&prepared, attempt, executed)?;
         Ok(true)
@@ -338,7 +361,7 @@ impl Coordinator<'_> {
         fs::rename(&prepared.dir, &last).map_err(StoreError::io("rename to", &last))?;
         sync_directory(&self.dir.runs())?;
         self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
-        let retry = !succeeded && attempt <= self.spec.run.retries;
+        let retry = !succeeded && !self.used_up(&run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome: executed.outcome, wall_s: executed.wall_s, retry });
         Ok(())
     }

@@ -27,6 +27,8 @@ pub(super) struct Executed {
     pub wall_s: f64,
     /// The user cut it off: it has no outcome.
     pub interrupted: bool,
+    /// A shepherd was killed and may have left its processes.
+    pub shepherd_lost: bool,
 }
 
 /// A second start, to see whether a checkpoint can be restarted.
@@ -106,9 +108,10 @@ pub(super) async fn execute(
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
     observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "collecting".into() });
+    let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
     let evidence = Evidence { prepared, spec, exit, driven: &driven, restarted: restarted.as_ref() };
     let (outcome, records, facts) = collect::collect(&evidence)?;
-    Ok(Executed { outcome, records, facts, wall_s, interrupted: false })
+    Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }
 
 fn interrupted() -> Executed {
@@ -118,5 +121,6 @@ fn interrupted() -> Executed {
         facts: serde_json::Value::Null,
         wall_s: 0.0,
         interrupted: true,
+        shepherd_lost: false,
     }
 }
