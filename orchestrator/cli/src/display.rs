@@ -234,7 +234,7 @@ impl Observer for Bar {
         self.pace.on(progress);
         match progress {
             Progress::Started { runs, done } => {
-                let template = "{bar:30.green/dim} {pos}/{len} {elapsed_precise} · {wide_msg}";
+                let template = "{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}";
                 if let Ok(style) = ProgressStyle::with_template(template) {
                     self.bar.set_style(style);
                 }

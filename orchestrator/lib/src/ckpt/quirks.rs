@@ -42,8 +42,6 @@ pub struct Condition {
     pub one_node: Option<bool>,
     /// DMTCP is at least this version (major, minor).
     pub dmtcp_at_least: Option<(u32, u32)>,
-    /// Checkpoints are (or are not) restarted.
-    pub restart_check: Option<bool>,
 }
 
 /// What a run is like, as far as quirks ask.
@@ -61,8 +59,6 @@ pub struct Situation {
     pub nodes: u32,
     /// Version of DMTCP (major, minor), if there is one.
     pub dmtcp: Option<(u32, u32)>,
-    /// Whether checkpoints are restarted.
-    pub restart_check: bool,
 }
 
 impl Condition {
@@ -72,7 +68,6 @@ impl Condition {
             && self.device.as_ref().is_none_or(|d| s.device.as_ref().is_some_and(|have| have.contains(d.as_str())))
             && self.more_ranks_than_cores.is_none_or(|m| m == s.more_ranks_than_cores)
             && self.one_node.is_none_or(|o| o == (s.nodes == 1))
-            && self.restart_check.is_none_or(|r| r == s.restart_check)
             && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
     }
 }
@@ -107,7 +102,6 @@ mod tests {
             more_ranks_than_cores: true,
             nodes: 1,
             dmtcp: Some((4, 2)),
-            restart_check: false,
         };
         let ids = |s: &Situation| apply(s).into_iter().map(|q| q.id).collect::<Vec<_>>();
         assert_eq!(ids(&s), ["hwloc-linuxio", "ucx-memory-hooks", "ucx-one-node", "mpich-yield", "dmtcp-break"]);

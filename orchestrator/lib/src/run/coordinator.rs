@@ -112,18 +112,18 @@ pub async fn run_campaign(
 
 impl Coordinator<'_> {
     fn write(&mut self, event: Event) -> Result<(), EngineError> {
-        self.state.apply(&event);
-        self.journal.append(event)?;
+        let entry = self.journal.append(event)?;
+        self.state.apply(&entry);
         Ok(())
     }
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
     fn recover(&mut self) -> Result<(), EngineError> {
-        let open: Vec<(RunId, u32, Option<(u32, u64)>)> = self
+        let open: Vec<(RunId, u32, _)> = self
             .state
             .runs
             .iter()
-            .filter_map(|(run, state)| match state {
+            .filter_map(|(run, history)| match &history.state {
                 RunState::Open { attempt, shepherd } => Some((run.clone(), *attempt, *shepherd)),
                 RunState::Abandoned { .. } | RunState::Finished { .. } => None,
             })
@@ -151,10 +151,10 @@ impl Coordinator<'_> {
 
     /// Failed runs get their attempts again. They go on counting where they were: directories of earlier attempts keep their names.
     fn forget_failures(&mut self) -> Result<(), EngineError> {
-        for (run, state) in &mut self.state.runs {
-            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = state {
-                self.forgiven.insert(run.clone(), *attempt);
-                *state = RunState::Abandoned { attempts: *attempt };
+        for (run, history) in &mut self.state.runs {
+            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
+                self.forgiven.insert(run.clone(), attempt);
+                history.state = RunState::Abandoned { attempts: attempt };
             }
         }
         // in the journal, or a controller that is killed now would find the points still set aside
@@ -194,7 +194,7 @@ impl Coordinator<'_> {
 
     /// Attempts that a run has behind it, or `None` if it needs none any more.
     fn attempts_before(&self, run: &RunId) -> Option<u32> {
-        match self.state.runs.get(run) {
+        match self.state.run(run) {
             None => Some(0),
             Some(RunState::Abandoned { attempts }) => Some(*attempts),
             Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
@@ -249,7 +249,7 @@ impl Coordinator<'_> {
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
         let mut summary = Summary { interrupted, ..Summary::default() };
         for planned in &plan.runs {
-            match self.state.runs.get(&planned.id) {
+            match self.state.run(&planned.id) {
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => summary.succeeded += 1,
                 Some(RunState::Finished { .. }) if self.attempts_before(&planned.id).is_none() => summary.failed += 1,
                 _ if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) => summary.skipped += 1,
@@ -264,7 +264,7 @@ impl Coordinator<'_> {
         let of_point: Vec<&PlannedRun> = plan.runs.iter().filter(|r| r.point == *point).collect();
         let failed = of_point
             .iter()
-            .filter(|r| matches!(self.state.runs.get(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
+            .filter(|r| matches!(self.state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
             .count();
         let failures = u32::try_from(failed).unwrap_or(u32::MAX);
         if failures < self.spec.run.quarantine_after || self.state.quarantined.contains(point) {
@@ -303,8 +303,8 @@ impl Coordinator<'_> {
                 let (id, mut wishes) = (run.clone(), self.wishes.clone());
                 let started = |shepherd: cvc_probe::proc::ProcessId| -> Result<(), EngineError> {
                     let event = Event::RunStarted { run: id, attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks };
-                    state.apply(&event);
-                    journal.append(event)?;
+                    let entry = journal.append(event)?;
+                    state.apply(&entry);
                     Ok(())
                 };
                 execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await?

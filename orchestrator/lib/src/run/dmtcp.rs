@@ -74,6 +74,21 @@ pub(super) fn keep_session_files(prepared: &Prepared) -> Result<(), StoreError> 
     copy_tree(&layout.tmpdir, &prepared.work.join(SESSION))
 }
 
+/// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
+/// copy only where there is no file. Their paths are those that this run's own processes had open.
+pub(super) fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    for saved in checkpoint.dir.files_dirs.iter().flat_map(|d| &d.saved) {
+        let original = camino::Utf8Path::new(&saved.original);
+        if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
+            // gone already is as good
+            let _ = std::fs::remove_file(prepared.work.join(SESSION).join(below));
+        } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
+            let _ = std::fs::remove_file(original);
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub(super) struct Driven {

@@ -70,6 +70,9 @@ pub(super) async fn execute(
             dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
+            if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
+                dmtcp::forget_saved_files(prepared, last);
+            }
         } else {
             tokio::select! {
                 ended = shepherd.exit() => exit = ended,

@@ -141,7 +141,6 @@ pub(super) fn prepare(
         more_ranks_than_cores: point.mapping.node_loads().any(|l| l > site.cores),
         nodes: point.mapping.nodes(),
         dmtcp: dmtcp.as_ref().and_then(|(d, _)| d.major_minor()),
-        restart_check: spec.checkpoint.restart_check,
     });
     let mut launch = mpi::launch(&install, &request);
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
