@@ -239,7 +239,7 @@ fn committed_campaigns_load() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|e| e == "toml") {
             if !experiments.join("apps").is_dir() {
-                eprintln!("SKIPPED committed_campaigns_load {}: needs experiments/apps", path.display());
+                cvc_testkit::tool::skipped(&format!("plan::committed_campaigns_load {}", path.display()), "experiments/apps");
                 continue;
             }
             let spec = spec::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -397,7 +397,7 @@ fn the_file_with_every_section_is_sound() {
 fn the_quickstart_is_as_large_as_promised_and_short() {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     if !experiments.join("apps/kernel-stencil.toml").is_file() {
-        eprintln!("SKIPPED the_quickstart_is_as_large_as_promised_and_short: needs experiments/apps/kernel-stencil.toml");
+        cvc_testkit::tool::skipped("plan::the_quickstart_is_as_large_as_promised_and_short", "experiments/apps/kernel-stencil.toml");
         return;
     }
     let spec = spec::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,6 @@ mod dmtcp;
 use cvc_probe::image::{is_complete, read_dir, read_image, write_listing};
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread::sleep,
@@ -139,8 +138,7 @@ impl Drop for Session {
 fn bin_or_skip(test: &str) -> Option<PathBuf> {
     let bin = dmtcp::bin();
     if bin.is_none() {
-        // Not by `eprintln!`, which the test harness keeps to itself when a test passes.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs DMTCP (set CVC_DMTCP_ROOT to its prefix)");
+        cvc_testkit::tool::skipped(test, cvc_testkit::Tool::Dmtcp.name());
     }
     bin
 }

@@ -277,7 +277,7 @@ impl Campaign {
     pub fn assert_whole(&self, runs: usize) {
         let finishes = self.finishes();
         assert_eq!(finishes.len(), runs, "runs that finished: {finishes:?}");
-        assert!(finishes.values().all(|n| *n == 1), "each exactly once: {finishes:?}");
+        assert!(finishes.values().all(|n| *n == 1), "each exactly once: {finishes:?}; failures: {:?}", self.failures());
         for event in self.events("run-finished") {
             let run = event["run"].as_str().expect("a run");
             assert_eq!(event["outcome"]["result"], "succeeded", "{event}");

@@ -15,6 +15,7 @@ pub fn campaign(name: &str, text: &str) -> Campaign {
 pub fn scripted(name: &str, script: &str, run: &str) -> Campaign {
     let text = format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\n{run}\n");
     let campaign = campaign(name, &text);
-    campaign.script_app("script", script, "");
+    // Hydra may die of SIGPIPE (code 141) when its rank is gone before it has sent it everything, as on a busy machine
+    campaign.script_app("script", &format!("sleep 0.1\n{script}"), "");
     campaign
 }
