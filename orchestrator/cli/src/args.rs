@@ -46,6 +46,9 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+    /// Print the reference of all commands as Markdown (docs/cli.md)
+    #[command(hide = true)]
+    Reference,
     /// Start and watch the processes of one run (used by cvc itself)
     #[command(hide = true)]
     Shepherd {
@@ -94,7 +97,7 @@ pub struct RunArgs {
     /// Try runs again that failed for good
     #[arg(long)]
     pub retry_failed: bool,
-    /// Directory of the report
+    /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! `cvc doctor`
 
-use super::{ask_sites, load, runtime, table};
+use super::{ask_sites, load, paragraph, runtime, table};
 use crate::{args::DoctorArgs, failure::Failure};
 use cvc_lib::{
     ckpt::quirks,
@@ -62,7 +62,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
         return Ok(code);
     }
-    let mut found = table(["", "what", "found"]);
+    let mut found = table(["", "what", "found"], &["found"]);
     for finding in &findings {
         let (mark, text) = match &finding.found {
             Ok(text) => ("ok", text),
@@ -70,19 +70,19 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         };
         found.add_row([mark, &finding.what, text]);
     }
-    writeln!(out, "{found}")?;
+    writeln!(out, "{}", found.trim_fmt())?;
     let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err()).collect();
     if !gaps.is_empty() {
         writeln!(out, "\nwhat each gap costs, and how to mend it:")?;
         for gap in gaps {
-            writeln!(out, "  {}: {}\n    mend: {}", gap.what, gap.cost, gap.mend)?;
+            writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {}", gap.what, gap.cost)), paragraph("    ", &format!("mend: {}", gap.mend)))?;
         }
     }
     writeln!(out, "\nknown hazards, and what is set against each where it applies:")?;
     for quirk in quirks::table() {
         let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
         let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
-        writeln!(out, "  {}: {set}\n    {}", quirk.id, quirk.reason)?;
+        writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
     }
     if let Some(file) = &args.file {
         campaign(&mut out, file, &spec, plan.points.len(), stuck, &obstacles)?;
@@ -92,11 +92,11 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
 
 fn campaign(out: &mut impl Write, file: &camino::Utf8Path, spec: &Spec, points: usize, stuck: usize, obstacles: &[String]) -> std::io::Result<()> {
     if stuck == 0 && points > 0 {
-        return writeln!(out, "\n{file}: all {points} points of campaign {} can run here", spec.name);
+        return writeln!(out, "\n{}", paragraph("", &format!("{file}: all {points} points of campaign {} can run here", spec.name)));
     }
-    writeln!(out, "\n{file}: {stuck} of {points} points of campaign {} cannot run here:", spec.name)?;
+    writeln!(out, "\n{}", paragraph("", &format!("{file}: {stuck} of {points} points of campaign {} cannot run here:", spec.name)))?;
     for obstacle in obstacles {
-        writeln!(out, "  {obstacle}")?;
+        writeln!(out, "{}", paragraph("  ", obstacle))?;
     }
     Ok(())
 }

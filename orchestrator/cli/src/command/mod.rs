@@ -2,6 +2,7 @@
 
 mod doctor;
 mod plan;
+mod reference;
 mod report;
 mod run;
 mod schema;
@@ -13,6 +14,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::CommandFactory;
+use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 use cvc_lib::{
     run::{ReadySite, Readiness},
     spec::Spec,
@@ -37,6 +39,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "cvc", &mut std::io::stdout());
             Ok(0)
         }
+        Command::Reference => reference::reference(),
         Command::Shepherd { job } => {
             cvc_probe::shepherd::main(&job)
                 .map_err(|e| Failure::Other { code: 4, message: format!("{}: {e}", job.display()), help: None })?;
@@ -92,11 +95,62 @@ fn shown(path: &Utf8Path) -> Utf8PathBuf {
     here.and_then(|h| path.strip_prefix(h).ok().map(Utf8Path::to_owned)).unwrap_or_else(|| path.to_owned())
 }
 
-/// A text table in the style of all tables.
-fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> comfy_table::Table {
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// A text table in the style of all tables: no lines but one below the header, so that it fits on narrow terminals and can be cut by scripts.
+/// Words are never broken; columns named in `free` hold text that may be wrapped between words.
+fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> comfy_table::Table {
+    let header: Vec<&str> = header.into_iter().collect();
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.load_style(STYLE);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_header(header);
+    table.set_header(&header);
+    let last = header.len().saturating_sub(1);
+    for (number, (column, name)) in table.column_iter_mut().zip(&header).enumerate() {
+        column.set_padding((0, if number == last { 0 } else { 1 }));
+        if !free.contains(name) {
+            column.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+        }
+    }
     table
+}
+
+/// Text below an indentation, wrapped between words where standard output is a terminal.
+fn paragraph(indent: &str, text: &str) -> String {
+    let width = comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width();
+    wrap(indent, text, width.map(usize::from))
+}
+
+fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{indent}{text}") };
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split(' ') {
+        let line = lines.last().cloned().unwrap_or_default();
+        let begins = line.trim().is_empty();
+        if !begins && line.chars().count() + 1 + word.chars().count() > width {
+            // what follows stands a little to the right, so that items of a list are told apart
+            lines.push(format!("{indent}  {word}"));
+        } else if let Some(last) = lines.last_mut() {
+            if !begins {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn text_is_wrapped_between_words_and_only_on_terminals() {
+        assert_eq!(wrap("  ", "one two three", Some(9)), "  one two\n    three");
+        assert_eq!(wrap("  ", "a-word-that-is-too-long b", Some(9)), "  a-word-that-is-too-long\n    b");
+        assert_eq!(wrap("  ", "one two three", None), "  one two three");
+    }
 }

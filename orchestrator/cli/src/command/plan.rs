@@ -1,6 +1,6 @@
 //! `cvc plan`
 
-use super::{ask_sites, load, runtime, table};
+use super::{ask_sites, load, paragraph, runtime, table};
 use crate::{
     args::PlanArgs,
     display::{Varying, duration},
@@ -43,7 +43,7 @@ fn show(
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
-        writeln!(out, "{}", spec.description)?;
+        writeln!(out, "{}", paragraph("", &spec.description))?;
     }
     constants(out, plan, &varying)?;
 
@@ -57,7 +57,7 @@ fn show(
             Repeat::Measured(_) => *measured += 1,
         }
     }
-    let mut points = table(["point"].into_iter().chain(varying.names().iter().map(String::as_str)).chain(["runs", "one run", "space"]));
+    let mut points = table(["point"].into_iter().chain(varying.names().iter().map(String::as_str)).chain(["runs", "each", "space"]), &[]);
     for (planned, estimate) in plan.points.iter().zip(&estimates.points).filter(|(p, _)| !obstacles.contains_key(&p.id)) {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
@@ -67,7 +67,7 @@ fn show(
         row.push(mib(estimate.peak_bytes));
         points.add_row(row);
     }
-    writeln!(out, "\n{points}")?;
+    writeln!(out, "\n{}", points.trim_fmt())?;
 
     let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
     if !not_here.is_empty() {
@@ -119,7 +119,7 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
         .filter_map(|n| Some(format!("{n} = {}", first.point.factor(n)?)))
         .collect();
-    writeln!(out, "in all points: {}", shared.join(", "))
+    writeln!(out, "{}", paragraph("", &format!("in all points: {}", shared.join(", "))))
 }
 
 /// Reasons, and below each the points that it concerns.
@@ -129,7 +129,7 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
         groups.entry(reason).or_default().push(point);
     }
     for (reason, points) in groups {
-        writeln!(out, "  {reason}")?;
+        writeln!(out, "{}", paragraph("  ", &reason))?;
         for point in &points {
             writeln!(out, "    - {point}")?;
         }

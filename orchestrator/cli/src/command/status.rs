@@ -1,6 +1,6 @@
 //! `cvc status`
 
-use super::{campaign_dir, table};
+use super::{campaign_dir, paragraph, table};
 use crate::{args::CampaignArgs, display::Varying, failure::Failure};
 use cvc_lib::{
     journal::{self, CampaignState, Outcome, RunState},
@@ -33,8 +33,9 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "left", "last failure"]).collect();
-    let mut points = table(header);
+    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "left"]).collect();
+    let mut points = table(header, &[]);
+    let mut failures = Vec::new();
     let mut total = [0u64; 3];
     for planned in &plan.points {
         let mut counts = [0u64; 3];
@@ -54,14 +55,22 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
         }
         let mut row: Vec<String> = varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())).collect();
         row.extend(counts.iter().map(ToString::to_string));
-        row.push(last.chars().take(80).collect());
+        if !last.is_empty() {
+            failures.push(format!("{}: {last}", varying.show(&planned.point)));
+        }
         points.add_row(row);
     }
     writeln!(out, "campaign {}: {} runs succeeded, {} failed, {} left", plan.campaign, total[0], total[1], total[2])?;
     if let Some(last) = entries.last() {
-        writeln!(out, "last entry of the journal: {}", last.at)?;
+        writeln!(out, "last entry of the journal: {:.0}", last.at)?;
     }
-    writeln!(out, "{points}")?;
+    writeln!(out, "\n{}", points.trim_fmt())?;
+    if !failures.is_empty() {
+        writeln!(out, "\nthe last failure of each point:")?;
+    }
+    for failure in failures {
+        writeln!(out, "{}", paragraph("  ", &failure))?;
+    }
     Ok(0)
 }
 

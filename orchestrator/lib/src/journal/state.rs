@@ -146,6 +146,9 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
+            Event::PointReleased { point } => {
+                self.quarantined.remove(point);
+            }
             Event::Completed { .. } => self.completed = true,
         }
     }

@@ -11,4 +11,4 @@ pub use error::StoreError;
 pub use index::Index;
 pub use layout::CampaignDir;
 pub use lock::CampaignLock;
-pub use whole::{read_text, write_whole};
+pub use whole::{copy_tree, read_text, write_whole};

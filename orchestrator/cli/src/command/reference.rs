@@ -1,0 +1,72 @@
+//! The reference of the command line as Markdown (docs/cli.md), from the same definitions that parse it.
+
+use crate::{args::Arguments, failure::Failure};
+use clap::{Arg, Command, CommandFactory};
+use std::io::Write;
+
+pub fn reference() -> Result<u8, Failure> {
+    std::io::stdout().write_all(markdown().as_bytes())?;
+    Ok(0)
+}
+
+fn markdown() -> String {
+    let mut cvc = Arguments::command();
+    cvc.build();
+    let mut text = String::from("# The commands of `cvc`\n\nWritten by `cargo xtask reference`; do not edit.\n\n");
+    text.push_str(&format!("{}\n", about(&cvc)));
+    for command in cvc.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+        section(command, &mut text);
+    }
+    if let Some(codes) = cvc.get_after_help().map(ToString::to_string) {
+        let codes = codes.trim_start_matches("Exit codes:\n");
+        text.push_str(&format!("\n## Exit codes\n\n```text\n{codes}\n```\n"));
+    }
+    text
+}
+
+fn about(command: &Command) -> String {
+    let mut about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
+    if !about.is_empty() && !about.ends_with('.') {
+        about.push('.');
+    }
+    about
+}
+
+fn section(command: &Command, text: &mut String) {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    text.push_str(&format!("\n## `cvc {}`\n\n{}\n\n```text\n{usage}\n```\n", command.get_name(), about(command)));
+    let arguments: Vec<&Arg> = command.get_arguments().filter(|a| !a.is_hide_set() && a.get_id() != "help").collect();
+    if arguments.is_empty() {
+        return;
+    }
+    text.push_str("\n| argument | meaning |\n| --- | --- |\n");
+    for argument in arguments {
+        text.push_str(&format!("| `{}` | {} |\n", name(argument), meaning(argument)));
+    }
+}
+
+fn name(argument: &Arg) -> String {
+    let value = argument.get_value_names().map(|names| names.iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
+    match (argument.get_long(), argument.get_action().takes_values()) {
+        (Some(long), true) => format!("--{long} {}", value.unwrap_or_default()),
+        (Some(long), false) => format!("--{long}"),
+        (None, _) => value.unwrap_or_else(|| argument.get_id().to_string()),
+    }
+}
+
+fn meaning(argument: &Arg) -> String {
+    let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+    let values: Vec<String> = argument.get_possible_values().iter().filter(|v| !v.is_hide_set()).map(|v| format!("`{}`", v.get_name())).collect();
+    if argument.get_action().takes_values() && !values.is_empty() {
+        text.push_str(&format!("; one of {}", values.join(", ")));
+    }
+    let defaults: Vec<String> = argument.get_default_values().iter().map(|d| format!("`{}`", d.to_string_lossy())).collect();
+    if argument.get_action().takes_values() && !defaults.is_empty() {
+        text.push_str(&format!("; default {}", defaults.join(", ")));
+    }
+    if let Some(variable) = argument.get_env() {
+        text.push_str(&format!("; also by the variable `{}`", variable.to_string_lossy()));
+    }
+    text
+}
