@@ -96,6 +96,30 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
 }
 
 #[test]
+fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
+    require!(Tool::Mpich);
+    // as a rank has it whose library was killed before it could unlink its segment
+    let segment = format!("/dev/shm/mpich_shm_cvctest{}", std::process::id());
+    let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(100)";
+    require!(Tool::Python);
+    let script = format!("exec python3 -c \"{}\"", python.replace("SEGMENT", &segment));
+    for shepherd_too in [false, true] {
+        let c = scripted("segments", &script, "repeats = 1\nretries = 0");
+        let controller = c.start(&["run", "campaign.toml"]);
+        let out = || c.run_names().iter().any(|r| fs::read_to_string(c.run_dir(r).join("stdout")).is_ok_and(|t| t.contains("Time step 1")));
+        wait_until("the program", Duration::from_secs(20), out);
+        if shepherd_too {
+            process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
+        }
+        controller.kill();
+        c.put("bin/script.sh", "echo SUCCESS");
+        c.run().expect(0);
+        wait_until("the end of the orphans", Duration::from_secs(10), || c.processes().is_empty());
+        assert!(!Path::new(&segment).exists(), "{segment} is left, shepherd killed too: {shepherd_too}");
+    }
+}
+
+#[test]
 fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
     require!(Tool::Mpich);
     let c = scripted("shepherd", "trap '' TERM; echo 'Time step 1'; sleep 100", "repeats = 1\nretries = 0");

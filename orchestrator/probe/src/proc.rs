@@ -1,7 +1,7 @@
 //! Processes as the kernel lists them: who is alive, whose child, with which marker. Linux only.
 
 use nix::{sys::signal::Signal, unistd::Pid};
-use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::Path};
+use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::{Path, PathBuf}};
 
 /// A process told apart from a later one that got the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -91,6 +91,36 @@ pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
 
 fn has_marker(environ: &Path, marker: &str) -> bool {
     fs::read(environ).is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes()))
+}
+
+/// How MPI libraries call their segments in `/dev/shm`.
+const SEGMENTS: [&str; 4] = ["mpich_shm_", "vader_segment.", "sm_segment.", "ucx_shm_posix_"];
+
+/// Shared-memory files of MPI libraries that these processes have mapped. A rank that is killed leaves its own behind: they are to be looked
+/// up before the end, and removed after it.
+pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for process in processes {
+        // one that has ended meanwhile maps nothing
+        let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap_or_default();
+        for path in maps.lines().filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..])) {
+            let name = path.trim_start_matches("/dev/shm/");
+            if SEGMENTS.iter().any(|s| name.starts_with(s)) && !name.contains('/') && !name.ends_with(" (deleted)") {
+                found.push(PathBuf::from(path));
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Removes what [`shared_memory`] found. What is gone already is no error.
+pub fn remove_files(files: &[PathBuf]) {
+    for file in files {
+        // a file that another user owns now stays: it is not ours
+        let _ = fs::remove_file(file);
+    }
 }
 
 /// Ends processes at once. Those that are gone already are no error.

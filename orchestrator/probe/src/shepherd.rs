@@ -239,7 +239,15 @@ fn reap(main: Pid) -> Option<WaitStatus> {
 
 /// TERM to the tree, and after a while KILL; the status of the main program.
 fn end_main(main: Pid) -> Option<WaitStatus> {
-    for process in proc::descendants(std::process::id()) {
+    let processes = proc::descendants(std::process::id());
+    let segments = proc::shared_memory(&processes);
+    let status = term_then_kill(main, &processes);
+    proc::remove_files(&segments);
+    status
+}
+
+fn term_then_kill(main: Pid, processes: &[ProcessId]) -> Option<WaitStatus> {
+    for process in processes {
         proc::signal(process.pid, Signal::SIGTERM);
     }
     let begin = Instant::now();
@@ -286,9 +294,11 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
         if alive.is_empty() {
             break;
         }
+        let segments = proc::shared_memory(&alive);
         proc::kill_all(&alive);
+        proc::remove_files(&segments);
         ended.extend(alive.iter().map(|p| p.pid));
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(2));
     }
     ended.sort_unstable();
     ended.dedup();

@@ -325,6 +325,8 @@ impl Coordinator<'_> {
             self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
             return Ok(false);
         }
+        // its script removes it, unless it was killed; the name is the run's own
+        let _ = fs::remove_dir_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
             // nobody has ended what it watched over
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);

@@ -45,7 +45,9 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         if alive.is_empty() || begin.elapsed() > Duration::from_secs(15) {
             break;
         }
+        let segments = proc::shared_memory(&alive);
         proc::kill_all(&alive);
+        proc::remove_files(&segments);
         ended.extend(alive.iter().map(|p| p.pid));
         std::thread::sleep(Duration::from_millis(20));
     }
