@@ -1,3 +1,19 @@
+// Long tables show only the rows that have all the words that are typed.
+for (const table of document.querySelectorAll("table")) {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length <= 16) continue;
+  const label = document.createElement("label");
+  const input = document.createElement("input");
+  label.className = "filter";
+  input.type = "search";
+  label.append("Only rows with: ", input);
+  table.parentElement.before(label);
+  const texts = new Map(rows.map((row) => [row, [...row.cells].map((cell) => cell.dataset.sort).join(" ").toLowerCase()]));
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of rows) row.hidden = !words.every((word) => texts.get(row).includes(word));
+  });
+}
 // Tables sort by a click on a heading, or by Enter or Space on it. Numbers by their size, texts as people read them, empty cells last.
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.querySelectorAll("th")];

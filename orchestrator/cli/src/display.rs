@@ -149,7 +149,11 @@ fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
 fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
-        Progress::Skipped { factors, reason, runs, .. } => format!("skipped, {runs} runs: {}: {reason}", varying.show(factors)),
+        Progress::Skipped { reason, points, runs } => {
+            let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
+            let more = if points.len() > 3 { format!(", and {} more points", points.len() - 3) } else { String::new() };
+            format!("skipped, {runs} runs: {reason}\n  ({}{more})", shown.join(", "))
+        }
         Progress::Recovered { run, ended, kept } => {
             let what = if *kept { "its results were whole and are kept" } else { "it is done again" };
             format!("run {run} was cut off: {ended} processes ended, {what}")

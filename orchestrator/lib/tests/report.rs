@@ -2,15 +2,21 @@
 
 mod common;
 
+use camino::Utf8Path;
 use cvc_lib::{
-    report::{Cell, Format, build, write_all},
+    report::{Cell, build, write_all},
+    spec::Format,
     store::{Index, StoreError},
 };
 use std::{fs, path::Path};
 
+fn utf8(path: &Path) -> &Utf8Path {
+    Utf8Path::from_path(path).expect("UTF-8")
+}
+
 fn page(dir: &Path) -> String {
-    let report = build(&Index::rebuild(dir).expect("an index")).expect("a report");
-    write_all(&report, &dir.join("report"), &[Format::Html]).expect("a page");
+    let report = build(&Index::rebuild(utf8(dir)).expect("an index")).expect("a report");
+    write_all(&report, &utf8(dir).join("report"), &[Format::Html]).expect("a page");
     fs::read_to_string(dir.join("report/report.html")).expect("a page")
 }
 
@@ -18,7 +24,7 @@ fn page(dir: &Path) -> String {
 fn the_index_holds_what_the_journal_says() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = common::campaign(dir.path());
-    let index = Index::rebuild(dir.path()).expect("an index");
+    let index = Index::rebuild(utf8(dir.path())).expect("an index");
     let one = |sql: &str| -> f64 { index.connection().query_row(sql, [], |r| r.get(0)).expect(sql) };
     assert_eq!(one("SELECT count(*) FROM points"), 12.0);
     assert_eq!(one("SELECT count(*) FROM runs"), made.plan.runs.len() as f64);
@@ -55,10 +61,10 @@ fn rebuilding_changes_nothing_and_needs_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
     let json = |index: &Index| serde_json::to_string(&build(index).expect("a report")).expect("json");
-    let first = json(&Index::rebuild(dir.path()).expect("an index"));
+    let first = json(&Index::rebuild(utf8(dir.path())).expect("an index"));
     fs::remove_file(dir.path().join("index.sqlite")).expect("an index");
-    assert_eq!(first, json(&Index::rebuild(dir.path()).expect("an index")));
-    assert_eq!(first, json(&Index::open(dir.path()).expect("an index")));
+    assert_eq!(first, json(&Index::rebuild(utf8(dir.path())).expect("an index")));
+    assert_eq!(first, json(&Index::open(utf8(dir.path())).expect("an index")));
     let left: Vec<_> = fs::read_dir(dir.path())
         .expect("a directory")
         .flatten()
@@ -126,12 +132,12 @@ fn balanced(page: &str) {
 fn every_format_is_written_and_rows_are_rectangular() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let index = Index::rebuild(dir.path()).expect("an index");
+    let index = Index::rebuild(utf8(dir.path())).expect("an index");
     let report = build(&index).expect("a report");
     for table in report.tables() {
         assert!(table.rows.iter().all(|r| r.len() == table.columns.len()), "{}", table.id);
     }
-    let files = write_all(&report, &dir.path().join("report"), &Format::ALL).expect("files");
+    let files = write_all(&report, &utf8(dir.path()).join("report"), &Format::ALL).expect("files");
     for file in [
         "report.html",
         "report.json",
@@ -142,7 +148,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
         "csv/failed.csv",
         "csv/skipped.csv",
     ] {
-        assert!(files.contains(&dir.path().join("report").join(file)), "{file}");
+        assert!(files.contains(&utf8(dir.path()).join("report").join(file)), "{file}");
     }
     let records = fs::read_to_string(dir.path().join("report/csv/records.csv")).expect("records");
     let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
@@ -160,11 +166,69 @@ fn every_format_is_written_and_rows_are_rectangular() {
 }
 
 #[test]
+fn what_the_reader_came_for_stands_apart_from_the_rest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    let columns = |id: &str| -> Vec<(String, Option<&str>)> {
+        let table = report.tables().find(|t| t.id == id).unwrap_or_else(|| panic!("no table {id}"));
+        table.columns.iter().map(|c| (c.id.clone(), c.better)).collect()
+    };
+    let points = columns("points");
+    let at = points.iter().position(|c| c.0 == "wall_s").expect("wall time");
+    let lower = Some("lower is better");
+    let main = ["wall_s", "ckpt_latency_s", "ckpt_coordination_s", "ckpt_storage_s", "ckpt_stored_bytes"].map(|q| (q.to_owned(), lower));
+    assert_eq!(points[at..at + 5], main);
+    assert_eq!(points[at + 5..], [("ckpt_files".to_owned(), None)]);
+    let merits = columns("merits");
+    assert!(merits.ends_with(&[("io_time_s".to_owned(), lower), ("mops_mop_per_s".to_owned(), Some("higher is better"))]), "{merits:?}");
+    // A figure without a direction and cvc's own bookkeeping are in data files only.
+    for (table, part) in [("points", "residual"), ("merits", "residual"), ("comparison", "residual"), ("comparison", "cpu_user_s")] {
+        assert!(columns(table).iter().all(|c| !c.0.contains(part)), "{table} has {part}");
+    }
+    let statistics = report.tables().find(|t| t.id == "statistics").expect("all quantities");
+    let all = serde_json::to_string(&statistics.rows).expect("json");
+    assert!(statistics.folded && all.contains("residual") && all.contains("cpu_user_s"));
+    assert!(plots(&report).iter().all(|p| !p.title.contains("residual") && !p.title.contains("cpu_user")));
+}
+
+fn plots(report: &cvc_lib::report::Report) -> Vec<&cvc_lib::report::Plot> {
+    let blocks = report.sections.iter().flat_map(|s| &s.blocks);
+    blocks.filter_map(|b| if let cvc_lib::report::Block::Plot(plot) = b { Some(plot) } else { None }).collect()
+}
+
+/// A line from one MPI library to another would say that there is something between them.
+#[test]
+fn lines_join_only_what_has_an_order() {
+    let all = common::many_points();
+    let of = |mapping: Option<&str>| -> Vec<_> {
+        let fits =
+            |p: &&cvc_lib::point::Point| p.app == "nas-bt" && p.aggregators.is_none() && mapping.is_none_or(|m| p.mapping.to_string() == m);
+        all.iter().filter(fits).filter(|p| p.factor("checkpointer").as_deref() == Some("none")).cloned().collect()
+    };
+    for (points, lines) in [(of(Some("1Nx4P")), false), (of(None), true)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        common::campaign_of(dir.path(), points);
+        let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+        let wall = plots(&report).into_iter().find(|p| p.title.starts_with("Wall time")).expect("a plot");
+        assert_eq!(wall.svg.contains("stroke-width=\"2\""), lines, "{}", wall.svg);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_of(dir.path(), common::many_points());
+    let page = page(dir.path());
+    assert!(page.contains("The first 2000 of ") && page.contains("The first 60 of 90 points"));
+}
+
+#[test]
 fn the_markdown_is_as_before() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
-    write_all(&report, dir.path(), &[Format::Markdown]).expect("files");
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    write_all(&report, utf8(dir.path()), &[Format::Markdown]).expect("files");
     insta::assert_snapshot!(fs::read_to_string(dir.path().join("report.md")).expect("markdown"));
 }
 
@@ -172,7 +236,7 @@ fn the_markdown_is_as_before() {
 fn the_json_is_as_before() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
-    let report = build(&Index::rebuild(dir.path()).expect("an index")).expect("a report");
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
     let mut json = serde_json::to_value(&report).expect("json");
     // One table stands for all; drawings are looked at, not compared.
     let sections = json["sections"].as_array_mut().expect("sections");
@@ -202,7 +266,7 @@ fn a_campaign_that_never_ran_has_a_report() {
 #[test]
 fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert!(matches!(Index::rebuild(dir.path()), Err(StoreError::Io { .. })));
+    assert!(matches!(Index::rebuild(utf8(dir.path())), Err(StoreError::Io { .. })));
     let made = common::campaign(dir.path());
     for run in &made.plan.runs {
         let run = dir.path().join(format!("runs/{}", run.id));
@@ -215,7 +279,7 @@ fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     assert!(page.contains("are missing or damaged"));
     let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
     fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
-    match Index::rebuild(dir.path()) {
+    match Index::rebuild(utf8(dir.path())) {
         Err(e @ StoreError::Damaged { line: Some(3), .. }) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
         other => panic!("{other:?}"),
     }
@@ -231,7 +295,7 @@ fn campaigns_of_other_shapes_have_reports() {
         let page = page(dir.path());
         balanced(&page);
         assert!(!page.contains("<script>alert"), "{count} points");
-        let index = Index::open(dir.path()).expect("an index");
+        let index = Index::open(utf8(dir.path())).expect("an index");
         let rows: i64 = index.connection().query_row("SELECT count(*) FROM v_run_values", [], |r| r.get(0)).expect("a count");
         assert_eq!(rows as usize, count);
     }
@@ -241,13 +305,13 @@ fn campaigns_of_other_shapes_have_reports() {
 #[test]
 #[ignore = "for people who want to look at the page"]
 fn leave_a_page_to_look_at() {
-    let Some(dir) = std::env::var_os("REPORT_DIR") else { return };
+    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
     fs::create_dir_all(&dir).expect("a directory");
     if std::env::var_os("REPORT_MANY").is_some() {
         common::campaign_of(Path::new(&dir), common::many_points());
     } else {
         common::campaign(Path::new(&dir));
     }
-    let index = Index::rebuild(Path::new(&dir)).expect("an index");
-    write_all(&build(&index).expect("a report"), &Path::new(&dir).join("report"), &Format::ALL).expect("files");
+    let index = Index::rebuild(utf8(&dir)).expect("an index");
+    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }

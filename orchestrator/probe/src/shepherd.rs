@@ -264,10 +264,20 @@ fn end_main(main: Pid) -> Option<WaitStatus> {
 
 /// Ends whatever is left below the shepherd, again and again until nothing is: a process may fork while it is being looked for.
 fn end_tree(own: u32, grace: Duration) -> u32 {
-    let begin = Instant::now();
-    while begin.elapsed() < grace && !proc::descendants(own).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
+    // everything below is a child of this process or of one: a subreaper without children has nothing below it, and /proc need not be read
+    let childless = || {
         reap(Pid::from_raw(-1));
+        matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Err(Errno::ECHILD))
+    };
+    let begin = Instant::now();
+    while !childless() {
+        if begin.elapsed() >= grace {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if childless() {
+        return 0;
     }
     let mut ended: Vec<u32> = Vec::new();
     for _ in 0..500 {

@@ -1,1 +1,11 @@
-//! Shared test support.
+//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, processes that were left.
+//!
+//! A test kit may panic: that is how a test says that it failed.
+
+pub mod campaign;
+pub mod process;
+pub mod tool;
+
+pub use campaign::{Campaign, Finished, Running};
+pub use process::wait_until;
+pub use tool::Tool;

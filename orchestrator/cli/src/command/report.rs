@@ -10,11 +10,12 @@ use cvc_lib::{
     spec::Format,
     store::{CampaignDir, Index},
 };
+use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let dir = campaign_dir(&args.campaign, &args.place)?;
     let formats: Vec<Format> = if args.format.is_empty() {
-        super::load(&dir.campaign_file()).map(|s| s.report.formats).unwrap_or_else(|_| vec![Format::Html, Format::Csv, Format::Json, Format::Markdown])
+        super::load(&dir.campaign_file()).map(|s| s.report.formats).unwrap_or_else(|_| Format::ALL.to_vec())
     } else {
         args.format
             .iter()
@@ -28,25 +29,17 @@ pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     };
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
     let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
-    for file in write(&dir, &to, &formats)? {
-        println!("{}", shown(&file));
+    let files = write(&dir, &to, &formats)?;
+    let mut out = std::io::stdout().lock();
+    for file in files {
+        writeln!(out, "{}", shown(&file))?;
     }
     Ok(0)
 }
 
 /// Rebuilds the index and writes the report; the main file of each format first.
 pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, Failure> {
-    let index = Index::rebuild(dir.root().as_std_path())?;
+    let index = Index::rebuild(dir.root())?;
     let report = cvc_lib::report::build(&index)?;
-    let formats: Vec<cvc_lib::report::Format> = formats
-        .iter()
-        .map(|f| match f {
-            Format::Html => cvc_lib::report::Format::Html,
-            Format::Csv => cvc_lib::report::Format::Csv,
-            Format::Json => cvc_lib::report::Format::Json,
-            Format::Markdown => cvc_lib::report::Format::Markdown,
-        })
-        .collect();
-    let files = cvc_lib::report::write_all(&report, to.as_std_path(), &formats)?;
-    Ok(files.into_iter().filter_map(|f| Utf8PathBuf::from_path_buf(f).ok()).collect())
+    Ok(cvc_lib::report::write_all(&report, to, formats)?)
 }

@@ -24,7 +24,7 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
             .runs
             .iter()
             .map(|r| {
-                let (word, detail) = word(state.runs.get(&r.id), state.quarantined.contains(&r.point));
+                let (word, detail) = word(state.run(&r.id), state.quarantined.contains(&r.point));
                 serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail })
             })
             .collect();
@@ -41,7 +41,7 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
         let mut counts = [0u64; 3];
         let mut last = String::new();
         for run in plan.runs.iter().filter(|r| r.point == planned.id) {
-            let (word, detail) = word(state.runs.get(&run.id), state.quarantined.contains(&planned.id));
+            let (word, detail) = word(state.run(&run.id), state.quarantined.contains(&planned.id));
             let column = match word {
                 "succeeded" => 0,
                 "failed" => 1,

@@ -83,6 +83,11 @@ pub enum Event {
         /// Runs of it that failed.
         failures: u32,
     },
+    /// The user asked for failed runs to be tried again: a point that was set aside no longer is.
+    PointReleased {
+        /// Digest of the point.
+        point: crate::ids::PointId,
+    },
     /// Ctrl-C or SIGTERM.
     Interrupted {
         /// Whether the run under way was cut off.

@@ -1,7 +1,8 @@
 //! The state of a campaign: a fold over its journal.
 
-use super::event::{Entry, Event, Outcome};
+use super::event::{Cause, Entry, Event, Outcome};
 use crate::ids::{PointId, RunId};
+use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 
 /// Where a run stands. A run that does not occur has not been tried.
@@ -30,17 +31,71 @@ pub enum RunState {
     },
 }
 
-/// The fold.
+/// One attempt at a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// From 1; one that was cut off is followed by another of the same number.
+    pub number: u32,
+    /// When it was intended.
+    pub started: Option<Timestamp>,
+    /// When its end was written down.
+    pub ended: Option<Timestamp>,
+    /// How it ended; `None` while it runs and when it was cut off.
+    pub outcome: Option<Outcome>,
+    /// Cut off by the end of the controller.
+    pub abandoned: bool,
+}
+
+/// What the journal says of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunHistory {
+    /// Where it stands.
+    pub state: RunState,
+    /// Its attempts, first one first.
+    pub attempts: Vec<Attempt>,
+}
+
+impl RunHistory {
+    /// Cause and detail, if the last attempt to finish failed.
+    pub fn failure(&self) -> Option<(Cause, &str)> {
+        match self.attempts.iter().rev().find_map(|a| a.outcome.as_ref())? {
+            Outcome::Failed { cause, detail } => Some((*cause, detail)),
+            Outcome::Succeeded => None,
+        }
+    }
+
+    /// The attempt of this number that is under way; a new one if there is none.
+    fn under_way(&mut self, number: u32) -> &mut Attempt {
+        let at = match self.attempts.iter().rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned) {
+            Some(at) => at,
+            None => {
+                self.attempts.push(Attempt { number, started: None, ended: None, outcome: None, abandoned: false });
+                self.attempts.len() - 1
+            }
+        };
+        &mut self.attempts[at]
+    }
+}
+
+/// What the journal says of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignState {
     /// Every run that was tried.
-    pub runs: HashMap<RunId, RunState>,
+    pub runs: HashMap<RunId, RunHistory>,
     /// Points that are not tried any more.
     pub quarantined: BTreeSet<PointId>,
     /// Whether the last controller came to the end of its plan.
     pub completed: bool,
     /// Digest of the last plan that was started.
     pub plan: Option<String>,
+    /// First and last line.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Versions of cvc that began the journal.
+    pub cvc: Vec<String>,
+    /// How often a controller began or resumed work.
+    pub sessions: u64,
+    /// How often it was interrupted by the user.
+    pub interruptions: u64,
 }
 
 impl CampaignState {
@@ -48,38 +103,112 @@ impl CampaignState {
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut state = Self::default();
         for entry in entries {
-            state.apply(&entry.event);
+            state.apply(entry);
         }
         state
     }
 
-    /// Takes in one event.
-    pub fn apply(&mut self, event: &Event) {
+    /// Where a run stands; `None` if it was not tried.
+    pub fn run(&self, run: &RunId) -> Option<&RunState> {
+        self.runs.get(run).map(|history| &history.state)
+    }
+
+    /// Takes in one line.
+    pub fn apply(&mut self, Entry { at, event, .. }: &Entry) {
+        self.span = Some((self.span.map_or(*at, |s| s.0), *at));
         match event {
-            Event::Opened { .. } | Event::Interrupted { .. } => {}
+            Event::Opened { cvc, .. } => self.cvc.push(cvc.clone()),
             Event::Started { plan, .. } => {
                 self.completed = false;
                 self.plan = Some(plan.clone());
+                self.sessions += 1;
             }
             Event::RunIntended { run, attempt } => {
-                self.runs.insert(run.clone(), RunState::Open { attempt: *attempt, shepherd: None });
+                let state = RunState::Open { attempt: *attempt, shepherd: None };
+                self.stands(run, *attempt, state).started = Some(*at);
             }
             Event::RunStarted { run, attempt, pid, start_ticks } => {
-                self.runs.insert(run.clone(), RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) });
+                let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
+                self.stands(run, *attempt, state).started.get_or_insert(*at);
             }
             Event::RunFinished { run, attempt, outcome, records } => {
-                self.runs.insert(
-                    run.clone(),
-                    RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records: records.clone() },
-                );
+                let state = RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records: records.clone() };
+                let attempt = self.stands(run, *attempt, state);
+                attempt.ended = Some(*at);
+                attempt.outcome = Some(outcome.clone());
             }
             Event::RunAbandoned { run, attempt, .. } => {
-                self.runs.insert(run.clone(), RunState::Abandoned { attempts: attempt.saturating_sub(1) });
+                let attempt = self.stands(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
+                attempt.ended = Some(*at);
+                attempt.abandoned = true;
             }
             Event::PointQuarantined { point, .. } => {
                 self.quarantined.insert(point.clone());
             }
+            Event::Interrupted { .. } => self.interruptions += 1,
+            Event::PointReleased { point } => {
+                self.quarantined.remove(point);
+            }
             Event::Completed { .. } => self.completed = true,
         }
+    }
+
+    /// Sets where a run stands, and gives the attempt that is meant.
+    fn stands(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
+        let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory { state: state.clone(), attempts: Vec::new() });
+        history.state = state;
+        history.under_way(attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(events: Vec<Event>) -> Vec<Entry> {
+        (1..).zip(events).map(|(seq, event)| Entry { seq, at: Timestamp::from_second(seq as i64).expect("a time"), event }).collect()
+    }
+
+    #[test]
+    fn the_last_finish_wins_and_what_was_cut_off_is_no_attempt_that_counts() {
+        let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
+        let failed = Outcome::Failed { cause: Cause::Timeout, detail: "too slow".to_owned() };
+        let finished = |run: &RunId, attempt, outcome: &Outcome, records: Option<&str>| Event::RunFinished {
+            run: run.clone(),
+            attempt,
+            outcome: outcome.clone(),
+            records: records.map(str::to_owned),
+        };
+        let state = CampaignState::of(&entries(vec![
+            Event::RunIntended { run: a.clone(), attempt: 1 },
+            finished(&a, 1, &failed, None),
+            Event::RunIntended { run: a.clone(), attempt: 2 },
+            finished(&a, 2, &Outcome::Succeeded, Some("digest")),
+            Event::RunIntended { run: b.clone(), attempt: 1 },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
+            Event::RunIntended { run: b.clone(), attempt: 1 },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
+        ]));
+        let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()) };
+        assert_eq!((state.run(&a), state.runs[&a].attempts.len(), state.runs[&a].failure()), (Some(&end), 2, None));
+        assert_eq!((state.run(&b), state.runs[&b].attempts.len()), (Some(&RunState::Abandoned { attempts: 0 }), 2));
+    }
+
+    #[test]
+    fn a_run_that_began_is_open_and_its_shepherd_is_known() {
+        let run = RunId::from_written("a");
+        let mut journal = entries(vec![
+            Event::Started { plan: "p".to_owned(), runs: 1, pid: 1 },
+            Event::RunIntended { run: run.clone(), attempt: 1 },
+            Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
+        ]);
+        assert_eq!(CampaignState::of(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));
+        let state = CampaignState::of(&journal);
+        assert_eq!(state.run(&run), Some(&RunState::Open { attempt: 1, shepherd: Some((7, 9)) }));
+        // the intent is the start, and there is one attempt of it
+        assert_eq!(state.runs[&run].attempts.len(), 1);
+        assert_eq!(state.runs[&run].attempts[0].started, Some(journal[1].at));
+        journal.push(Entry { seq: 4, at: journal[2].at, event: Event::Completed { succeeded: 0, failed: 0 } });
+        assert!(CampaignState::of(&journal).completed && state.sessions == 1);
     }
 }

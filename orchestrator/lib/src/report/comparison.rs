@@ -1,7 +1,7 @@
 //! What a factor changes: the same point with another level of it, compared repeat by repeat.
 
 use super::{
-    data::Data,
+    data::{Data, Quantity},
     model::{Block, Cell, Column, Section, Table},
     quantity,
 };
@@ -17,18 +17,19 @@ const OTHER_WORK: [&str; 4] = ["app", "class", "mapping", "processes"];
 const MOST_ROWS: usize = 400;
 
 pub(super) fn section(data: &Data) -> Section {
-    let quantities: Vec<(&String, &String)> = data
-        .quantities
-        .iter()
-        .filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES].contains(&q.as_str()) || quantity::is_merit(q))
-        .collect();
+    // Coordination and storage are parts of the checkpoint time, and files are counted elsewhere.
+    let parts = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S, names::CKPT_FILES];
+    let quantities: Vec<(&str, &Quantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
     let varying = data.varying();
     let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
-    columns.extend(quantities.iter().map(|(q, _)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q))));
+    columns.extend(
+        quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
+    );
     let caption = "How many times the first is of the second in otherwise equal points: ratio of the means of repeats with the same number, \
                    which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the \
                    interval excludes 1; it is given from six pairs on, because fewer lie on one side by chance too often.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
+    let mut pairs_of_points = 0;
     for factor in varying.iter().filter(|f| !OTHER_WORK.contains(f)) {
         let rest: Vec<&str> = varying.iter().copied().filter(|f| f != factor).collect();
         let baseline = data.levels(factor)[0];
@@ -36,13 +37,22 @@ pub(super) fn section(data: &Data) -> Section {
             let same = |o: &&super::data::PointRow| o.factor(factor) == baseline && rest.iter().all(|f| o.factor(f) == p.factor(f));
             let Some(other) = data.points.iter().find(same) else { continue };
             let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| pairs(p, other, q)).collect();
-            if compared.iter().any(Option::is_some) && table.rows.len() < MOST_ROWS {
+            if compared.iter().all(Option::is_none) {
+                continue;
+            }
+            pairs_of_points += 1;
+            if table.rows.len() < MOST_ROWS {
                 let mut row = vec![Cell::text(quantity::level(factor, p.factor(factor))), Cell::text(quantity::level(factor, baseline))];
                 row.push(Cell::text(if rest.is_empty() { String::new() } else { data.label(i, &rest) }));
                 row.extend(compared.into_iter().map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })));
                 table.rows.push(row);
             }
         }
+    }
+    if pairs_of_points > MOST_ROWS {
+        table
+            .caption
+            .push_str(&format!(" The first {MOST_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
     }
     let blocks = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table)] };
     Section { id: "comparison", title: "What the factors change".to_owned(), blocks }

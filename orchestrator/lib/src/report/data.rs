@@ -1,7 +1,11 @@
 //! What every table and plot asks of the index, read once.
 
-use super::model::{RecordRow, Records};
+use super::{
+    model::{RecordRow, Records},
+    quantity::Tier,
+};
 use crate::{
+    app::descriptor::Better,
     stats::{Interval, Summary},
     store::{Index, StoreError},
 };
@@ -17,10 +21,18 @@ pub(super) struct Data {
     pub points: Vec<PointRow>,
     pub runs: Vec<RunRow>,
     pub excluded: Vec<ExcludedRow>,
-    /// Quantity and unit of everything that counts, known names first.
-    pub quantities: IndexMap<String, String>,
+    /// Everything that counts, in the order of tables.
+    pub quantities: IndexMap<String, Quantity>,
     /// Key, then value, then the runs that have it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
+}
+
+/// What is known of a quantity as such.
+pub(super) struct Quantity {
+    pub unit: String,
+    pub tier: Tier,
+    /// Which way is better, where there is one.
+    pub better: Option<Better>,
 }
 
 pub(super) struct PointRow {
@@ -131,8 +143,25 @@ impl Data {
                 points[point].summaries.insert(r.get("quantity")?, summary(r)?);
             }
         }
-        let mut quantities: Vec<(String, String)> = units.into_iter().collect();
-        quantities.sort_by_key(|(name, _)| super::quantity::order(name));
+        let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
+        let mut query = db.prepare("SELECT name, better FROM figures ORDER BY app, name")?;
+        let mut rows = query.query([])?;
+        while let Some(r) = rows.next()? {
+            let better = match r.get::<_, String>(1)?.as_str() {
+                "lower" => Some(Better::Lower),
+                "higher" => Some(Better::Higher),
+                _ => None,
+            };
+            declared.entry(r.get(0)?).or_default().push(better);
+        }
+        let mut quantities: Vec<(String, Quantity)> = units
+            .into_iter()
+            .map(|(name, unit): (String, String)| {
+                let (tier, better) = super::quantity::standing(&name, declared.get(&name).map_or(&[], Vec::as_slice));
+                (name, Quantity { unit, tier, better })
+            })
+            .collect();
+        quantities.sort_by_key(|(name, q)| super::quantity::order(name, q.tier));
         let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
         let mut query = db.prepare("SELECT key, value, run FROM facts ORDER BY key, value")?;
         let mut rows = query.query([])?;
@@ -146,6 +175,11 @@ impl Data {
             names.extend(p.keys().cloned());
         }
         Ok(Self { meta, factors: names.into_iter().collect(), points, runs, excluded, quantities: quantities.into_iter().collect(), facts })
+    }
+
+    /// The quantities that a reader came for: tables, comparison and plots have these; the index and the folded table have all.
+    pub fn main(&self) -> impl Iterator<Item = (&str, &Quantity)> {
+        self.quantities.iter().filter(|(_, q)| q.tier != Tier::Secondary).map(|(name, q)| (name.as_str(), q))
     }
 
     /// The factors that differ between points, without those that follow from another.

@@ -1,12 +1,12 @@
 //! Every repeat of every point.
 
 use super::{
-    data::Data,
+    data::{Data, Quantity},
     format::Style,
-    layout::{self, Figure, MOST_FIGURES},
-    model::{Block, Plot, Section},
+    layout::{self, Figure},
+    model::{Plot, Section},
     plot::{self, PALETTE, Strip},
-    quantity,
+    quantity::{self, Tier},
     time::capital,
 };
 use crate::{
@@ -20,22 +20,21 @@ use indexmap::IndexSet;
 const MOST_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
-    let mut blocks = Vec::new();
-    let drawn =
-        data.quantities.iter().filter(|(q, _)| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q.as_str()) || quantity::is_merit(q));
-    for (q, unit) in drawn {
-        for (number, figure) in
-            layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0)).iter().enumerate()
-        {
-            if blocks.len() < MOST_FIGURES {
-                blocks.push(Block::Plot(draw(data, q, unit, number, figure)?));
-            }
-        }
+    let drawn = |q: &str, of: &Quantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
+    let mut plots = Vec::new();
+    for (q, of) in data.main().filter(|(q, of)| drawn(q, of)) {
+        let figures = layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0));
+        plots.extend(figures.into_iter().enumerate().map(|(number, figure)| {
+            let title = format!("{}: {}", capital(data, q), figure.title);
+            (title.clone(), move || draw(data, q, &of.unit, number, &figure, title))
+        }));
     }
+    let mut blocks = Vec::new();
+    layout::add(&mut blocks, plots)?;
     Ok(Section { id: "repeats", title: "Every repeat".to_owned(), blocks })
 }
 
-fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) -> Result<Plot, StoreError> {
+fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, title: String) -> Result<Plot, StoreError> {
     let values = |p: usize| data.points[p].values.get(q).map(Vec::as_slice).unwrap_or_default();
     // Points differ by much more than repeats do: each is shown around its own median.
     let median = |p: usize| data.points[p].summaries.get(q).map_or(f64::NAN, |s| s.median);
@@ -78,7 +77,7 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>) ->
     // A palette with fewer colours than levels would lie: then the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
     let drawing = plot::strips(&id, &x, legend, &rows)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title: format!("{}: {}", capital(q), figure.title), caption })
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
 }
 
 fn shorten(label: &str) -> String {

@@ -29,11 +29,18 @@ impl Style {
                 Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
             }
         }
-        Self::for_values(values, table.columns[column].unit.as_deref())
+        let unit = table.columns[column].unit.as_deref();
+        let measured = table.rows.iter().any(|r| matches!(r[column], Cell::Measured { .. }));
+        // Times scatter: a fourth digit says nothing. Sizes hardly do.
+        Self::with_digits(values, unit, if measured && unit != Some("bytes") { 3 } else { 4 })
     }
 
     /// The style that suits these values.
-    pub fn for_values(mut values: Vec<f64>, unit: Option<&str>) -> Self {
+    pub fn for_values(values: Vec<f64>, unit: Option<&str>) -> Self {
+        Self::with_digits(values, unit, 4)
+    }
+
+    fn with_digits(mut values: Vec<f64>, unit: Option<&str>, digits: i32) -> Self {
         values.retain(|v| v.is_finite() && *v > 0.0);
         values.sort_by(f64::total_cmp);
         let largest = values.last().copied().unwrap_or(0.0);
@@ -44,10 +51,17 @@ impl Style {
             other => (1.0, other),
         };
         let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
-        // Four significant digits of the middle value: neither noise nor rounding hides what differs.
+        // So many significant digits of the middle value: neither noise nor rounding hides what differs.
         let decimals = match values.get(values.len() / 2) {
-            Some(middle) if !whole => (3 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
+            Some(middle) if !whole => (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
             _ => 0,
+        };
+        // The smallest keeps two digits, unless it is out of all proportion.
+        let decimals = match values.first() {
+            Some(smallest) if !whole && largest / smallest <= 1e3 => {
+                decimals.max((1 - (smallest / divisor).log10().floor() as i32).clamp(0, 9) as usize)
+            }
+            Some(_) | None => decimals,
         };
         // Nor are zeros added to what needs no more decimals.
         let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());

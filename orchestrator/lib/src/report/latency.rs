@@ -2,40 +2,51 @@
 
 use super::{
     data::Data,
-    layout::{self, MOST_FIGURES, MOST_PANELS},
-    model::{Block, Plot, Section},
-    plot::{self, Bars},
+    layout::{self, Sheet},
+    model::Plot,
+    plot::{self, Marks, Panel},
+    time::Planned,
 };
 use crate::{record::names, store::StoreError};
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 
-pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
-    let mut blocks = Vec::new();
-    let drawable = |p: usize| PIECES.iter().all(|q| data.points[p].summaries.contains_key(*q));
-    for (number, figure) in layout::figures(data, drawable).iter().take(MOST_FIGURES).enumerate() {
-        let panels: Vec<Bars> =
-            figure.panels(data).into_iter().take(MOST_PANELS).map(|(title, points)| panel(data, title, &points)).collect();
-        let id = format!("latency-{number}-{}", figure.id);
-        let pieces = ["coordination".to_owned(), "storage".to_owned()];
-        let drawing = plot::bars(&id, &figure.categories, "latency, s", &pieces, &panels)?;
-        blocks.push(Block::Plot(Plot {
-            svg: drawing.svg,
-        width: drawing.width,
-            id,
-            title: format!("Checkpoint latency: {}", figure.title),
-            caption: "Coordination: from the request until all processes are suspended and drained. Storage: from the first byte written to the \
-                      last one stored. Mean of the repeats; the whisker is the 95 % interval of the whole latency, which also has what lies \
-                      between the two."
-                .to_owned(),
-        }));
-    }
-    Ok(Section { id: "latency", title: "Checkpoint latency".to_owned(), blocks })
+/// Whether coordination and storage of a point were told apart.
+pub(super) fn in_pieces(data: &Data, point: usize) -> bool {
+    PIECES.iter().all(|q| data.points[point].summaries.contains_key(*q))
 }
 
-fn panel(data: &Data, title: String, points: &[Option<usize>]) -> Bars {
-    let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map(|s| s.mean);
-    let stacks = points.iter().map(|p| PIECES.iter().map(|q| mean((*p)?, q)).collect()).collect();
-    let whiskers = points.iter().map(|p| Some(layout::whisker(data.points[(*p)?].summaries.get(names::CKPT_LATENCY_S)?, 1.0))).collect();
-    Bars { title, stacks, whiskers }
+/// One plot for each application.
+pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
+    layout::sheets(data, |p| in_pieces(data, p))
+        .into_iter()
+        .map(|sheet| {
+            let title = format!("Checkpoint time in parts: {}", sheet.title);
+            (title.clone(), Box::new(move || draw(data, &sheet, title)) as Box<dyn FnOnce() -> _>)
+        })
+        .collect()
+}
+
+fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, StoreError> {
+    let mut caption =
+        "Coordination: from the request until all processes are suspended and drained. Storage: from the first byte written to \
+                       the last one stored. Mean of the repeats; the whisker is the 95 % interval of the whole, which also has what lies \
+                       between the two; lower is better."
+            .to_owned();
+    let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map_or(0.0, |s| s.mean);
+    let bar = |p: usize| {
+        let whole = data.points[p].summaries.get(names::CKPT_LATENCY_S).map(|s| layout::whisker(s, 1.0));
+        (PIECES.iter().map(|q| mean(p, q)).collect(), whole)
+    };
+    let panels: Vec<Panel> = sheet
+        .panels(data, &mut caption)
+        .into_iter()
+        .map(|part| {
+            let marks = Marks::Stacked(part.points.iter().map(|p| p.map(bar)).collect());
+            Panel { title: part.title, x: part.categories, scale: part.scale, marks }
+        })
+        .collect();
+    let id = format!("latency-{}", sheet.id);
+    let drawing = plot::panels(&id, "checkpoint time, s", &["coordination".to_owned(), "storage".to_owned()], &panels)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
 }

@@ -1,19 +1,21 @@
-//! How points are laid out in plots: one figure for each application and class, one factor along the axis, the others as panels or series.
+//! How points are laid out in plots: one sheet for each application, on it the panels of its classes; one factor along the axis, the others as
+//! panels or series.
 
 use super::{
     data::Data,
     format::Style,
+    model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
     quantity,
 };
-use crate::stats::Summary;
+use crate::{stats::Summary, store::StoreError};
 use indexmap::{IndexMap, IndexSet};
 
-/// Panels that a figure may have; the tables show everything.
-pub(super) const MOST_PANELS: usize = 12;
+/// Panels that a sheet may have; the tables show everything.
+const MOST_PANELS: usize = 24;
 
 /// Figures that a section may have.
-pub(super) const MOST_FIGURES: usize = 12;
+pub(super) const MOST_FIGURES: usize = 24;
 
 /// Factors that make figures of their own: their scales have nothing in common.
 const FIGURES: [&str; 3] = ["site", "app", "class"];
@@ -25,16 +27,44 @@ pub(super) struct Figure<'a> {
     /// A name for links.
     pub id: String,
     pub points: Vec<usize>,
+    /// What tells the sheet: site and application.
+    sheet: String,
+    /// What all its points have in common, and points of other figures have not: class, checkpointer, mapping.
+    common: Vec<String>,
     /// Factor along the axis.
     x: Option<&'a str>,
-    pub categories: Categories,
+    categories: Categories,
+    /// Whether a line from one category to the next has a meaning.
+    ordered: bool,
     levels: Vec<String>,
     /// Factors that are left.
     rest: Vec<&'a str>,
 }
 
+/// The figures of one application: small multiples in one drawing.
+pub(super) struct Sheet<'a> {
+    pub title: String,
+    pub id: String,
+    figures: Vec<Figure<'a>>,
+}
+
+/// One panel of a sheet.
+pub(super) struct Part<T> {
+    pub title: String,
+    pub categories: Categories,
+    /// Whether a line from one category to the next has a meaning.
+    pub ordered: bool,
+    /// Panels with the same number share the scale of their values.
+    pub scale: usize,
+    /// Points by category, or by series and category.
+    pub points: T,
+}
+
+/// The point in each category, where there is one.
+pub(super) type Row = Vec<Option<usize>>;
+
 /// The name of a panel, and for each series the point in each category.
-pub(super) type SeriesPanel = (String, Vec<Vec<Option<usize>>>);
+type SeriesPanel = (String, Vec<Row>);
 
 /// Groups the points that have something to draw into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
@@ -43,6 +73,97 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         groups.entry(FIGURES.iter().map(|f| p.factor(f)).collect()).or_default().push(i);
     }
     groups.into_iter().map(|(key, points)| figure(data, &key, points)).collect()
+}
+
+/// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.
+pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Sheet<'a>> {
+    let mut sheets: Vec<(Sheet<'a>, IndexSet<String>)> = Vec::new();
+    for figure in figures(data, drawable) {
+        let names: IndexSet<String> = figure.series(data).0.into_iter().collect();
+        let fits = |(sheet, all): &&mut (Sheet<'a>, IndexSet<String>)| {
+            sheet.title == figure.sheet && all.union(&names).filter(|n| !n.is_empty()).count() <= PALETTE.len()
+        };
+        match sheets.last_mut().filter(|last| fits(last)) {
+            Some((sheet, all)) => {
+                sheet.figures.push(figure);
+                all.extend(names);
+            }
+            None => {
+                let id = format!("{}-{}", sheets.len(), super::slug(&figure.sheet));
+                sheets.push((Sheet { title: figure.sheet.clone(), id, figures: vec![figure] }, names));
+            }
+        }
+    }
+    let alone = |(mut sheet, _): (Sheet<'a>, IndexSet<String>)| {
+        // What all its panels have in common is said once.
+        if let [figure] = &mut sheet.figures[..] {
+            let common = figure.common.join(", ");
+            figure.common.clear();
+            sheet.title = [sheet.title, common].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        }
+        sheet
+    };
+    sheets.into_iter().map(alone).collect()
+}
+
+impl Sheet<'_> {
+    /// All points on the sheet.
+    pub fn points(&self) -> impl Iterator<Item = usize> {
+        self.figures.iter().flat_map(|f| f.points.iter().copied())
+    }
+
+    /// One panel for each combination of the factors that are not along the axis.
+    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<Row>> {
+        let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
+            figure.split(data, &figure.rest).into_iter().map(move |(name, points)| figure.part(name, scale, points)).collect::<Vec<_>>()
+        });
+        cut(parts.collect(), caption)
+    }
+
+    /// The names of all series, and panels with a row for each of them.
+    pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<Row>>>) {
+        let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
+        let mut parts = Vec::new();
+        for (scale, figure) in self.figures.iter().enumerate() {
+            let (names, panels) = figure.series(data);
+            for (name, rows) in panels {
+                let mut points = vec![Vec::new(); all.len()];
+                for (series, row) in names.iter().zip(rows) {
+                    if let Some(at) = all.get_index_of(series) {
+                        points[at] = row;
+                    }
+                }
+                parts.push(figure.part(name, scale, points));
+            }
+        }
+        (all.into_iter().collect(), cut(parts, caption))
+    }
+}
+
+/// As many panels as a sheet may have. What is left out is said.
+fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
+    if parts.len() > MOST_PANELS {
+        caption.push_str(&format!(" The first {MOST_PANELS} of {} panels; the tables have all points.", parts.len()));
+        parts.truncate(MOST_PANELS);
+    }
+    parts
+}
+
+/// Adds plots to a section, as many as it may have, and says which are left out.
+pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<(String, impl FnOnce() -> Result<Plot, StoreError>)>) -> Result<(), StoreError> {
+    let mut left_out = Vec::new();
+    for (title, draw) in plots {
+        if blocks.len() < MOST_FIGURES {
+            blocks.push(Block::Plot(draw()?));
+        } else {
+            left_out.push(title);
+        }
+    }
+    if !left_out.is_empty() {
+        let text = format!("Not drawn, to keep the page readable; the tables have their numbers: {}.", left_out.join("; "));
+        blocks.push(Block::Text { text });
+    }
+    Ok(())
 }
 
 fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
@@ -74,7 +195,14 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         other => quantity::factor_heading(other),
     };
     let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
+    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| data.levels(f).len() > 1 && levels(f).len() == 1);
+    let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
+    let common = Some(format!("class {}", key[2])).filter(|_| !key[2].is_empty()).into_iter().chain(fixed).collect();
+    let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
     Figure {
+        ordered: order.len() > 1 && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
+        sheet: shown[..shown.len() - 1].join(", "),
+        common,
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
         categories: Categories { title, names },
@@ -91,14 +219,14 @@ fn rank(level: &str) -> f64 {
 }
 
 impl<'a> Figure<'a> {
-    /// One panel for each combination of the factors that are left: its name, and the point in each category.
-    pub fn panels(&self, data: &Data) -> Vec<(String, Vec<Option<usize>>)> {
-        self.split(data, &self.rest).into_iter().collect()
+    fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
+        let title = self.common.iter().cloned().chain([name]).filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
     }
 
     /// As many factors as the palette has room for become series, the others panels: names of series; for each panel its name, and for
     /// each series the point in each category.
-    pub fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
+    fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
         let mut outer = 0;
         let combinations = |from: usize| self.split(data, &self.rest[from..]).len();
         while outer < self.rest.len() && combinations(outer) > PALETTE.len() {

@@ -8,6 +8,7 @@ mod data;
 mod distribution;
 mod emit;
 mod format;
+mod found;
 mod latency;
 mod layout;
 mod model;
@@ -21,7 +22,7 @@ mod summary;
 mod time;
 mod versions;
 
-pub use emit::{Format, write_all};
+pub use emit::write_all;
 pub use model::{Block, Cell, Column, Plot, RecordRow, Records, Report, Section, Table};
 
 use crate::store::{Index, StoreError};
@@ -33,14 +34,8 @@ pub const SCHEMA: u32 = 1;
 /// Builds the report of a campaign from its index.
 pub fn build(index: &Index) -> Result<Report, StoreError> {
     let data = Data::read(index)?;
-    let mut sections = vec![
-        overview::section(&data),
-        summary::section(&data),
-        comparison::section(&data),
-        time::section(&data)?,
-        latency::section(&data)?,
-    ];
-    sections.extend([size_by_zone::section(&data)?, distribution::section(&data)?]);
+    let mut sections = vec![found::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
+    sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
     sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
     sections.retain(|s| !s.blocks.is_empty());
     let meta = |key: &str| data.meta.get(key).cloned();

@@ -86,6 +86,8 @@ pub struct Column {
     pub heading: String,
     /// Unit of the values as stored: `s`, `bytes`, `count`, ...; `None` for text and plain numbers.
     pub unit: Option<String>,
+    /// Which way is better, in words: `lower is better`.
+    pub better: Option<&'static str>,
     /// Only in data files: it is the same in every row, or follows from another column.
     pub data_only: bool,
 }
@@ -165,7 +167,7 @@ impl RecordRow {
 impl Column {
     /// A column of text, or of numbers without a unit.
     pub fn plain(id: &str, heading: &str) -> Self {
-        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, data_only: false }
+        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false }
     }
 
     /// A column of values in a unit; the unit is added to the name unless it is there already.
@@ -178,7 +180,13 @@ impl Column {
         };
         let named = suffix.is_empty() || id.ends_with(&format!("_{suffix}")) || id.contains(&format!("_{suffix}_"));
         let id = if named { id.to_owned() } else { format!("{id}_{suffix}") };
-        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), data_only: false }
+        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false }
+    }
+
+    /// The same, with the direction that is better.
+    pub fn better(mut self, better: Option<&'static str>) -> Self {
+        self.better = better;
+        self
     }
 
     /// The same, for data files only.

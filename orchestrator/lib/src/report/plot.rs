@@ -23,6 +23,9 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 /// Width of plots with several panels or long names, in CSS pixels.
 const WIDE: u32 = 960;
 
+/// Width of plots with many panels.
+const FULL: u32 = 1320;
+
 /// Width of plots with one panel, so that two stand side by side.
 const NARROW: u32 = 620;
 
@@ -72,7 +75,7 @@ fn width(text: &str, size: u32) -> i32 {
 fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
     let (wide, _) = area.dim_in_pixel();
     let (mut x, mut y) = (8, 12);
-    for (i, name) in names.iter().enumerate() {
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
         let needs = width(name, TEXT) + 34;
         if x > 8 && x + needs > wide as i32 {
             (x, y) = (8, y + 20);
@@ -87,7 +90,7 @@ fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std
 /// Height that a legend takes.
 fn legend_height(names: &[String], wide: u32) -> u32 {
     let (mut x, mut lines) = (8, 1);
-    for name in names {
+    for name in names.iter().filter(|name| !name.is_empty()) {
         let needs = width(name, TEXT) + 34;
         if x > 8 && x + needs > wide as i32 {
             (x, lines) = (8, lines + 1);
@@ -106,79 +109,112 @@ pub(super) struct Categories {
     pub names: Vec<String>,
 }
 
-/// Stacked bars, one for each category.
-pub(super) struct Bars {
+/// One panel.
+pub(super) struct Panel {
     pub title: String,
-    /// Heights of the pieces, the lowest first; `None` where there is no bar.
-    pub stacks: Vec<Option<Vec<f64>>>,
-    /// The total with its interval.
-    pub whiskers: Vec<Option<Whisker>>,
+    pub x: Categories,
+    /// Panels with the same number share the scale of their values.
+    pub scale: usize,
+    pub marks: Marks,
 }
 
-/// Lines over categories.
-pub(super) struct Lines {
-    pub title: String,
-    /// For each series, a mean with its interval in each category, or a gap.
-    pub series: Vec<Vec<Option<Whisker>>>,
+/// What is drawn in a panel.
+pub(super) enum Marks {
+    /// For each category a bar of pieces, the lowest first, and its total with its interval.
+    Stacked(Vec<Option<(Vec<f64>, Option<Whisker>)>>),
+    /// For each series a mean with its interval in each category, or a gap; joined by lines.
+    Lines(Vec<Vec<Option<Whisker>>>),
+    /// The same as bars side by side, where a line would join what has no order.
+    Grouped(Vec<Vec<Option<Whisker>>>),
 }
 
-/// Panels of stacked bars that share an axis.
-pub(super) fn bars(what: &str, x: &Categories, y_title: &str, pieces: &[String], panels: &[Bars]) -> Result<Drawing, StoreError> {
-    let highest = panels.iter().flat_map(|p| {
-        let stacks = p.stacks.iter().flatten().map(|s| s.iter().sum::<f64>());
-        stacks.chain(p.whiskers.iter().flatten().map(|w| w.2))
-    });
-    let top = ceiling(highest);
-    let (across, wide, height) = grid(panels.len(), x);
-    render(what, (wide, height + legend_height(pieces, wide)), |root| {
-        let below = legend(root, pieces)?;
-        for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
-            let mut chart = frame(area, &panel.title, x, y_title, top)?;
-            for (i, stack) in panel.stacks.iter().enumerate() {
-                let (left, right) = (i as f64 + 0.22, i as f64 + 0.78);
-                let mut base = 0.0;
-                for (piece, value) in stack.iter().flatten().enumerate() {
-                    let bar = Rectangle::new([(left, base), (right, base + value)], PALETTE[piece % PALETTE.len()].filled());
-                    chart.draw_series([bar])?;
-                    base += value;
-                }
-                if let Some(w) = panel.whiskers.get(i).copied().flatten() {
-                    whisker(&mut chart, i as f64 + 0.5, w, INK.mix(0.9))?;
-                }
+impl Marks {
+    fn highest(&self) -> f64 {
+        let highest = |values: &mut dyn Iterator<Item = f64>| values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+        match self {
+            Self::Stacked(bars) => {
+                highest(&mut bars.iter().flatten().map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))))
             }
+            Self::Lines(series) | Self::Grouped(series) => highest(&mut series.iter().flatten().flatten().map(|w| w.2)),
         }
-        Ok(())
-    })
+    }
 }
 
-/// Panels of lines that share an axis.
-pub(super) fn lines(what: &str, x: &Categories, y_title: &str, series: &[String], panels: &[Lines]) -> Result<Drawing, StoreError> {
-    let top = ceiling(panels.iter().flat_map(|p| p.series.iter().flatten().flatten().map(|w| w.2)));
-    let (across, wide, height) = grid(panels.len(), x);
-    let head = if series.len() > 1 { legend_height(series, wide) } else { 0 };
+/// A series without a name is the only one of its panel: it has the colour of no other.
+fn colour_of(legend: &[String], series: usize) -> RGBColor {
+    const NEUTRAL: RGBColor = RGBColor(128, 134, 142);
+    if legend.get(series).is_some_and(String::is_empty) { NEUTRAL } else { PALETTE[series % PALETTE.len()] }
+}
+
+/// Draws panels; the legend names pieces or series.
+pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels: &[Panel]) -> Result<Drawing, StoreError> {
+    let (across, wide, height) = grid(panels);
+    // One series needs no name.
+    let named = legend_names.iter().filter(|n| !n.is_empty()).count() > 1;
+    let head = if named { legend_height(legend_names, wide) } else { 0 };
     render(what, (wide, height + head), |root| {
-        let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
+        let below = if named { legend(root, legend_names)? } else { root.clone() };
         for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
-            let mut chart = frame(area, &panel.title, x, y_title, top)?;
-            for (s, values) in panel.series.iter().enumerate() {
-                let colour = PALETTE[s % PALETTE.len()];
-                // Some pixels aside of each other, so that the intervals are all seen.
-                let pixel = x.names.len() as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
-                let aside = 0.5 + (s as f64 - (panel.series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
-                let place = |i: usize| i as f64 + aside;
-                // A gap parts the line: nothing is drawn where nothing was measured.
-                for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
-                    let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
-                    chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-                }
-                for (i, w) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
-                    whisker(&mut chart, place(i), w, colour.to_rgba())?;
-                    marker(&mut chart, s, (place(i), w.0), colour)?;
-                }
+            let top = ceiling(panels.iter().filter(|p| p.scale == panel.scale).map(|p| p.marks.highest()));
+            let mut chart = frame(area, &panel.title, &panel.x, y_title, top)?;
+            match &panel.marks {
+                Marks::Stacked(bars) => stacked(&mut chart, bars)?,
+                Marks::Lines(series) => lines(&mut chart, panel.x.names.len(), legend_names, series)?,
+                Marks::Grouped(series) => grouped(&mut chart, legend_names, series)?,
             }
         }
         Ok(())
     })
+}
+
+fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)>]) -> Drawn {
+    for (i, (pieces, total)) in bars.iter().enumerate().filter_map(|(i, bar)| Some((i, bar.as_ref()?))) {
+        let mut base = 0.0;
+        for (piece, value) in pieces.iter().enumerate() {
+            let corners = [(i as f64 + 0.22, base), (i as f64 + 0.78, base + value)];
+            chart.draw_series([Rectangle::new(corners, PALETTE[piece % PALETTE.len()].filled())])?;
+            base += value;
+        }
+        if let Some(total) = *total {
+            whisker(chart, i as f64 + 0.5, total, INK.mix(0.9))?;
+        }
+    }
+    Ok(())
+}
+
+fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
+    for (s, values) in series.iter().enumerate() {
+        let colour = colour_of(legend, s);
+        // Some pixels aside of each other, so that the intervals are all seen.
+        let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+        let aside = 0.5 + (s as f64 - (series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
+        let place = |i: usize| i as f64 + aside;
+        // A gap parts the line: nothing is drawn where nothing was measured.
+        for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
+            let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+        }
+        for (i, w) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            whisker(chart, place(i), w, colour.to_rgba())?;
+            marker(chart, s, (place(i), w.0), colour)?;
+        }
+    }
+    Ok(())
+}
+
+fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
+    // Series of other panels take no room here.
+    let present: Vec<usize> = (0..series.len()).filter(|s| series[*s].iter().any(Option::is_some)).collect();
+    let wide = 0.64 / present.len().max(1) as f64;
+    for (place, &s) in present.iter().enumerate() {
+        for (i, w) in series[s].iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            let left = i as f64 + 0.18 + place as f64 * wide;
+            let corners = [(left + wide * 0.06, 0.0), (left + wide * 0.94, w.0)];
+            chart.draw_series([Rectangle::new(corners, colour_of(legend, s).filled())])?;
+            whisker(chart, left + wide / 2.0, w, INK.mix(0.9))?;
+        }
+    }
+    Ok(())
 }
 
 /// One row of a plot that shows every repeat.
@@ -250,14 +286,23 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
 }
 
 /// Panels in a row, and width and height of all.
-fn grid(panels: usize, x: &Categories) -> (usize, u32, u32) {
-    let widest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
-    let needs = 90 + x.names.len() as i32 * (widest + 10).clamp(26, 110);
-    let across = (WIDE as i32 / needs.max(1)).clamp(1, 3) as usize;
+fn grid(panels: &[Panel]) -> (usize, u32, u32) {
+    let needs = |p: &Panel| {
+        let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
+        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 84)
+    };
+    let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
+    let full = if panels > 4 { FULL } else { WIDE };
+    let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
     // Four panels stand better in two rows of two.
     let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
-    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { WIDE };
-    (across, wide, panels.div_ceil(across) as u32 * if across == 1 { 300 } else { 250 })
+    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { full };
+    let height = match (across, panels) {
+        (1, ..=2) => 300,
+        (_, ..=4) => 250,
+        _ => 210,
+    };
+    (across, wide, panels.div_ceil(across) as u32 * height)
 }
 
 /// Axes of a panel: categories along x, values from 0 along y.

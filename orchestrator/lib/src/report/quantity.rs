@@ -1,15 +1,30 @@
 //! What quantities and factors are called for people, and in which order they stand.
 
-use crate::record::names;
+use crate::{app::descriptor::Better, record::names};
 
-/// Quantities that cvc itself makes, in the order of tables, with headings. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 20] = [
+/// Where a quantity stands in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tier {
+    /// What every campaign is about: wall time, checkpoint time and size.
+    Main,
+    /// A figure of merit for which the application's descriptor says which way is better.
+    Merit,
+    /// Everything else: in data files, in the index and in the folded table of all quantities.
+    Secondary,
+}
+
+/// The main quantities, in the order of tables, with headings.
+const MAIN: [(&str, &str); 6] = [
     (names::WALL_S, "wall time"),
-    (names::CKPT_LATENCY_S, "checkpoint latency"),
+    (names::CKPT_LATENCY_S, "checkpoint time"),
     (names::CKPT_COORDINATION_S, "coordination"),
     (names::CKPT_STORAGE_S, "storage"),
     (names::CKPT_STORED_BYTES, "stored"),
     (names::CKPT_FILES, "files"),
+];
+
+/// Other quantities that cvc itself makes, in order. The names are those of the view `v_quantities`.
+const KNOWN: [(&str, &str); 19] = [
     (names::RESTART_S, "restart"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
@@ -24,36 +39,52 @@ const KNOWN: [(&str, &str); 20] = [
     ("ckpt_files_aux", "auxiliary files, number"),
     ("ckpt_files_application", "application's checkpoint, files"),
     ("image_bytes_per_rank", "image of a rank"),
+    ("file_bytes_per_rank", "image file of a rank"),
+    ("area_headers_per_rank", "memory areas of a rank"),
+    ("cpu_user_s", "processor time, user"),
+    ("cpu_system_s", "processor time, system"),
+    ("max_rss_bytes", "largest resident memory"),
 ];
 
 /// The heading of a quantity; figures of merit keep their own names.
 pub(super) fn heading(quantity: &str) -> String {
-    if let Some((_, heading)) = KNOWN.iter().find(|(name, _)| *name == quantity) {
+    if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
         return (*heading).to_owned();
     }
     if let Some(zone) = quantity.strip_prefix("zone_bytes_") {
         return format!("zone {}", zone.replace('_', ", "));
     }
-    if quantity == "file_bytes_per_rank" {
-        return "image file of a rank".to_owned();
-    }
     quantity.to_owned()
 }
 
-/// Whether a quantity is a figure of merit of the application.
-pub(super) fn is_merit(quantity: &str) -> bool {
-    !quantity.starts_with("zone_bytes_") && quantity != "file_bytes_per_rank" && KNOWN.iter().all(|(name, _)| *name != quantity)
+/// The tier of a quantity and which way is better; `declared` is what the descriptors of the applications that print it say.
+pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
+    if MAIN.iter().any(|(name, _)| *name == quantity) {
+        // More files are neither good nor bad.
+        return (Tier::Main, (quantity != names::CKPT_FILES).then_some(Better::Lower));
+    }
+    match declared.iter().flatten().next() {
+        None => (Tier::Secondary, None),
+        // Applications that disagree leave it without a direction.
+        first => (Tier::Merit, first.copied().filter(|b| declared.iter().flatten().all(|d| d == b))),
+    }
 }
 
-/// Wall time, then figures of merit, then the rest as known.
-pub(super) fn order(quantity: &str) -> (usize, String) {
-    let place = match KNOWN.iter().position(|(name, _)| *name == quantity) {
-        Some(0) => 0,
-        Some(at) => at + 1,
-        None if is_merit(quantity) => 1,
-        None => KNOWN.len() + 1,
-    };
-    (place, quantity.to_owned())
+/// Main quantities as listed, then figures of merit, then the rest, zones last.
+pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
+    let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
+    let zone = quantity.starts_with("zone_bytes_") || quantity.starts_with("sub_zone_bytes_");
+    let last = MAIN.len() + KNOWN.len();
+    (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
+}
+
+/// Which way is better, in words.
+pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
+    match better? {
+        Better::Lower => Some("lower is better"),
+        Better::Higher => Some("higher is better"),
+        Better::Neither => None,
+    }
 }
 
 /// The heading of a factor.

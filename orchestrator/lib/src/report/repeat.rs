@@ -8,18 +8,20 @@ use super::{
 pub(super) fn section(data: &Data) -> Section {
     let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();
     let campaign = meta("campaign");
+    let run = data.runs.iter().find(|r| r.counts()).map_or("ID", |r| &r.id);
     let mut blocks = vec![
         Block::Text { text: "The whole campaign, from the copy of its file that is kept with the results:".to_owned() },
         Block::Command { text: format!("cvc plan campaigns/{campaign}/campaign.toml\ncvc run campaigns/{campaign}/campaign.toml") },
         Block::Text {
             text: format!(
                 "The same file and seed ({}) give the same runs in the same order{}. Each run keeps its scripts, environment, versions and logs in \
-                 campaigns/{campaign}/runs/, with the command that repeats it by hand. This report, its tables as CSV, and index.sqlite are \
-                 rebuilt from these by:",
+                 campaigns/{campaign}/runs/, and the one command that repeats it by hand, without cvc:",
                 meta("seed"),
                 if meta("plan").is_empty() { String::new() } else { format!(" (plan {})", meta("plan")) },
             ),
         },
+        Block::Command { text: format!("bash campaigns/{campaign}/runs/{run}/launch.sh") },
+        Block::Text { text: "This report, its tables as CSV, and index.sqlite are rebuilt from what the runs left by:".to_owned() },
         Block::Command { text: format!("cvc report campaigns/{campaign}") },
     ];
     blocks.push(Block::Text {

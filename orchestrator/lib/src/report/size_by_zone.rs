@@ -1,27 +1,22 @@
 //! What a checkpoint image consists of: application data, libraries, shared memory.
 
 use super::{
-    data::Data,
-    layout::{self, MOST_FIGURES, MOST_PANELS},
+    data::{Data, Quantity},
+    layout::{self, Sheet},
     model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Bars},
+    plot::{self, Marks, Panel},
     quantity, summary,
+    time::Planned,
 };
 use crate::store::StoreError;
 
 /// The zones of the thesis with what they are.
 const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
 
-pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
+pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
     let rules = rules(data);
-    // The rule that looks at the regions themselves is drawn; the tables have every rule.
-    let drawn = rules.iter().find(|r| *r == "structural").or(rules.first()).cloned();
-    if let Some(rule) = drawn {
-        let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
-        for (number, figure) in layout::figures(data, drawable).iter().take(MOST_FIGURES).enumerate() {
-            blocks.push(Block::Plot(draw(data, &rule, number, figure)?));
-        }
+    if let Some(rule) = drawn(&rules) {
         blocks.push(Block::Table(table(data, &rule)));
         for other in rules.iter().filter(|r| **r != rule) {
             let mut table = table(data, other);
@@ -32,11 +27,30 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
             blocks.push(Block::Table(table));
         }
     }
-    let files = files(data);
+    let mut files = files(data);
+    files.folded = true;
     if !files.rows.is_empty() {
         blocks.push(Block::Table(files));
     }
-    Ok(Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks })
+    Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks }
+}
+
+/// The rule that looks at the regions themselves is drawn; the tables have every rule.
+fn drawn(rules: &[String]) -> Option<String> {
+    rules.iter().find(|r| *r == "structural").or(rules.first()).cloned()
+}
+
+/// One plot for each application whose images were read.
+pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
+    let Some(rule) = drawn(&rules(data)) else { return Vec::new() };
+    let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
+    layout::sheets(data, drawable)
+        .into_iter()
+        .map(|sheet| {
+            let (title, rule) = (format!("Checkpoint image of a rank by zone: {}", sheet.title), rule.clone());
+            (title.clone(), Box::new(move || draw(data, &rule, &sheet, title)) as Box<dyn FnOnce() -> _>)
+        })
+        .collect()
 }
 
 /// The name of the quantity that is a zone by a rule.
@@ -61,28 +75,23 @@ fn same(data: &Data, a: &str, b: &str) -> bool {
     data.points.iter().all(|p| ZONES.iter().all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b))))
 }
 
-fn draw(data: &Data, rule: &str, number: usize, figure: &layout::Figure<'_>) -> Result<Plot, StoreError> {
+fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plot, StoreError> {
     let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
     let total = |p: usize| ZONES.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
-    let (divisor, unit) = layout::scale(figure.points.iter().map(|p| total(*p)), "bytes");
-    let panels: Vec<Bars> = figure
-        .panels(data)
+    let (divisor, unit) = layout::scale(sheet.points().map(total), "bytes");
+    let mut caption = format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule));
+    let bar = |p: usize| (ZONES.iter().map(|(zone, _)| mean(p, zone) / divisor).collect(), None);
+    let panels: Vec<Panel> = sheet
+        .panels(data, &mut caption)
         .into_iter()
-        .take(MOST_PANELS)
-        .map(|(title, points)| {
-            let stack = |p: &Option<usize>| p.map(|p| ZONES.iter().map(|(zone, _)| mean(p, zone) / divisor).collect());
-            Bars { title, stacks: points.iter().map(stack).collect(), whiskers: Vec::new() }
+        .map(|part| {
+            let marks = Marks::Stacked(part.points.iter().map(|p| p.map(bar)).collect());
+            Panel { title: part.title, x: part.categories, scale: part.scale, marks }
         })
         .collect();
-    let id = format!("zones-{number}-{}", figure.id);
-    let drawing = plot::bars(&id, &figure.categories, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
-    Ok(Plot {
-        svg: drawing.svg,
-        width: drawing.width,
-        id,
-        title: format!("Checkpoint image of a rank by zone: {}", figure.title),
-        caption: format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule)),
-    })
+    let id = format!("zones-{}", sheet.id);
+    let drawing = plot::panels(&id, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
 }
 
 fn by_rule(rule: &str) -> String {
@@ -111,7 +120,7 @@ fn table(data: &Data, rule: &str) -> Table {
 
 /// What a checkpoint leaves on disk, by kind of file.
 fn files(data: &Data) -> Table {
-    let shown: Vec<(&String, &String)> = data
+    let shown: Vec<(&String, &Quantity)> = data
         .quantities
         .iter()
         .filter(|(q, _)| {
@@ -120,7 +129,7 @@ fn files(data: &Data) -> Table {
         .collect();
     let mut columns = summary::factor_columns(data);
     columns.push(Column::plain("n", "n"));
-    columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
+    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)));
     let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
                    the application writes itself.";
     let mut table = Table::new("files", "Files of a checkpoint", caption, columns);

@@ -1,22 +1,10 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::Data,
+    data::{Data, PointRow, Quantity},
     model::{Block, Cell, Column, Section, Table},
-    quantity,
+    quantity::{self, Tier},
 };
-use crate::record::names;
-
-/// Quantities in the summary besides the figures of merit; the other tables have the rest.
-const SHOWN: [&str; 7] = [
-    names::WALL_S,
-    names::CKPT_LATENCY_S,
-    names::CKPT_COORDINATION_S,
-    names::CKPT_STORAGE_S,
-    names::CKPT_STORED_BYTES,
-    names::CKPT_FILES,
-    names::RESTART_S,
-];
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
@@ -24,7 +12,24 @@ pub(super) fn section(data: &Data) -> Section {
     if !constant.is_empty() {
         blocks.push(Block::Pairs { pairs: constant });
     }
-    blocks.push(Block::Table(points(data)));
+    blocks.push(Block::Table(points(
+        data,
+        Tier::Main,
+        "points",
+        "Every point",
+        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
+         range. A flag tells that there are outliers: they are never dropped.",
+    )));
+    let merits = points(
+        data,
+        Tier::Merit,
+        "merits",
+        "Figures of merit",
+        "What the applications print of themselves, as far as their descriptors say which way is better. Means as above.",
+    );
+    if !merits.rows.is_empty() {
+        blocks.push(Block::Table(merits));
+    }
     blocks.push(Block::Table(statistics(data)));
     Section { id: "results", title: "Results".to_owned(), blocks }
 }
@@ -52,20 +57,16 @@ pub(super) fn level(text: &str) -> Cell {
     }
 }
 
-fn points(data: &Data) -> Table {
-    let shown: Vec<(&String, &String)> =
-        data.quantities.iter().filter(|(q, _)| SHOWN.contains(&q.as_str()) || quantity::is_merit(q)).collect();
+/// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
+fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
+    let shown: Vec<(&str, &Quantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
     let mut columns = factor_columns(data);
-    columns.extend([Column::plain("n", "n"), Column::plain("failed", "failed")]);
-    columns.extend(shown.iter().map(|(q, unit)| Column::of(q, &quantity::heading(q), unit)));
-    let mut table = Table::new(
-        "points",
-        "Every point",
-        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
-         range. A flag tells that there are outliers: they are never dropped.",
-        columns,
-    );
-    for (i, p) in data.points.iter().enumerate() {
+    let failed = Column::plain("failed", "failed");
+    columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
+    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
+    let mut table = Table::new(id, title, caption, columns);
+    let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
         let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
         let mut row = factor_cells(data, i);
         row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
@@ -81,15 +82,15 @@ fn statistics(data: &Data) -> Table {
     columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
     columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
     columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
-    let caption = "The same and all other quantities in the units in which they are stored: mean, median, standard deviation (n - 1), \
+    let caption = "The same and all other quantities that were recorded, in the units in which they are stored: mean, median, standard deviation (n - 1), \
                    bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
-    let mut table = Table::new("statistics", "All statistics", caption, columns);
+    let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;
     for (i, p) in data.points.iter().enumerate() {
-        for (q, unit) in &data.quantities {
+        for (q, of) in &data.quantities {
             let Some(s) = p.summaries.get(q) else { continue };
             let mut row = factor_cells(data, i);
-            row.extend([Cell::text(q), Cell::text(unit), Cell::count(s.n)]);
+            row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
             row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
             row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);

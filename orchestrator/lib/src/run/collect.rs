@@ -133,10 +133,18 @@ impl Judge<'_> {
         }
         if let Some(failure) = &self.evidence.driven.failure {
             // a program that failed by itself is the reason that there was no checkpoint
-            let own_end = self.evidence.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
-            if !own_end {
-                self.fail(failure.cause, failure.detail.clone());
+            let own_end = self.evidence.exit.as_ref().filter(|e| e.ended_by.is_none() && e.code != Some(0));
+            match own_end {
+                Some(exit) => {
+                    let how = exit.code.map_or_else(|| exit.signal.clone().unwrap_or_default(), |code| format!("exit code {code}"));
+                    let said = last_lines(&self.stderr);
+                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {said}"));
+                }
+                None => self.fail(failure.cause, failure.detail.clone()),
             }
+        }
+        if self.evidence.prepared.dmtcp.is_some() && self.evidence.driven.checkpoints.is_empty() {
+            self.fail(Cause::Checkpoint, "no checkpoint was taken");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     plan::{Plan, PlannedRun},
     point::Point,
     spec::Spec,
-    store::{CampaignDir, CampaignLock, StoreError, write_whole},
+    store::{CampaignDir, CampaignLock, StoreError, copy_tree, write_whole},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
@@ -65,6 +65,8 @@ struct Coordinator<'a> {
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
     obstacles: BTreeMap<PointId, String>,
+    /// Attempts that do not count, because the user has asked for further ones.
+    forgiven: HashMap<RunId, u32>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -96,10 +98,11 @@ pub async fn run_campaign(
         wishes,
         observer,
         obstacles: BTreeMap::new(),
+        forgiven: HashMap::new(),
     };
     coordinator.recover()?;
     if options.retry_failed {
-        coordinator.forget_failures();
+        coordinator.forget_failures()?;
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
@@ -109,18 +112,18 @@ pub async fn run_campaign(
 
 impl Coordinator<'_> {
     fn write(&mut self, event: Event) -> Result<(), EngineError> {
-        self.state.apply(&event);
-        self.journal.append(event)?;
+        let entry = self.journal.append(event)?;
+        self.state.apply(&entry);
         Ok(())
     }
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
     fn recover(&mut self) -> Result<(), EngineError> {
-        let open: Vec<(RunId, u32, Option<(u32, u64)>)> = self
+        let open: Vec<(RunId, u32, _)> = self
             .state
             .runs
             .iter()
-            .filter_map(|(run, state)| match state {
+            .filter_map(|(run, history)| match &history.state {
                 RunState::Open { attempt, shepherd } => Some((run.clone(), *attempt, *shepherd)),
                 RunState::Abandoned { .. } | RunState::Finished { .. } => None,
             })
@@ -146,9 +149,24 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    fn forget_failures(&mut self) {
-        self.state.runs.retain(|_, s| !matches!(s, RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
-        self.state.quarantined.clear();
+    /// Failed runs get their attempts again. They go on counting where they were: directories of earlier attempts keep their names.
+    fn forget_failures(&mut self) -> Result<(), EngineError> {
+        for (run, history) in &mut self.state.runs {
+            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
+                self.forgiven.insert(run.clone(), attempt);
+                history.state = RunState::Abandoned { attempts: attempt };
+            }
+        }
+        // in the journal, or a controller that is killed now would find the points still set aside
+        for point in self.state.quarantined.clone() {
+            self.write(Event::PointReleased { point })?;
+        }
+        Ok(())
+    }
+
+    /// Whether a failed run has no attempt left.
+    fn used_up(&self, run: &RunId, attempt: u32) -> bool {
+        attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)) > self.spec.run.retries
     }
 
     fn look_for_obstacles(&mut self, plan: &Plan) {
@@ -156,31 +174,32 @@ impl Coordinator<'_> {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
+        let mut reasons: IndexMap<String, (Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
             let obstacle = match self.sites.get(&planned.point.site) {
                 Some(site) => site.obstacle(self.spec, &planned.point),
                 None => Some(format!("site {} was not asked", planned.point.site)),
             };
             if let Some(reason) = obstacle {
-                self.observer.on(&Progress::Skipped {
-                    point: planned.id.clone(),
-                    factors: planned.point.clone(),
-                    reason: reason.clone(),
-                    runs: runs.get(&planned.id).copied().unwrap_or(0),
-                });
+                let (points, of_reason) = reasons.entry(reason.clone()).or_default();
+                points.push(planned.point.clone());
+                *of_reason += runs.get(&planned.id).copied().unwrap_or(0);
                 self.obstacles.insert(planned.id.clone(), reason);
             }
+        }
+        for (reason, (points, runs)) in reasons {
+            self.observer.on(&Progress::Skipped { reason, points, runs });
         }
     }
 
     /// Attempts that a run has behind it, or `None` if it needs none any more.
     fn attempts_before(&self, run: &RunId) -> Option<u32> {
-        match self.state.runs.get(run) {
+        match self.state.run(run) {
             None => Some(0),
             Some(RunState::Abandoned { attempts }) => Some(*attempts),
             Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
             Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
-                (*attempt <= self.spec.run.retries).then_some(*attempt)
+                (!self.used_up(run, *attempt)).then_some(*attempt)
             }
             // recovery has closed all that were open
             Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
@@ -230,7 +249,7 @@ impl Coordinator<'_> {
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
         let mut summary = Summary { interrupted, ..Summary::default() };
         for planned in &plan.runs {
-            match self.state.runs.get(&planned.id) {
+            match self.state.run(&planned.id) {
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => summary.succeeded += 1,
                 Some(RunState::Finished { .. }) if self.attempts_before(&planned.id).is_none() => summary.failed += 1,
                 _ if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) => summary.skipped += 1,
@@ -245,7 +264,7 @@ impl Coordinator<'_> {
         let of_point: Vec<&PlannedRun> = plan.runs.iter().filter(|r| r.point == *point).collect();
         let failed = of_point
             .iter()
-            .filter(|r| matches!(self.state.runs.get(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
+            .filter(|r| matches!(self.state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
             .count();
         let failures = u32::try_from(failed).unwrap_or(u32::MAX);
         if failures < self.spec.run.quarantine_after || self.state.quarantined.contains(point) {
@@ -277,14 +296,15 @@ impl Coordinator<'_> {
                 facts: serde_json::Value::Null,
                 wall_s: 0.0,
                 interrupted: false,
+                shepherd_lost: false,
             },
             None => {
                 let (journal, state) = (&mut self.journal, &mut self.state);
                 let (id, mut wishes) = (run.clone(), self.wishes.clone());
                 let started = |shepherd: cvc_probe::proc::ProcessId| -> Result<(), EngineError> {
                     let event = Event::RunStarted { run: id, attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks };
-                    state.apply(&event);
-                    journal.append(event)?;
+                    let entry = journal.append(event)?;
+                    state.apply(&entry);
                     Ok(())
                 };
                 execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await?
@@ -296,6 +316,10 @@ impl Coordinator<'_> {
             remove(&prepared.dir)?;
             self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
             return Ok(false);
+        }
+        if executed.shepherd_lost {
+            // nobody has ended what it watched over
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
         self.finish(&prepared, attempt, executed)?;
         Ok(true)
@@ -337,7 +361,7 @@ impl Coordinator<'_> {
         fs::rename(&prepared.dir, &last).map_err(StoreError::io("rename to", &last))?;
         sync_directory(&self.dir.runs())?;
         self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
-        let retry = !succeeded && attempt <= self.spec.run.retries;
+        let retry = !succeeded && !self.used_up(&run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome: executed.outcome, wall_s: executed.wall_s, retry });
         Ok(())
     }
@@ -384,18 +408,6 @@ fn remove(path: &Utf8Path) -> Result<(), StoreError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     removed.map_err(StoreError::io("remove", path))
-}
-
-fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io("copy to", to)(e);
-    if !from.is_dir() {
-        return fs::copy(from, to).map(|_| ()).map_err(fail);
-    }
-    fs::create_dir_all(to).map_err(fail)?;
-    for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
-        copy_tree(entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
 }
 
 /// Makes sure that the files of a directory, and their names, survive a loss of power.

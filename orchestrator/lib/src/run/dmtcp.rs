@@ -3,7 +3,7 @@
 use super::{
     Wishes,
     observe::{Observer, Progress},
-    prepare::Prepared,
+    prepare::{Prepared, SESSION},
     shepherd::Shepherd,
     stop_now,
 };
@@ -12,6 +12,7 @@ use crate::{
     host::{Host, LocalHost},
     journal::Cause,
     spec::{CheckpointSettings, Moment},
+    store::{StoreError, copy_tree},
 };
 use camino::Utf8PathBuf;
 use cvc_probe::image::{CheckpointDir, Role};
@@ -56,6 +57,36 @@ pub(super) struct NoCheckpoint {
 
 fn no(detail: impl Into<String>) -> NoCheckpoint {
     NoCheckpoint { cause: Cause::Checkpoint, detail: detail.into() }
+}
+
+/// Ends the ranks through the coordinator: sooner than a program that ignores SIGTERM can be ended, and without its tidying up.
+pub(super) async fn kill(prepared: &Prepared) {
+    let Some((install, layout)) = &prepared.dmtcp else { return };
+    if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
+        // where the coordinator is gone, so are the ranks
+        let _ = Coordinator { install, port: port.trim().to_owned() }.say("-k").await;
+    }
+}
+
+/// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
+pub(super) fn keep_session_files(prepared: &Prepared) -> Result<(), StoreError> {
+    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
+    copy_tree(&layout.tmpdir, &prepared.work.join(SESSION))
+}
+
+/// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
+/// copy only where there is no file. Their paths are those that this run's own processes had open.
+pub(super) fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    for saved in checkpoint.dir.files_dirs.iter().flat_map(|d| &d.saved) {
+        let original = camino::Utf8Path::new(&saved.original);
+        if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
+            // gone already is as good
+            let _ = std::fs::remove_file(prepared.work.join(SESSION).join(below));
+        } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
+            let _ = std::fs::remove_file(original);
+        }
+    }
 }
 
 /// What came of it.

@@ -27,6 +27,8 @@ pub(super) struct Executed {
     pub wall_s: f64,
     /// The user cut it off: it has no outcome.
     pub interrupted: bool,
+    /// A shepherd was killed and may have left its processes.
+    pub shepherd_lost: bool,
 }
 
 /// A second start, to see whether a checkpoint can be restarted.
@@ -62,8 +64,15 @@ pub(super) async fn execute(
     let mut exit = None;
     if !driven.interrupted {
         if kill {
+            if restart_from_images {
+                dmtcp::keep_session_files(prepared)?;
+            }
+            dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
+            if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
+                dmtcp::forget_saved_files(prepared, last);
+            }
         } else {
             tokio::select! {
                 ended = shepherd.exit() => exit = ended,
@@ -99,9 +108,10 @@ pub(super) async fn execute(
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
     observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "collecting".into() });
+    let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
     let evidence = Evidence { prepared, spec, exit, driven: &driven, restarted: restarted.as_ref() };
     let (outcome, records, facts) = collect::collect(&evidence)?;
-    Ok(Executed { outcome, records, facts, wall_s, interrupted: false })
+    Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }
 
 fn interrupted() -> Executed {
@@ -111,5 +121,6 @@ fn interrupted() -> Executed {
         facts: serde_json::Value::Null,
         wall_s: 0.0,
         interrupted: true,
+        shepherd_lost: false,
     }
 }

@@ -16,15 +16,13 @@ pub enum Progress {
         /// What is being done.
         what: String,
     },
-    /// A point cannot run here: something is not installed. Its runs are skipped.
+    /// Points cannot run here: something is not installed. Their runs are skipped.
     Skipped {
-        /// Which point.
-        point: PointId,
-        /// Its factors.
-        factors: Point,
         /// Why, and how to mend it.
         reason: String,
-        /// Its runs.
+        /// Which points.
+        points: Vec<Point>,
+        /// Their runs.
         runs: u64,
     },
     /// The campaign begins or goes on.

@@ -44,6 +44,9 @@ pub(super) struct Prepared {
     pub tracer: TracerKind,
 }
 
+/// Directory in the working directory that keeps the MPI library's session files for a restart.
+pub(super) const SESSION: &str = "session";
+
 /// What marks every process of a run in its environment.
 pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
     format!("{run}@{}", campaign.root())
@@ -61,9 +64,11 @@ pub(super) fn work_dir(spec: &Spec, campaign: &CampaignDir, point: &Point, run: 
     }
 }
 
-/// Short private directory for sockets and session files: their paths have a length limit.
-pub(super) fn tmp_dir(run: &RunId) -> Utf8PathBuf {
-    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &run.as_str()[..8]))
+/// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
+/// under way, so the campaign's place is a part of the name.
+pub(super) fn tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
+    let digest = blake3::hash(marker(campaign, run).as_bytes()).to_hex();
+    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &digest[..8]))
 }
 
 /// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script, because
@@ -93,7 +98,7 @@ pub(super) fn prepare(
     let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
     let dir = campaign.partial(&run);
     let work = work_dir(spec, campaign, point, &run);
-    let tmp = tmp_dir(&run);
+    let tmp = tmp_dir(campaign, &run);
     for old in [&dir, &work] {
         if old.exists() {
             std::fs::remove_dir_all(old).map_err(StoreError::io("remove", old))?;
@@ -189,6 +194,7 @@ pub(super) fn prepare(
         "marker": marker,
         "env": env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
         "work": work,
+        "session": work.join(SESSION),
         "tmp": tmp,
         "inputs": inputs,
         "prefix": prefix,

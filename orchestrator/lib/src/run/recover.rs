@@ -34,7 +34,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
     let mut ended: Vec<u32> = Vec::new();
     loop {
         let mut alive: Vec<ProcessId> = proc::marked(&mark);
-        alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp_dir(run).as_std_path()]));
+        alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp_dir(campaign, run).as_std_path()]));
         if let Some((pid, start_ticks)) = shepherd {
             let shepherd = ProcessId { pid, start_ticks };
             if shepherd.is_alive() {
@@ -50,7 +50,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         std::thread::sleep(Duration::from_millis(20));
     }
     // the run's own: its name is made of the run's
-    let _ = std::fs::remove_dir_all(tmp_dir(run));
+    let _ = std::fs::remove_dir_all(tmp_dir(campaign, run));
     ended.sort_unstable();
     ended.dedup();
     ended

@@ -261,3 +261,8 @@ pub enum Format {
     /// Tables for a wiki or a README.
     Markdown,
 }
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
+}

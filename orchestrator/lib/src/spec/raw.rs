@@ -344,7 +344,7 @@ pub(crate) struct RawReport {
 
 impl Default for RawReport {
     fn default() -> Self {
-        Self { formats: vec![Format::Html, Format::Csv, Format::Json, Format::Markdown], title: None }
+        Self { formats: Format::ALL.to_vec(), title: None }
     }
 }
 

@@ -2,26 +2,27 @@
 
 use super::{
     StoreError,
-    fold::{self, Campaign, RunHistory, RunState},
     load::{self, Records},
 };
 use crate::{
-    journal::event::Outcome,
+    ids::PointId,
+    journal::{self, Attempt, CampaignState, Outcome, RunHistory, RunState},
     plan::{Plan, PlannedRun},
     point::{Point, Repeat},
     record::Record,
     stats::Summary,
 };
+use camino::{Utf8Path, Utf8PathBuf};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs, io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
@@ -33,7 +34,7 @@ const MOST_QUANTITIES: usize = 1000;
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
-    path: PathBuf,
+    path: Utf8PathBuf,
 }
 
 impl Index {
@@ -41,9 +42,11 @@ impl Index {
     /// one or the new one.
     ///
     /// Records that are missing or damaged are no error: the run is marked, and the report says so.
-    pub fn rebuild(campaign: &Path) -> Result<Self, StoreError> {
+    pub fn rebuild(campaign: &Utf8Path) -> Result<Self, StoreError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
-        let state = fold::fold(&load::journal(&campaign.join("journal.jsonl"))?);
+        let journal = campaign.join("journal.jsonl");
+        // Without a journal it is a campaign that was planned and never run.
+        let state = if journal.exists() { CampaignState::of(&journal::read(&journal)?) } else { CampaignState::default() };
         let path = campaign.join(FILE);
         let temporary = tempfile::Builder::new()
             .prefix(".index-")
@@ -63,16 +66,16 @@ impl Index {
     }
 
     /// Opens the index of a campaign's directory as it is.
-    pub fn open(campaign: &Path) -> Result<Self, StoreError> {
+    pub fn open(campaign: &Utf8Path) -> Result<Self, StoreError> {
         let path = campaign.join(FILE);
         if !path.exists() {
             return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()));
         }
-        let failed = |source| StoreError::Index { path: path.clone(), source };
+        let failed = |source| StoreError::Index { path: path.clone().into(), source };
         let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
         let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
         if found > SCHEMA {
-            return Err(StoreError::Newer { path, found, known: SCHEMA });
+            return Err(StoreError::Newer { path: path.into(), found, known: SCHEMA });
         }
         Ok(Self { connection, path })
     }
@@ -84,11 +87,11 @@ impl Index {
 
     /// For `map_err`: what SQLite said, with the path of the index.
     pub fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
-        |source| StoreError::Index { path: self.path.clone(), source }
+        |source| StoreError::Index { path: self.path.clone().into(), source }
     }
 }
 
-fn fill(file: &Path, campaign: &Path, plan: &Plan, state: &Campaign) -> rusqlite::Result<()> {
+fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
     let mut connection = Connection::open(file)?;
     // It is not the truth and has no name yet: losing it in a power cut costs nothing.
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
@@ -96,8 +99,13 @@ fn fill(file: &Path, campaign: &Path, plan: &Plan, state: &Campaign) -> rusqlite
     t.execute_batch(include_str!("schema.sql"))?;
     meta(&t, plan, state)?;
     points(&t, plan)?;
+    let apps: HashMap<&PointId, &str> = plan.points.iter().map(|p| (&p.id, p.point.app.as_str())).collect();
     for (seq, run) in (1i64..).zip(&plan.runs) {
         insert_run(&t, campaign, state, seq, run)?;
+        let finished = state.run(&run.id).is_some_and(|s| matches!(s, RunState::Finished { outcome: Outcome::Succeeded, .. }));
+        if let (true, Some(app)) = (finished, apps.get(&run.point)) {
+            figures(&t, app, &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")))?;
+        }
     }
     summaries(&t)?;
     run_values(&t, plan)?;
@@ -105,7 +113,7 @@ fn fill(file: &Path, campaign: &Path, plan: &Plan, state: &Campaign) -> rusqlite
     t.commit()
 }
 
-fn meta(t: &Transaction<'_>, plan: &Plan, state: &Campaign) -> rusqlite::Result<()> {
+fn meta(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
     let planned: HashSet<_> = plan.runs.iter().map(|r| &r.id).collect();
     let strangers = state.runs.keys().filter(|run| !planned.contains(run)).count();
     let mut cvc = state.cvc.clone();
@@ -181,28 +189,27 @@ fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn insert_run(t: &Transaction<'_>, campaign: &Path, state: &Campaign, seq: i64, run: &PlannedRun) -> rusqlite::Result<()> {
-    let nothing = RunHistory::default();
-    let history = state.runs.get(&run.id).unwrap_or(&nothing);
-    let mut standing = history.state;
-    if matches!(standing, RunState::Pending) && state.quarantined.contains(&run.point) {
-        standing = RunState::Quarantined;
-    }
-    let last = history.attempts.iter().rev().find(|a| a.outcome.is_some()).or(history.attempts.last());
-    let dir = match standing {
-        RunState::Succeeded => Some(format!("runs/{}", run.id)),
-        RunState::Failed => last.map(|a| format!("runs/{}.failed-{}", run.id, a.number)),
-        RunState::Running => Some(format!("runs/{}.partial", run.id)),
-        RunState::Pending | RunState::Quarantined => None,
+fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, seq: i64, run: &PlannedRun) -> rusqlite::Result<()> {
+    let history = state.runs.get(&run.id);
+    let all: &[Attempt] = history.map_or(&[], |h| &h.attempts);
+    let last = all.iter().rev().find(|a| a.outcome.is_some()).or(all.last());
+    let (standing, dir) = match history.map(|h| &h.state) {
+        Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("succeeded", Some(format!("runs/{}", run.id))),
+        Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
+            ("failed", Some(format!("runs/{}.failed-{attempt}", run.id)))
+        }
+        Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
+        Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => ("quarantined", None),
+        Some(RunState::Abandoned { .. }) | None => ("pending", None),
     };
     let mut records_state = ("none", None);
     let mut records = Vec::new();
-    if let (RunState::Succeeded, Some(dir)) = (standing, &dir) {
+    if let (Some(RunState::Finished { outcome: Outcome::Succeeded, records: written, .. }), Some(dir)) = (history.map(|h| &h.state), &dir) {
         match load::records(&campaign.join(dir).join("records.jsonl")) {
             Records::Missing => records_state = ("missing", Some("there is no records.jsonl".to_owned())),
             Records::Damaged(why) => records_state = ("damaged", Some(why)),
             Records::Read { records: read, digest } => {
-                records_state = match &history.records {
+                records_state = match written {
                     Some(written) if !written.is_empty() && !digest.starts_with(written.as_str()) => {
                         ("changed", Some("records.jsonl is not what the journal's digest says; it was analysed again or edited".to_owned()))
                     }
@@ -213,19 +220,19 @@ fn insert_run(t: &Transaction<'_>, campaign: &Path, state: &Campaign, seq: i64, 
         }
     }
     let facts = dir.as_ref().map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
-    let failure = if standing == RunState::Failed { history.failure() } else { None };
+    let failure = history.filter(|_| standing == "failed").and_then(RunHistory::failure);
     let (kind, repeat) = match run.repeat {
         Repeat::Warmup(n) => ("warmup", n),
         Repeat::Measured(n) => ("measured", n),
     };
-    let tried = history.attempts.iter().filter(|a| a.outcome.is_some()).count() as i64;
+    let tried = all.iter().filter(|a| a.outcome.is_some()).count() as i64;
     t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
         run.id.as_str(),
         seq,
         run.point.as_str(),
         kind,
         repeat,
-        standing.as_str(),
+        standing,
         tried,
         failure.map(|f| word(&f.0)),
         failure.map(|f| f.1),
@@ -235,7 +242,7 @@ fn insert_run(t: &Transaction<'_>, campaign: &Path, state: &Campaign, seq: i64, 
         records_state.0,
         records_state.1,
     ])?;
-    attempts(t, run, history)?;
+    attempts(t, run, all)?;
     insert_records(t, run, &records)?;
     let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
     match facts {
@@ -252,9 +259,18 @@ fn insert_run(t: &Transaction<'_>, campaign: &Path, state: &Campaign, seq: i64, 
     Ok(())
 }
 
-fn attempts(t: &Transaction<'_>, run: &PlannedRun, history: &RunHistory) -> rusqlite::Result<()> {
+/// The descriptor may have changed between runs: the last run's counts.
+fn figures(t: &Transaction<'_>, app: &str, figures: &[load::Figure]) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO figures VALUES (?,?,?,?)")?;
+    for figure in figures {
+        insert.execute((app, &figure.name, word(&figure.unit), word(&figure.better)))?;
+    }
+    Ok(())
+}
+
+fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite::Result<()> {
     let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
-    for a in &history.attempts {
+    for a in all {
         let (result, cause, detail) = match &a.outcome {
             Some(Outcome::Succeeded) => ("succeeded", None, None),
             Some(Outcome::Failed { cause, detail }) => ("failed", Some(word(cause)), Some(detail.as_str())),

@@ -1,9 +1,21 @@
 //! Reading the files of a campaign directory.
 
 use super::StoreError;
-use crate::{journal::event::Entry, record::Record};
-use serde::de::DeserializeOwned;
-use std::{fs, io, path::Path};
+use crate::{
+    app::descriptor::Better,
+    record::{Record, Unit},
+};
+use camino::Utf8Path;
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{fs, io};
+
+/// A figure of merit, as far as reports want to know of it.
+#[derive(Deserialize)]
+pub(super) struct Figure {
+    pub name: String,
+    pub unit: Unit,
+    pub better: Better,
+}
 
 /// What was found where the records of a succeeded run should be.
 pub(super) enum Records {
@@ -15,31 +27,29 @@ pub(super) enum Records {
     Damaged(String),
 }
 
-pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
+pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, StoreError> {
     let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged { path: path.to_owned(), line: Some(e.line()), detail: e.to_string() })
+    serde_json::from_slice(&bytes).map_err(|e| StoreError::Damaged {
+        path: path.as_std_path().to_owned(),
+        line: Some(e.line()),
+        detail: e.to_string(),
+    })
 }
 
-/// The journal; a last line without its end is what a power cut leaves, and is ignored.
-pub(super) fn journal(path: &Path) -> Result<Vec<Entry>, StoreError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        // A campaign that was planned and never run.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(StoreError::io("read", path)(e)),
-    };
-    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-    let mut entries = Vec::new();
-    for (number, line) in (1..).zip(bytes[..whole].split(|b| *b == b'\n')) {
-        if !line.is_empty() {
-            entries.push(serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
-                path: path.to_owned(),
-                line: Some(number),
-                detail: format!("column {}: {}; the lines before it are sound", e.column(), what(&e)),
-            })?);
-        }
+/// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers are
+/// there all the same, only nobody knows which way is better.
+pub(super) fn figures(path: &Utf8Path) -> Vec<Figure> {
+    #[derive(Deserialize)]
+    struct Run {
+        descriptor: Descriptor,
     }
-    Ok(entries)
+    #[derive(Deserialize)]
+    struct Descriptor {
+        #[serde(default)]
+        figures: Vec<Figure>,
+    }
+    let read = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
+    read.map(|run| run.descriptor.figures).unwrap_or_default()
 }
 
 /// What the parser says, without its own count of lines: it saw one line only.
@@ -49,7 +59,7 @@ fn what(error: &serde_json::Error) -> String {
 }
 
 /// The records of a run. Half a file is not trusted: one bad line makes it damaged.
-pub(super) fn records(path: &Path) -> Records {
+pub(super) fn records(path: &Utf8Path) -> Records {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Records::Missing,
@@ -69,7 +79,7 @@ pub(super) fn records(path: &Path) -> Records {
 }
 
 /// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.
-pub(super) fn facts(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
+pub(super) fn facts(path: &Utf8Path) -> Result<Option<Vec<(String, String)>>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,7 +1,6 @@
 //! What lies on disk: the layout of a campaign's directory, locks, whole files, and the index over all of it.
 
 mod error;
-mod fold;
 pub mod index;
 mod layout;
 mod load;
@@ -9,8 +8,7 @@ mod lock;
 mod whole;
 
 pub use error::StoreError;
-pub use fold::{Attempt, Campaign, RunState, fold};
 pub use index::Index;
 pub use layout::CampaignDir;
 pub use lock::CampaignLock;
-pub use whole::{read_text, write_whole};
+pub use whole::{copy_tree, read_text, write_whole};

@@ -36,6 +36,12 @@ CREATE TABLE records (
 );
 CREATE INDEX records_run ON records (run, name);
 
+-- What the applications' descriptors say of their figures of merit.
+CREATE TABLE figures (
+    app TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL CHECK (better IN ('lower', 'higher', 'neither')),
+    PRIMARY KEY (app, name)
+) WITHOUT ROWID;
+
 CREATE TABLE facts (run TEXT NOT NULL REFERENCES runs(id), key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, key)) WITHOUT ROWID;
 
 CREATE TABLE excluded (
@@ -63,14 +69,18 @@ WITH per_checkpoint AS (
     SELECT run, 'ckpt_bytes_' || kind, unit, ckpt, sum(value) FROM records WHERE name = 'ckpt_bytes' AND kind IS NOT NULL GROUP BY run, kind, ckpt
     UNION ALL
     SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM records
-        WHERE name IN ('image_bytes', 'file_bytes') AND rank IS NOT NULL GROUP BY run, name, ckpt
+        WHERE name IN ('image_bytes', 'file_bytes', 'area_headers') AND rank IS NOT NULL GROUP BY run, name, ckpt
     UNION ALL
     SELECT run, 'zone_bytes_' || zone || coalesce('_' || rule, ''), unit, ckpt,
            sum(value) / count(DISTINCT rank) FROM records
         WHERE name = 'zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, zone, rule, ckpt
     UNION ALL
+    SELECT run, 'sub_zone_bytes_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
+        WHERE name = 'sub_zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
+        GROUP BY run, zone, json_extract(labels, '$.sub'), ckpt
+    UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM records
-        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'zone_bytes') GROUP BY run, name, ckpt
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'sub_zone_bytes') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 

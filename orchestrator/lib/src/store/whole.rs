@@ -21,6 +21,23 @@ pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
     File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
 }
 
+/// Copies a file, or a directory with all below it. What is neither (sockets, pipes) is left out.
+pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
+    let fail = |e| StoreError::io("copy to", to)(e);
+    let kind = std::fs::symlink_metadata(from).map_err(fail)?.file_type();
+    if kind.is_dir() {
+        std::fs::create_dir_all(to).map_err(fail)?;
+        for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
+            copy_tree(entry.path(), &to.join(entry.file_name()))?;
+        }
+        Ok(())
+    } else if kind.is_file() {
+        std::fs::copy(from, to).map(|_| ()).map_err(fail)
+    } else {
+        Ok(())
+    }
+}
+
 /// Reads a text file.
 pub fn read_text(path: &Utf8Path) -> Result<String, StoreError> {
     std::fs::read_to_string(path).map_err(StoreError::io("read", path))

@@ -201,6 +201,12 @@ fn write_run(dir: &Path, point: &Point, records: &[Record]) -> String {
         "ckptdir": dir.file_name().map(|n| n.to_string_lossy()),
     });
     fs::write(dir.join("facts.json"), facts.to_string()).expect("facts");
+    let figures = json!([
+        { "name": "io_time_s", "unit": "s", "better": "lower" },
+        { "name": "mops", "unit": "Mop/s", "better": "higher" },
+        { "name": "residual", "unit": "1", "better": "neither" },
+    ]);
+    fs::write(dir.join("run.json"), json!({ "descriptor": { "figures": figures } }).to_string()).expect("run.json");
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
@@ -216,6 +222,8 @@ fn records(run: &RunId, point: &Point, slow: f64, noise: &mut Noise) -> Vec<Reco
     add(names::WALL_S, wall, Unit::Seconds, Source::Clock, &[]);
     let io = 0.6 / f64::from(point.aggregators.unwrap_or(1)).sqrt() * (1.0 + n / 20.0) * noise.factor();
     add("io_time_s", io, Unit::Seconds, Source::ApplicationOutput, &[]);
+    add("residual", 1e-9, Unit::One, Source::ApplicationOutput, &[]);
+    add("cpu_user_s", wall * 0.9, Unit::Seconds, Source::Kernel, &[]);
     add("mops", 900.0 * n.sqrt() * noise.factor(), Unit::MopPerSecond, Source::ApplicationOutput, &[]);
     let (coordination, storage) = ((0.02 + 0.004 * n) * noise.factor(), (0.1 + 0.03 * n) * noise.factor());
     let ckpt = ("ckpt", "1");

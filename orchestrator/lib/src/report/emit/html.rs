@@ -15,6 +15,12 @@ const PAGE: &str = include_str!("../../../../../templates/report/report.html.hbs
 const STYLE: &str = include_str!("../../../../../templates/report/report.css");
 const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
 
+/// Tables with more rows scroll by themselves.
+const LONG: usize = 40;
+
+/// Rows of a folded table that stand in the page; with all of a large campaign it would be slow to open.
+const MOST_FOLDED: usize = 2000;
+
 pub(super) fn page(report: &Report) -> Result<String, StoreError> {
     let failed = |detail: String| StoreError::Render { what: "the page".to_owned(), detail };
     let mut engine = Handlebars::new();
@@ -47,19 +53,32 @@ fn table(table: &Table) -> Value {
     let columns: Vec<Value> = shown
         .iter()
         .zip(&styles)
-        .map(|(i, style)| json!({ "heading": table.columns[*i].heading, "unit": unit_beside(&table.columns[*i].heading, style), "class": class(table, *i) }))
+        .map(|(i, style)| {
+            json!({
+                // Long names may break after an underscore.
+                "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
+                "unit": unit_beside(&table.columns[*i].heading, style),
+                "better": table.columns[*i].better,
+                "class": class(table, *i),
+            })
+        })
         .collect();
     // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
-    for row in &table.rows {
+    let most = if table.folded { MOST_FOLDED } else { usize::MAX };
+    for row in table.rows.iter().take(most) {
         rows.push_str("<tr>");
         for ((i, style), class) in shown.iter().zip(&styles).zip(&classes) {
             write_cell(&mut rows, &row[*i], style, class, &table.columns[*i].id);
         }
         rows.push_str("</tr>\n");
     }
-    json!({ "id": table.id, "title": table.title, "caption": table.caption, "folded": table.folded, "columns": columns, "rows": rows })
+    let mut caption = table.caption.clone();
+    if table.rows.len() > most {
+        caption.push_str(&format!(" The first {most} of {} rows: the CSV and JSON files have all.", table.rows.len()));
+    }
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows })
 }
 
 /// Numbers stand to the right, texts to the left; long texts may break.

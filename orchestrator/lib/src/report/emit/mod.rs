@@ -6,35 +6,14 @@ mod json;
 mod markdown;
 
 use super::model::Report;
-use crate::store::StoreError;
-use serde::{Deserialize, Serialize};
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
+use crate::{
+    spec::Format,
+    store::{StoreError, write_whole},
 };
-
-/// What a report can be written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// One self-contained page: `report.html`.
-    Html,
-    /// One file for each table, and all records: `csv/*.csv`.
-    Csv,
-    /// The whole report: `report.json`.
-    Json,
-    /// The tables for a README or a pull request: `report.md`.
-    Markdown,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
-}
+use camino::{Utf8Path, Utf8PathBuf};
 
 /// Writes a report into a directory, which is made if need be, in each of the formats. Returns the files, the main one of each format first.
-pub fn write_all(report: &Report, dir: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, StoreError> {
+pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, StoreError> {
     let mut written = Vec::new();
     for format in formats {
         let files = match format {
@@ -45,23 +24,12 @@ pub fn write_all(report: &Report, dir: &Path, formats: &[Format]) -> Result<Vec<
         };
         for (name, text) in files {
             let path = dir.join(name);
-            replace(&path, text.as_bytes())?;
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
+            }
+            write_whole(&path, text.as_bytes())?;
             written.push(path);
         }
     }
     Ok(written)
-}
-
-/// Writes a file beside its place and moves it there: a reader sees the old one or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
-    let mut file = tempfile::Builder::new().prefix(".report-").tempfile_in(dir).map_err(StoreError::io("create a file in", dir))?;
-    file.write_all(bytes).map_err(StoreError::io("write", path))?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(StoreError::io("set the permissions of", path))?;
-    }
-    file.persist(path).map(|_| ()).map_err(|e| StoreError::io("write", path)(e.error))
 }

@@ -1,0 +1,86 @@
+//! What cvc adds to each run: a campaign of 500 runs that do nothing, beside the same launches without cvc, in the same minutes.
+//!
+//! A user's alternative is a loop in bash that keeps each run's output; it journals nothing, ends nothing and cannot resume.
+//! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
+#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is no library")]
+
+use cvc_testkit::{Campaign, Tool};
+use std::{
+    fs::File,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Launches in one round; rounds of all peers are interleaved, so that drift hits all of them.
+const ROUND: usize = 50;
+
+fn main() {
+    let bench = std::env::args().any(|a| a == "--bench");
+    let Some(mpiexec) = Tool::Mpich.find() else {
+        cvc_testkit::tool::skipped("overhead", Tool::Mpich.name());
+        return;
+    };
+    let given = std::env::var("CVC_BENCH_RUNS").ok().and_then(|n| n.parse().ok());
+    let runs: usize = if bench { given.unwrap_or(500) } else { 3 };
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = dir.path().join("noop.sh");
+    std::fs::write(&script, "echo SUCCESS\n").expect("writes");
+    let out = || File::create(dir.path().join("out")).expect("a file");
+
+    let text = |n: usize| {
+        format!("[sites.local]\nkind = \"local\"\nmpi.mpich = {{ family = \"mpich\" }}\n[matrix]\napp = \"noop\"\nprocesses = 1\n[run]\nrepeats = {n}\n[report]\nformats = [\"json\"]\n")
+    };
+    let c = Campaign::new(env!("CARGO_BIN_EXE_cvc"), "overhead", &text(1));
+    c.script_app("noop", "echo SUCCESS\n", "");
+    let (mut plain, mut bash, mut cvc, mut whole) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let mut done = 0;
+    while done < runs {
+        let round = ROUND.min(runs - done);
+        let begin = Instant::now();
+        for _ in 0..round {
+            let mut command = Command::new(&mpiexec);
+            command.args(["-n", "1", "sh"]).arg(&script).stdin(Stdio::null()).stdout(out()).stderr(out());
+            assert!(command.status().expect("mpiexec").success());
+        }
+        plain += begin.elapsed();
+
+        let begin = Instant::now();
+        let line = "for i in $(seq \"$1\"); do mkdir -p \"$2/$i\" && \"$3\" -n 1 sh \"$4\" >\"$2/$i/stdout\" 2>\"$2/$i/stderr\" </dev/null || exit 1; done";
+        let status = Command::new("bash")
+            .args(["-c", line, "loop", &round.to_string()])
+            .arg(dir.path().join(format!("loop-{done}")))
+            .arg(&mpiexec)
+            .arg(&script)
+            .status();
+        assert!(status.is_ok_and(|s| s.success()), "the loop in bash");
+        bash += begin.elapsed();
+
+        // more repeats of the same campaign: it does only what is new
+        done += round;
+        c.rewrite(&text(done));
+        let before = c.journal().len();
+        let finished = c.start(&["run", "campaign.toml"]).wait(Duration::from_secs(600)).expect(0);
+        whole += finished.took;
+        let times: Vec<Timestamp> = c.journal()[before..].iter().filter(|e| e["run"].is_string()).map(|e| timestamp(&e["at"])).collect();
+        if let (Some(first), Some(last)) = (times.first(), times.last()) {
+            cvc += Duration::from_secs_f64((last - first).max(0.0));
+        }
+    }
+    assert_eq!(c.finishes().len(), runs);
+    let ms = |d: Duration| d.as_secs_f64() * 1e3 / runs as f64;
+    println!("{runs} runs that do nothing, each started by {}", mpiexec.display());
+    println!("  mpiexec alone              {:8.2} ms a run", ms(plain));
+    println!("  a loop in bash             {:8.2} ms a run", ms(bash));
+    println!("  cvc, first to last run     {:8.2} ms a run  (journal, records and directories synced)", ms(cvc));
+    println!("  cvc, start to exit         {:8.2} ms a run  ({} starts of cvc, look for software and report included)", ms(whole), runs.div_ceil(ROUND));
+    println!("  overhead of cvc            {:8.2} ms a run over mpiexec alone", ms(cvc) - ms(plain));
+}
+
+/// Seconds of the day; a benchmark over midnight is lost.
+type Timestamp = f64;
+
+fn timestamp(value: &serde_json::Value) -> Timestamp {
+    let text = value.as_str().expect("a time");
+    let clock = text.split_once('T').map_or("", |(_, t)| t.trim_end_matches('Z'));
+    clock.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+}

@@ -1,0 +1,167 @@
+//! Tools that a machine may lack. A test that needs one says so, by name, and ends; it never passes in silence.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Names a file that every skipped test is appended to.
+pub const LOG: &str = "CVC_SKIPPED_LOG";
+
+/// Something that tests may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// DMTCP: `$CVC_DMTCP_ROOT/bin`, PATH, /usr/local/bin.
+    Dmtcp,
+    /// MPICH's launcher on PATH.
+    Mpich,
+    /// An MPICH that DMTCP can restart: `$CVC_MPICH_ROOT/bin/mpiexec`, or the one on PATH if it is not built for UCX alone.
+    MpichForRestart,
+    /// Open MPI's launcher on PATH.
+    OpenMpi,
+    /// A Chromium, to open reports as a reader does.
+    Chromium,
+    /// strace.
+    Strace,
+    /// The compiler wrapper of an HDF5 with MPI.
+    Hdf5Parallel,
+    /// NAS parallel benchmarks, compiled: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
+    Npb,
+    /// The right to mount a tmpfs, for a disk that is full.
+    Tmpfs,
+    /// Python 3, the peer of benchmarks and the reader of reports.
+    Python,
+}
+
+impl Tool {
+    /// Where it is, if it is there.
+    pub fn find(self) -> Option<PathBuf> {
+        match self {
+            Self::Dmtcp => {
+                let given = env::var_os("CVC_DMTCP_ROOT").map(|root| Path::new(&root).join("bin").join("dmtcp_launch"));
+                given.into_iter().chain(on_path("dmtcp_launch")).chain([PathBuf::from("/usr/local/bin/dmtcp_launch")]).find(|p| p.is_file())
+            }
+            Self::Mpich => launcher(&["mpiexec.mpich", "mpiexec.hydra", "mpiexec"], "HYDRA"),
+            Self::MpichForRestart => {
+                let given = env::var_os("CVC_MPICH_ROOT").map(|root| Path::new(&root).join("bin").join("mpiexec"));
+                given.into_iter().chain(Self::Mpich.find()).find(|p| says(p, "HYDRA") && !says(p, "--with-device=ch4:ucx"))
+            }
+            Self::OpenMpi => launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "Open MPI")
+                .or_else(|| launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")),
+            Self::Chromium => ["chromium", "chromium-browser", "google-chrome"].iter().find_map(|n| on_path(n)),
+            Self::Strace => on_path("strace"),
+            Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
+            Self::Npb => env::var_os("CVC_NPB_DIR").map(PathBuf::from).filter(|p| p.is_dir()),
+            Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
+            Self::Python => on_path("python3"),
+        }
+    }
+
+    /// Its name, with how to give it where it is not on PATH.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
+            Self::Mpich => "MPICH",
+            Self::MpichForRestart => "an MPICH that DMTCP can restart, ch3 or ch4:ofi (CVC_MPICH_ROOT)",
+            Self::OpenMpi => "Open MPI",
+            Self::Chromium => "Chromium",
+            Self::Strace => "strace",
+            Self::Hdf5Parallel => "parallel HDF5",
+            Self::Npb => "NAS parallel benchmarks (CVC_NPB_DIR)",
+            Self::Tmpfs => "the right to mount a tmpfs (root)",
+            Self::Python => "python3",
+        }
+    }
+}
+
+/// A program on PATH.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|d| d.join(name)).find(|p| p.is_file())
+}
+
+/// The first of these launchers that says this word of itself.
+fn launcher(names: &[&str], word: &str) -> Option<PathBuf> {
+    names.iter().filter_map(|n| on_path(n)).find(|p| says(p, word))
+}
+
+fn says(program: &Path, word: &str) -> bool {
+    let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
+}
+
+/// Being root is not enough in a container: try it.
+fn can_mount() -> bool {
+    let Ok(dir) = tempfile::tempdir() else { return false };
+    let run = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).arg(dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|s| s.success())
+    };
+    run("mount", &["-t", "tmpfs", "-o", "size=64k", "cvc-test"]) && run("umount", &[])
+}
+
+/// Whether a tool is there; where it is not, says that the test is skipped.
+pub fn is_there(tool: Tool, test: &str) -> bool {
+    if tool.find().is_some() {
+        return true;
+    }
+    skipped(test, tool.name());
+    false
+}
+
+/// Says that a test is skipped: one line on standard error, and one in the file that [`LOG`] names.
+pub fn skipped(test: &str, needs: &str) {
+    let line = format!("SKIPPED {test}: needs {needs}\n");
+    // not by eprintln!, which the test harness keeps to itself when a test passes; in one write, so that lines of parallel tests stay whole
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(log) = env::var_os(LOG).filter(|l| !l.is_empty()) {
+        let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+        file.write_all(line.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+    }
+}
+
+/// The path of a test, from the type name of an item inside it.
+pub fn test_path(inner: &'static str) -> &'static str {
+    inner.trim_end_matches("::here").trim_end_matches("::{{closure}}")
+}
+
+/// Ends the test, visibly skipped, where one of the tools is not there. To be used in the test function itself: it returns from it.
+#[macro_export]
+macro_rules! require {
+    ($($tool:expr),+ $(,)?) => {{
+        fn here() {}
+        let test = $crate::tool::test_path(::std::any::type_name_of_val(&here));
+        $(if !$crate::tool::is_there($tool, test) { return; })+
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `require!` does in a test that needs what no machine has.
+    #[test]
+    fn a_skipped_test_is_named_and_counted() {
+        fn here() {}
+        let path = test_path(std::any::type_name_of_val(&here));
+        assert_eq!(path, "cvc_testkit::tool::tests::a_skipped_test_is_named_and_counted");
+        if env::var_os("CVC_TESTKIT_INNER").is_some() {
+            skipped(path, "what no machine has");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("skipped.log");
+        let said = Command::new(env::current_exe().expect("this test"))
+            .args(["--exact", "tool::tests::a_skipped_test_is_named_and_counted"])
+            .env("CVC_TESTKIT_INNER", "1")
+            .env(LOG, &log)
+            .output()
+            .expect("starts");
+        let line = format!("SKIPPED {path}: needs what no machine has\n");
+        assert!(said.status.success() && String::from_utf8_lossy(&said.stderr).contains(&line), "{said:?}");
+        assert_eq!(std::fs::read_to_string(&log).expect("the log"), line);
+    }
+}
