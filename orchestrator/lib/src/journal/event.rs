@@ -83,6 +83,13 @@ pub enum Event {
         /// Runs of it that failed.
         failures: u32,
     },
+    /// A point cannot run here, because something is not installed; asked anew by every controller.
+    PointSkipped {
+        /// Digest of the point.
+        point: crate::ids::PointId,
+        /// What is missing, and how to mend it.
+        reason: String,
+    },
     /// The user asked for failed runs to be tried again: a point that was set aside no longer is.
     PointReleased {
         /// Digest of the point.

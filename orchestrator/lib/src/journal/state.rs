@@ -3,7 +3,7 @@
 use super::event::{Cause, Entry, Event, Outcome};
 use crate::ids::{PointId, RunId};
 use jiff::Timestamp;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Where a run stands. A run that does not occur has not been tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +84,8 @@ pub struct CampaignState {
     pub runs: HashMap<RunId, RunHistory>,
     /// Points that are not tried any more.
     pub quarantined: BTreeSet<PointId>,
+    /// Points that the last controller could not run, with the reason.
+    pub skipped: BTreeMap<PointId, String>,
     /// Whether the last controller came to the end of its plan.
     pub completed: bool,
     /// Digest of the last plan that was started.
@@ -122,6 +124,7 @@ impl CampaignState {
                 self.completed = false;
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
+                self.skipped.clear();
             }
             Event::RunIntended { run, attempt } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
@@ -146,6 +149,9 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
+            Event::PointSkipped { point, reason } => {
+                self.skipped.insert(point.clone(), reason.clone());
+            }
             Event::PointReleased { point } => {
                 self.quarantined.remove(point);
             }

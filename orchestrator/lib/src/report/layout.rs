@@ -170,11 +170,13 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
     let levels = |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
     let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && levels(f).len() > 1).collect();
     let numeric = |f: &&&str| levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
+    // Of the whole campaign: an application of which some points failed keeps the axis of the others.
+    let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
         .iter()
         .find(|f| **f == "mapping")
-        .or_else(|| varying.iter().filter(numeric).max_by_key(|f| levels(f).len()))
-        .or_else(|| varying.iter().max_by_key(|f| levels(f).len()))
+        .or_else(|| varying.iter().filter(numeric).max_by_key(everywhere))
+        .or_else(|| varying.iter().max_by_key(everywhere))
         .copied();
     let axis = x.unwrap_or("mapping");
     let mut order: Vec<(f64, u32, String)> = Vec::new();

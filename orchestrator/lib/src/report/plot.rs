@@ -357,6 +357,10 @@ where
 }
 
 fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: RGBAColor) -> Drawn {
+    // One repeat has no interval.
+    if low >= high {
+        return Ok(());
+    }
     let style = colour.stroke_width(1);
     chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
     // Ends of a few pixels, whatever the axis.

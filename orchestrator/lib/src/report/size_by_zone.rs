@@ -9,6 +9,7 @@ use super::{
     time::Planned,
 };
 use crate::store::StoreError;
+use indexmap::IndexMap;
 
 /// The zones of the thesis with what they are.
 const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
@@ -27,12 +28,32 @@ pub(super) fn section(data: &Data) -> Section {
             blocks.push(Block::Table(table));
         }
     }
+    if !blocks.is_empty() {
+        blocks.splice(0..0, notes(data).into_iter().map(|text| Block::Text { text }));
+    }
     let mut files = files(data);
     files.folded = true;
     if !files.rows.is_empty() {
         blocks.push(Block::Table(files));
     }
     Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks }
+}
+
+/// What is known to distort sizes, as the runs recorded it, each once with the runs that it holds for.
+fn notes(data: &Data) -> Vec<String> {
+    let mut notes: IndexMap<&str, Vec<usize>> = IndexMap::new();
+    for (value, runs) in data.facts.get("notes").into_iter().flatten() {
+        for note in value.split("; ") {
+            notes.entry(note).or_default().extend(runs.iter().map(|r| data.runs[*r].point));
+        }
+    }
+    let text = |(note, points): (&str, Vec<usize>)| {
+        let mut libraries: Vec<&str> = points.iter().map(|p| data.points[*p].factor("mpi")).collect();
+        libraries.sort_unstable();
+        libraries.dedup();
+        format!("Note, for {}: {note}.", libraries.join(", "))
+    };
+    notes.into_iter().map(text).collect()
 }
 
 /// The rule that looks at the regions themselves is drawn; the tables have every rule.

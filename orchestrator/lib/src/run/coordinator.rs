@@ -106,7 +106,7 @@ pub async fn run_campaign(
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
-    coordinator.look_for_obstacles(plan);
+    coordinator.look_for_obstacles(plan)?;
     coordinator.walk(plan).await
 }
 
@@ -135,8 +135,11 @@ impl Coordinator<'_> {
                 .map(|point| work_dir(self.spec, &self.dir, &point, &run))
                 .unwrap_or_else(|| self.dir.root().join("work").join(run.as_str()));
             let ended = recover::end_leftovers(&self.dir, &run, shepherd, &work);
-            remove(&work)?;
             let whole = recover::whole(&self.dir, &run, attempt);
+            if whole.is_none() {
+                // where the run was whole, what is left of its work is what the campaign keeps
+                remove(&work)?;
+            }
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             match whole {
                 Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
@@ -169,7 +172,7 @@ impl Coordinator<'_> {
         attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)) > self.spec.run.retries
     }
 
-    fn look_for_obstacles(&mut self, plan: &Plan) {
+    fn look_for_obstacles(&mut self, plan: &Plan) -> Result<(), EngineError> {
         let runs: HashMap<&PointId, u64> = plan.runs.iter().fold(HashMap::new(), |mut runs, r| {
             *runs.entry(&r.point).or_default() += 1;
             runs
@@ -184,12 +187,14 @@ impl Coordinator<'_> {
                 let (points, of_reason) = reasons.entry(reason.clone()).or_default();
                 points.push(planned.point.clone());
                 *of_reason += runs.get(&planned.id).copied().unwrap_or(0);
+                self.write(Event::PointSkipped { point: planned.id.clone(), reason: reason.clone() })?;
                 self.obstacles.insert(planned.id.clone(), reason);
             }
         }
         for (reason, (points, runs)) in reasons {
             self.observer.on(&Progress::Skipped { reason, points, runs });
         }
+        Ok(())
     }
 
     /// Attempts that a run has behind it, or `None` if it needs none any more.
@@ -210,6 +215,10 @@ impl Coordinator<'_> {
         let can_run: u64 = plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
         let done = plan.runs.iter().filter(|r| self.attempts_before(&r.id).is_none()).count() as u64;
         self.observer.on(&Progress::Started { runs: can_run, done });
+        let of_points = plan.runs.iter().fold(HashMap::<&PointId, Vec<&RunId>>::new(), |mut of, run| {
+            of.entry(&run.point).or_default().push(&run.id);
+            of
+        });
         let mut interrupted = false;
         for (number, planned) in (1u64..).zip(&plan.runs) {
             if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) {
@@ -228,7 +237,7 @@ impl Coordinator<'_> {
             if interrupted {
                 break;
             }
-            self.set_aside(plan, &planned.point)?;
+            self.set_aside(&planned.point, of_points.get(&planned.point).map_or(&[], Vec::as_slice))?;
         }
         let summary = self.summary(plan, interrupted);
         if interrupted {
@@ -260,17 +269,16 @@ impl Coordinator<'_> {
     }
 
     /// Sets a point aside when too many of its runs have failed for good.
-    fn set_aside(&mut self, plan: &Plan, point: &PointId) -> Result<(), EngineError> {
-        let of_point: Vec<&PlannedRun> = plan.runs.iter().filter(|r| r.point == *point).collect();
+    fn set_aside(&mut self, point: &PointId, of_point: &[&RunId]) -> Result<(), EngineError> {
         let failed = of_point
             .iter()
-            .filter(|r| matches!(self.state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
+            .filter(|r| matches!(self.state.run(r), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
             .count();
         let failures = u32::try_from(failed).unwrap_or(u32::MAX);
         if failures < self.spec.run.quarantine_after || self.state.quarantined.contains(point) {
             return Ok(());
         }
-        let skipped = of_point.iter().filter(|r| self.attempts_before(&r.id).is_some()).count() as u64;
+        let skipped = of_point.iter().filter(|r| self.attempts_before(r).is_some()).count() as u64;
         if skipped == 0 {
             return Ok(());
         }
@@ -282,7 +290,7 @@ impl Coordinator<'_> {
     /// One attempt. `false` when the user has cut it off.
     async fn one(&mut self, planned: &PlannedRun, number: u64, attempt: u32) -> Result<bool, EngineError> {
         let run = planned.id.clone();
-        let (Some(point), true) = (self.points.get(&planned.point).cloned(), true) else {
+        let Some(point) = self.points.get(&planned.point).cloned() else {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
         let Some(site) = self.sites.get(&point.site) else { return Ok(false) };

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     ids::PointId,
     journal::{self, Attempt, CampaignState, Outcome, RunHistory, RunState},
-    plan::{Plan, PlannedRun},
+    plan::{Excluded, ExcludedBy, Plan, PlannedRun},
     point::{Point, Repeat},
     record::Record,
     stats::Summary,
@@ -47,6 +47,7 @@ impl Index {
         let journal = campaign.join("journal.jsonl");
         // Without a journal it is a campaign that was planned and never run.
         let state = if journal.exists() { CampaignState::of(&journal::read(&journal)?) } else { CampaignState::default() };
+        let plan = without_skipped(plan, &state);
         let path = campaign.join(FILE);
         let temporary = tempfile::Builder::new()
             .prefix(".index-")
@@ -111,6 +112,21 @@ fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) ->
     run_values(&t, plan)?;
     t.pragma_update(None, "user_version", SCHEMA)?;
     t.commit()
+}
+
+/// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the excluded.
+fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
+    let tried: HashSet<PointId> = plan.runs.iter().filter(|r| state.runs.contains_key(&r.id)).map(|r| r.point.clone()).collect();
+    let skipped = |point: &PointId| state.skipped.get(point).filter(|_| !tried.contains(point));
+    let (mut points, mut excluded) = (Vec::new(), plan.excluded);
+    for planned in plan.points {
+        match skipped(&planned.id) {
+            Some(reason) => excluded.push(Excluded { point: planned.point, by: ExcludedBy::Missing, reason: reason.clone() }),
+            None => points.push(planned),
+        }
+    }
+    let runs = plan.runs.into_iter().filter(|r| skipped(&r.point).is_none()).collect();
+    Plan { points, runs, excluded, ..plan }
 }
 
 fn meta(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
