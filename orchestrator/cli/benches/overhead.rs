@@ -28,7 +28,9 @@ fn main() {
     let out = || File::create(dir.path().join("out")).expect("a file");
 
     let text = |n: usize| {
-        format!("[sites.local]\nkind = \"local\"\nmpi.mpich = {{ family = \"mpich\" }}\n[matrix]\napp = \"noop\"\nprocesses = 1\n[run]\nrepeats = {n}\n[report]\nformats = [\"json\"]\n")
+        format!(
+            "[sites.local]\nkind = \"local\"\nmpi.mpich = {{ family = \"mpich\" }}\n[matrix]\napp = \"noop\"\nprocesses = 1\n[run]\nrepeats = {n}\n[report]\nformats = [\"json\"]\n"
+        )
     };
     let c = Campaign::new(env!("CARGO_BIN_EXE_cvc"), "overhead", &text(1));
     c.script_app("noop", "echo SUCCESS\n", "");
@@ -72,7 +74,11 @@ fn main() {
     println!("  mpiexec alone              {:8.2} ms a run", ms(plain));
     println!("  a loop in bash             {:8.2} ms a run", ms(bash));
     println!("  cvc, first to last run     {:8.2} ms a run  (journal, records and directories synced)", ms(cvc));
-    println!("  cvc, start to exit         {:8.2} ms a run  ({} starts of cvc, look for software and report included)", ms(whole), runs.div_ceil(ROUND));
+    println!(
+        "  cvc, start to exit         {:8.2} ms a run  ({} starts of cvc, look for software and report included)",
+        ms(whole),
+        runs.div_ceil(ROUND)
+    );
     println!("  overhead of cvc            {:8.2} ms a run over mpiexec alone", ms(cvc) - ms(plain));
 }
 

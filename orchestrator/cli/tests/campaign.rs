@@ -22,7 +22,8 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     assert!(first.stdout.contains("report.html") && html.contains("kernel-stencil"), "{}", first.stdout);
     for run in c.run_names() {
         let records = c.records(&run);
-        let value = |name: &str| records.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{run} has no {name}"))["value"].as_f64();
+        let value =
+            |name: &str| records.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{run} has no {name}"))["value"].as_f64();
         let point = &read_json(&c.run_dir(&run).join("run.json"))["point"];
         assert_eq!(value("aggregators_effective"), point["aggregators"].as_f64(), "{run}");
         assert!(value("ckpt_stored_bytes").is_some_and(|b| b > 200_000.0), "{run}");

@@ -43,7 +43,11 @@ fn each_way_to_fail_has_its_cause() {
 #[test]
 fn a_program_that_hangs_and_ignores_sigterm_is_ended_in_time() {
     require!(Tool::Mpich);
-    let c = scripted("hangs", "trap '' TERM; echo 'Time step 1'; setsid sleep 100 & sleep 100; sleep 100", "repeats = 1\nretries = 0\ntimeout_s = 1");
+    let c = scripted(
+        "hangs",
+        "trap '' TERM; echo 'Time step 1'; setsid sleep 100 & sleep 100; sleep 100",
+        "repeats = 1\nretries = 0\ntimeout_s = 1",
+    );
     let (cause, detail) = failure(&c);
     assert!(cause == "timeout" && detail.contains("1 s (run.timeout_s)"), "{cause}: {detail}");
     let exit = read_json(&c.run_dir(c.run_names().first().expect("a run")).join("exit.json"));
@@ -55,7 +59,10 @@ fn a_program_that_hangs_and_ignores_sigterm_is_ended_in_time() {
 fn what_a_program_leaves_running_is_ended_with_its_run() {
     require!(Tool::OpenMpi);
     // Open MPI's launcher does not wait for what its rank has left; Hydra does, as long as its pipes are held
-    let c = campaign("daemon", &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"openmpi\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 20\n"));
+    let c = campaign(
+        "daemon",
+        &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"openmpi\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 20\n"),
+    );
     c.script_app("script", "setsid sh -c 'trap \"\" TERM HUP; sleep 100' >/dev/null 2>&1 </dev/null & echo SUCCESS", "");
     c.run().expect(0);
     c.assert_nothing_left();
@@ -122,17 +129,24 @@ fn a_setting_without_effect_fails_the_run() {
     let io = "[io]\ncollective = true\nwriters = '^Writers = (\\d+)'\n";
     let c = campaign(
         "ignored",
-        &format!("{SITE}[matrix]\napp = [\"opens-nothing\"]\nprocesses = 2\nmpi = [\"mpich\", \"openmpi\"]\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"),
+        &format!(
+            "{SITE}[matrix]\napp = [\"opens-nothing\"]\nprocesses = 2\nmpi = [\"mpich\", \"openmpi\"]\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"
+        ),
     );
     c.script_app("opens-nothing", "echo SUCCESS; echo Writers = 2", io);
     c.run().expect(10);
     let failures = c.failures();
     assert!(failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "setting-ignored"), "{failures:?}");
-    assert!(failures.iter().any(|f| f.1.contains("ROMIO printed no such hint")) && failures.iter().any(|f| f.1.contains("OMPIO did not say")));
+    assert!(
+        failures.iter().any(|f| f.1.contains("ROMIO printed no such hint")) && failures.iter().any(|f| f.1.contains("OMPIO did not say"))
+    );
 
     // the library says that it took the hints, but another number of ranks wrote
     let hints = "key = cb_nodes value = 2\nkey = cb_config_list value = *:2\nkey = romio_cb_write value = enable\nkey = romio_cb_read value = enable";
-    let c = campaign("writers", &format!("{SITE}[matrix]\napp = \"w\"\nprocesses = 2\nmpi = \"mpich\"\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"));
+    let c = campaign(
+        "writers",
+        &format!("{SITE}[matrix]\napp = \"w\"\nprocesses = 2\nmpi = \"mpich\"\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"),
+    );
     c.script_app("w", &format!("echo '{hints}'; echo Writers = 1; echo SUCCESS"), io);
     let (cause, detail) = failure(&c);
     assert!(cause == "setting-ignored" && detail.contains("2 aggregators were asked for, 1 ranks wrote"), "{cause}: {detail}");
