@@ -51,6 +51,12 @@ setup_machine() {
         echo "error: cargo is not installed: get Rust 1.90 or newer from https://rustup.rs" >&2
         exit 1
     fi
+    local version
+    version="$(cargo --version)"
+    if [[ "$version" =~ ^cargo\ 1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -lt 90 ]; then
+        echo "error: $version is too old: get Rust 1.90 or newer from https://rustup.rs" >&2
+        exit 1
+    fi
     missing_packages
     [ ${#packages[@]} -eq 0 ] && return
     echo "== missing on this machine: ${packages[*]}" >&2
