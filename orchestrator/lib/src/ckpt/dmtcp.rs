@@ -174,19 +174,29 @@ pub fn parse_events(json: &str, zone: &jiff::tz::TimeZone) -> Result<Option<Even
         }
     }
     events.sort();
-    let Some(begin) = events.iter().rposition(|e| e.1 == "Ckpt-Start") else { return Ok(None) };
-    let this = &events[begin..];
-    let at = |name: &str| this.iter().find(|e| e.1 == name).map(|e| e.2);
-    let Some(write) = this.iter().position(|e| e.1 == "Barrier-DMT:WriteCkpt") else { return Ok(None) };
-    let Some(complete) = at("Ckpt-Complete") else { return Ok(None) };
+    Ok(last_checkpoint(&events))
+}
+
+/// The last whole checkpoint among numbered events. The log is keyed by milliseconds, so of two events of one millisecond only the later is
+/// there: an event whose number is missing happened when the next one did.
+fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> {
+    let write = events.iter().rposition(|e| e.1 == "Barrier-DMT:WriteCkpt")?;
+    let earlier = events[..write].iter().rposition(|e| e.1 == "Ckpt-Complete" || e.1 == "Barrier-DMT:WriteCkpt").map_or(0, |at| at + 1);
+    let this = &events[earlier..write];
+    let at = |name: &str| this.iter().find(|e| e.1 == name);
+    let suspended = at("Barrier-DMT:SUSPEND");
+    let start = match (at("Ckpt-Start"), suspended) {
+        (Some(start), _) => start.2,
+        // its millisecond was taken by the next event
+        (None, Some(next)) => next.2,
+        (None, None) => return None,
+    };
+    let (number, written) = (events[write].0, events[write].2);
     // a barrier's time is when the last process reached it: the last barrier before WriteCkpt ends the coordination
-    Ok(Some(Events {
-        start: this[0].2,
-        suspended: at("Barrier-DMT:SUSPEND"),
-        coordinated: this[write - 1].2,
-        written: this[write].2,
-        complete,
-    }))
+    let coordinated = this.last().filter(|e| e.0 + 1 == number).map_or(written, |e| e.2);
+    // whatever comes after the barrier of the written images, the checkpoint is complete by then
+    let complete = events[write + 1..].first()?.2;
+    Some(Events { start, suspended: suspended.map(|e| e.2), coordinated, written, complete })
 }
 
 #[cfg(test)]
@@ -208,8 +218,36 @@ mod tests {
     }
 
     #[test]
+    fn of_two_events_in_one_millisecond_only_the_later_is_logged() {
+        // as DMTCP 4.2.0 wrote it: no 00002-Ckpt-Start, for 00003 came within its millisecond
+        let log = LOG.replace(r#""2026-11-21T11:43:28.248": "00002-Ckpt-Start","#, "");
+        let events = parse_events(&log, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 97);
+        assert_eq!(Some(events.start), events.suspended);
+        // the coordinator's exit can take the millisecond of the end
+        let log = LOG.replace("00007-Ckpt-Complete", "00008-Exiting");
+        assert!(parse_events(&log, &jiff::tz::TimeZone::UTC).expect("reads").is_some());
+    }
+
+    #[test]
+    fn the_last_of_several_checkpoints_counts() {
+        let second = r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete", "2026-11-21T11:43:40.000": "00008-Ckpt-Start",
+            "2026-11-21T11:43:40.010": "00009-Barrier-DMT:SUSPEND", "2026-11-21T11:43:40.100": "00010-Barrier-Socket::Ckpt_Register_Peer_Info""#;
+        let begun = LOG.replace(r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete""#, second);
+        let first = parse_events(LOG, &jiff::tz::TimeZone::UTC).expect("reads");
+        assert_eq!(parse_events(&begun, &jiff::tz::TimeZone::UTC).expect("reads"), first, "the second is not written yet");
+        let whole = begun.replace(
+            r#"Ckpt_Register_Peer_Info"}}"#,
+            r#"Ckpt_Register_Peer_Info", "2026-11-21T11:43:40.500": "00011-Barrier-DMT:WriteCkpt", "2026-11-21T11:43:40.600": "00012-Ckpt-Complete"}}"#,
+        );
+        let events = parse_events(&whole, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        assert_eq!(events.written.duration_since(events.start).as_millis(), 500);
+        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 100);
+    }
+
+    #[test]
     fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
-        let torn = LOG.replace("00007-Ckpt-Complete", "00007-Exiting");
+        let torn = LOG.replace("00006-Barrier-DMT:WriteCkpt", "00006-Exiting");
         assert_eq!(parse_events(&torn, &jiff::tz::TimeZone::UTC), Ok(None));
         assert!(parse_events("{}", &jiff::tz::TimeZone::UTC).is_err());
         assert!(parse_events("{", &jiff::tz::TimeZone::UTC).is_err());
