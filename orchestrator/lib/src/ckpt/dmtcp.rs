@@ -158,20 +158,19 @@ pub struct Events {
 }
 
 /// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` when it has no whole one.
-/// Its times are local without a zone: `zone` is the zone of the machine.
-pub fn parse_events(json: &str, zone: &jiff::tz::TimeZone) -> Result<Option<Events>, String> {
+/// Its times are without a zone: the run's script starts the coordinator in UTC.
+pub fn parse_events(json: &str) -> Result<Option<Events>, String> {
     let value: serde_json::Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
     let Some(log) = value.get("/Event_Timestamp_Ms").and_then(|v| v.as_object()) else {
         return Err("it has no /Event_Timestamp_Ms".into());
     };
     let mut events = Vec::new();
     for (at, what) in log {
-        let at = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(zone.clone())).map_err(|e| format!("`{at}`: {e}"))?;
-        // an event is "00003-Barrier-DMT:SUSPEND"; two of one millisecond share a key and stand in a list
-        for name in what.as_str().map(|s| vec![s]).unwrap_or_else(|| what.as_array().into_iter().flatten().filter_map(|v| v.as_str()).collect()) {
-            let (number, name) = name.split_once('-').unwrap_or(("0", name));
-            events.push((number.parse::<u64>().unwrap_or(0), name.to_owned(), at.timestamp()));
-        }
+        let at = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|e| format!("`{at}`: {e}"))?;
+        // an event is "00003-Barrier-DMT:SUSPEND"
+        let (number, name) = what.as_str().and_then(|e| e.split_once('-')).ok_or_else(|| format!("`{at}`: `{what}` is no event"))?;
+        let number: u64 = number.parse().map_err(|_| format!("`{at}`: `{number}` is no number of an event"))?;
+        events.push((number, name.to_owned(), at.timestamp()));
     }
     events.sort();
     Ok(last_checkpoint(&events))
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn latency_is_split_at_the_last_barrier_before_the_images() {
-        let events = parse_events(LOG, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        let events = parse_events(LOG).expect("reads").expect("whole");
         let ms = |a: jiff::Timestamp, b: jiff::Timestamp| b.duration_since(a).as_millis();
         assert_eq!(ms(events.start, events.coordinated), 99);
         assert_eq!(ms(events.coordinated, events.written), 622);
@@ -221,12 +220,12 @@ mod tests {
     fn of_two_events_in_one_millisecond_only_the_later_is_logged() {
         // as DMTCP 4.2.0 wrote it: no 00002-Ckpt-Start, for 00003 came within its millisecond
         let log = LOG.replace(r#""2026-11-21T11:43:28.248": "00002-Ckpt-Start","#, "");
-        let events = parse_events(&log, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        let events = parse_events(&log).expect("reads").expect("whole");
         assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 97);
         assert_eq!(Some(events.start), events.suspended);
         // the coordinator's exit can take the millisecond of the end
         let log = LOG.replace("00007-Ckpt-Complete", "00008-Exiting");
-        assert!(parse_events(&log, &jiff::tz::TimeZone::UTC).expect("reads").is_some());
+        assert!(parse_events(&log).expect("reads").is_some());
     }
 
     #[test]
@@ -234,13 +233,13 @@ mod tests {
         let second = r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete", "2026-11-21T11:43:40.000": "00008-Ckpt-Start",
             "2026-11-21T11:43:40.010": "00009-Barrier-DMT:SUSPEND", "2026-11-21T11:43:40.100": "00010-Barrier-Socket::Ckpt_Register_Peer_Info""#;
         let begun = LOG.replace(r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete""#, second);
-        let first = parse_events(LOG, &jiff::tz::TimeZone::UTC).expect("reads");
-        assert_eq!(parse_events(&begun, &jiff::tz::TimeZone::UTC).expect("reads"), first, "the second is not written yet");
+        let first = parse_events(LOG).expect("reads");
+        assert_eq!(parse_events(&begun).expect("reads"), first, "the second is not written yet");
         let whole = begun.replace(
             r#"Ckpt_Register_Peer_Info"}}"#,
             r#"Ckpt_Register_Peer_Info", "2026-11-21T11:43:40.500": "00011-Barrier-DMT:WriteCkpt", "2026-11-21T11:43:40.600": "00012-Ckpt-Complete"}}"#,
         );
-        let events = parse_events(&whole, &jiff::tz::TimeZone::UTC).expect("reads").expect("whole");
+        let events = parse_events(&whole).expect("reads").expect("whole");
         assert_eq!(events.written.duration_since(events.start).as_millis(), 500);
         assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 100);
     }
@@ -248,9 +247,9 @@ mod tests {
     #[test]
     fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
         let torn = LOG.replace("00006-Barrier-DMT:WriteCkpt", "00006-Exiting");
-        assert_eq!(parse_events(&torn, &jiff::tz::TimeZone::UTC), Ok(None));
-        assert!(parse_events("{}", &jiff::tz::TimeZone::UTC).is_err());
-        assert!(parse_events("{", &jiff::tz::TimeZone::UTC).is_err());
+        assert_eq!(parse_events(&torn), Ok(None));
+        assert!(parse_events("{}").is_err());
+        assert!(parse_events("{").is_err());
     }
 
     #[test]

@@ -83,10 +83,10 @@ pub enum Event {
         /// Runs of it that failed.
         failures: u32,
     },
-    /// A point cannot run here, because something is not installed; asked anew by every controller.
-    PointSkipped {
-        /// Digest of the point.
-        point: crate::ids::PointId,
+    /// Points cannot run here, because something is not installed; asked anew by every controller.
+    PointsSkipped {
+        /// Digests of the points.
+        points: Vec<crate::ids::PointId>,
         /// What is missing, and how to mend it.
         reason: String,
     },

@@ -149,8 +149,8 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
-            Event::PointSkipped { point, reason } => {
-                self.skipped.insert(point.clone(), reason.clone());
+            Event::PointsSkipped { points, reason } => {
+                self.skipped.extend(points.iter().map(|point| (point.clone(), reason.clone())));
             }
             Event::PointReleased { point } => {
                 self.quarantined.remove(point);

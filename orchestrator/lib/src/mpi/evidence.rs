@@ -13,8 +13,12 @@ pub struct IoEvidence {
     pub cb_buffer: Option<u64>,
     /// What the library selected, for the facts of the run.
     pub selected: Vec<String>,
-    /// Settings that were asked for and did not take effect: the run fails.
+    /// Settings that the library contradicted: the run fails.
     pub ignored: Vec<String>,
+    /// Settings of which the library said nothing: the run fails if it ran to its end.
+    pub unseen: Vec<String>,
+    /// Settings that the library accepts and never reports, so that nobody can see what it made of them.
+    pub unobservable: Vec<String>,
 }
 
 /// All values that ROMIO printed for a hint (`key = cb_nodes   value = 2`).
@@ -39,7 +43,7 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
             for (key, wanted) in mpich::hints(request) {
                 let values = romio_values(stdout, key);
                 if values.is_empty() {
-                    seen.ignored.push(format!("{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"));
+                    seen.unseen.push(format!("{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"));
                 } else if values.iter().any(|v| *v != wanted) {
                     let values: Vec<_> = values.into_iter().collect();
                     seen.ignored.push(format!("{key} = {wanted} was asked for, ROMIO used {}", values.join(" and ")));
@@ -62,15 +66,27 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
             seen.selected.extend(io.iter().map(|c| format!("io {c}")).chain(fcoll.iter().map(|c| format!("fcoll {c}"))));
             if request.aggregators.is_some() || request.cb_buffer.is_some() {
                 if io.is_empty() {
-                    seen.ignored.push("OMPIO did not say that it opened a file".into());
+                    seen.unseen.push("OMPIO did not say that it opened a file".into());
                 } else if io.iter().any(|c| c != "ompio") {
-                    seen.ignored.push(format!("io ompio was asked for, Open MPI selected {}", Vec::from_iter(io).join(" and ")));
+                    seen.ignored.push(format!("io ompio was asked for, Open MPI selected {}", Vec::from_iter(io.clone()).join(" and ")));
                 }
-                if !fcoll.is_empty() && !fcoll.contains("vulcan") {
+                if fcoll.is_empty() && !io.is_empty() {
+                    seen.unseen.push("OMPIO did not say which fcoll component it selected".into());
+                } else if !fcoll.is_empty() && !fcoll.contains("vulcan") {
                     seen.ignored.push(format!("fcoll vulcan was asked for, Open MPI selected {}", Vec::from_iter(fcoll).join(" and ")));
                 }
             }
-            seen.cb_buffer = request.cb_buffer.map(|b| b.0);
+            // a parameter that this version does not have is accepted without a word
+            let asked = [("num_aggregators", request.aggregators.is_some()), ("bytes_per_agg", request.cb_buffer.is_some())];
+            for (name, _) in asked.iter().filter(|(name, asked)| *asked && !install.ompio_parameters.iter().any(|p| p == name)) {
+                seen.ignored.push(format!("this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"));
+            }
+            if let Some(buffer) = request.cb_buffer {
+                seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not tell what it used", buffer.0));
+            }
+            if let (Some(aggregators), None) = (request.aggregators, writers) {
+                seen.unobservable.push(format!("io_ompio_num_aggregators = {aggregators}: this program does not count its writers, OMPIO does not tell"));
+            }
         }
     }
     if let Some(writers) = writers {
@@ -101,6 +117,7 @@ mod tests {
             device: None,
             io,
             romio_component: None,
+            ompio_parameters: vec!["num_aggregators".into(), "bytes_per_agg".into()],
             env: Default::default(),
             args: vec![],
         }
@@ -133,7 +150,7 @@ mod tests {
         let seen = check_io(&install(MpiIo::Romio), &request(), &clipped, "", None);
         assert!(seen.ignored.iter().any(|i| i.contains("cb_nodes = 2 was asked for, ROMIO used 1")), "{seen:?}");
         let seen = check_io(&install(MpiIo::Romio), &request(), "no hints", "", None);
-        assert_eq!(seen.ignored.len(), 5, "every hint that was asked for and not printed: {seen:?}");
+        assert_eq!(seen.unseen.len(), 5, "every hint that was asked for and not printed: {seen:?}");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct MpiInstall {
     pub io: MpiIo,
     /// Name of Open MPI's ROMIO component (`romio321`), if it has one.
     pub romio_component: Option<String>,
+    /// Names of OMPIO's parameters, without `io_ompio_`.
+    pub ompio_parameters: Vec<String>,
     /// Extra environment: the campaign's, and a module's.
     pub env: BTreeMap<String, String>,
     /// Extra arguments of the launcher.
@@ -112,6 +114,7 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
                 device,
                 io: MpiIo::Romio,
                 romio_component: None,
+                ompio_parameters: Vec::new(),
                 env,
                 args: library.args.clone(),
             })
@@ -123,6 +126,13 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
                 .unwrap_or("unknown")
                 .to_owned();
             let info = beside("ompi_info").or_else(|| beside("ompi_info.openmpi")).map(Utf8PathBuf::into_string).unwrap_or("ompi_info".into());
+            let parameters = run([&info, "--parsable", "--param", "io", "ompio", "--level", "9"].map(str::to_owned).into()).await.unwrap_or_default();
+            let mut ompio_parameters: Vec<String> = parameters
+                .lines()
+                .filter_map(|l| l.trim().strip_prefix("mca:io:ompio:param:io_ompio_")?.split(':').next())
+                .map(str::to_owned)
+                .collect();
+            ompio_parameters.dedup();
             let components = run(vec![info, "--parsable".into(), "--component".into(), "io:all".into()]).await.unwrap_or_default();
             let components = if components.contains("mca:io:") {
                 components
@@ -146,6 +156,7 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
                 device: None,
                 io,
                 romio_component,
+                ompio_parameters,
                 env,
                 args: library.args.clone(),
             })

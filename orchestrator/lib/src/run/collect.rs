@@ -5,7 +5,7 @@ use crate::{
     app::descriptor::{Figure, Take},
     journal::{Cause, Outcome},
     mpi::{self, IoEvidence},
-    point::CheckpointerKind,
+    point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
     render,
     spec::{Moment, Spec},
@@ -63,13 +63,11 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         records: Vec::new(),
         failure: None,
     };
-    let seen = mpi::check_io(
-        &evidence.prepared.install,
-        &evidence.prepared.request,
-        &judge.stdout,
-        &judge.stderr,
-        judge.writers()?,
-    );
+    // a restarted program goes on with its output: both parts together are what it said
+    let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
+    let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
+    let seen = mpi::check_io(&evidence.prepared.install, &evidence.prepared.request, &stdout, &stderr, judge.writers(&stdout)?);
+    judge.disk();
     judge.checkpoints();
     judge.end()?;
     judge.own_checkpoint()?;
@@ -121,10 +119,19 @@ impl Judge<'_> {
             .map_err(|e| EngineError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
     }
 
-    fn writers(&self) -> Result<Option<u64>, EngineError> {
+    fn writers(&self, stdout: &str) -> Result<Option<u64>, EngineError> {
         let Some(pattern) = &self.evidence.prepared.app.io.writers else { return Ok(None) };
-        let found = self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
+        let found = self.regex(pattern)?.captures_iter(stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
         Ok(found)
+    }
+
+    /// A full disk is the reason of whatever else went wrong.
+    fn disk(&mut self) {
+        let full = |text: &str| text.contains("No space left on device");
+        if full(&self.stderr) || full(&self.stdout) {
+            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
+            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
+        }
     }
 
     fn checkpoints(&mut self) {
@@ -153,8 +160,9 @@ impl Judge<'_> {
         let labels = std::slice::from_ref(&ckpt);
         if let Some(events) = &checkpoint.events {
             let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
-            // with gzip the files still grow after every process has reported
-            let stored = events.written.max(checkpoint.last_write);
+            // with gzip the files can still grow after every process has reported
+            let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
+            let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
             let log = Some("coordinator.log");
             self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
             self.record(names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated), Unit::Seconds, Source::CheckpointerLog, log, labels);
@@ -162,7 +170,8 @@ impl Judge<'_> {
         } else {
             self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
         }
-        let totals = &checkpoint.dir.totals;
+        let Some(dir) = &checkpoint.dir else { return };
+        let totals = &dir.totals;
         let kinds = [
             ("rank", totals.rank.images, totals.rank.file_bytes),
             ("launcher", totals.launcher.images, totals.launcher.file_bytes),
@@ -176,7 +185,7 @@ impl Judge<'_> {
         self.record(names::CKPT_STORED_BYTES, totals.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
         self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
         let mut rank = 0u32;
-        for image in &checkpoint.dir.images {
+        for image in &dir.images {
             let who = match image.role {
                 Role::Rank => ("rank", rank.to_string()),
                 Role::Launcher => ("role", image.program.clone()),
@@ -208,6 +217,11 @@ impl Judge<'_> {
         !(under_dmtcp && (self.evidence.spec.checkpoint.moment == Moment::SizeOnly || self.evidence.spec.checkpoint.restart_check))
     }
 
+    /// Whether the run was meant to be killed after its checkpoint, for good.
+    fn killed_early(&self) -> bool {
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.spec.checkpoint.moment == Moment::SizeOnly
+    }
+
     fn end(&mut self) -> Result<(), EngineError> {
         let Some(exit) = self.evidence.exit.clone() else {
             self.fail(Cause::NodeLost, "the shepherd of the run left no exit status: it was killed");
@@ -222,10 +236,6 @@ impl Judge<'_> {
         self.record("cpu_user_s", exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
         self.record("cpu_system_s", exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
         self.record("max_rss_bytes", exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
-        if self.stderr.contains("No space left on device") || self.stdout.contains("No space left on device") {
-            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
-            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
-        }
         if exit.ended_by == Some(EndedBy::Timeout) {
             let limit = self.evidence.prepared.job.timeout_s;
             self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
@@ -310,12 +320,12 @@ impl Judge<'_> {
     }
 
     fn io(&mut self, seen: &IoEvidence) {
-        if !self.verifies() {
-            // it was killed before it wrote: nothing can be said, and no I/O figure is reported
-            return;
-        }
         if !seen.ignored.is_empty() {
             self.fail(Cause::SettingIgnored, seen.ignored.join("; "));
+        }
+        // a program that was killed after its first step may not have opened a file yet: only then is silence no failure
+        if !seen.unseen.is_empty() && !self.killed_early() {
+            self.fail(Cause::SettingIgnored, seen.unseen.join("; "));
         }
         if let Some(aggregators) = seen.aggregators {
             self.record(names::AGGREGATORS_EFFECTIVE, aggregators as f64, Unit::Count, Source::ApplicationOutput, Some("stdout"), &[]);
@@ -435,6 +445,12 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     ]);
     if !notes.is_empty() {
         facts.insert("notes".into(), json!(notes.join("; ")));
+    }
+    if !seen.unseen.is_empty() {
+        facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));
+    }
+    if !seen.unobservable.is_empty() {
+        facts.insert("io_not_observable".into(), json!(seen.unobservable.join("; ")));
     }
     if !seen.selected.is_empty() {
         facts.insert("io_selected".into(), json!(seen.selected.join(", ")));

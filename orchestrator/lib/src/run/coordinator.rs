@@ -177,21 +177,22 @@ impl Coordinator<'_> {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
-        let mut reasons: IndexMap<String, (Vec<Point>, u64)> = IndexMap::new();
+        let mut reasons: IndexMap<String, (Vec<PointId>, Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
             let obstacle = match self.sites.get(&planned.point.site) {
                 Some(site) => site.obstacle(self.spec, &planned.point),
                 None => Some(format!("site {} was not asked", planned.point.site)),
             };
             if let Some(reason) = obstacle {
-                let (points, of_reason) = reasons.entry(reason.clone()).or_default();
+                let (ids, points, of_reason) = reasons.entry(reason.clone()).or_default();
+                ids.push(planned.id.clone());
                 points.push(planned.point.clone());
                 *of_reason += runs.get(&planned.id).copied().unwrap_or(0);
-                self.write(Event::PointSkipped { point: planned.id.clone(), reason: reason.clone() })?;
                 self.obstacles.insert(planned.id.clone(), reason);
             }
         }
-        for (reason, (points, runs)) in reasons {
+        for (reason, (ids, points, runs)) in reasons {
+            self.write(Event::PointsSkipped { points: ids, reason: reason.clone() })?;
             self.observer.on(&Progress::Skipped { reason, points, runs });
         }
         Ok(())
@@ -296,16 +297,16 @@ impl Coordinator<'_> {
         let Some(site) = self.sites.get(&point.site) else { return Ok(false) };
         self.observer.on(&Progress::RunStarted { run: run.clone(), point: point.clone(), repeat: planned.repeat, attempt, number });
         self.write(Event::RunIntended { run: run.clone(), attempt })?;
-        let prepared = prepare(self.spec, site, &self.dir, planned, &point)?;
+        let prepared = match prepare(self.spec, site, &self.dir, planned, &point) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let work = work_dir(self.spec, &self.dir, &point, &run);
+                self.finish(&run, &work, attempt, failed(cause_of(&error), error.to_string()))?;
+                return Ok(true);
+            }
+        };
         let executed = match self.no_room(&prepared, &planned.point) {
-            Some(detail) => Executed {
-                outcome: Outcome::Failed { cause: Cause::DiskFull, detail },
-                records: Vec::new(),
-                facts: serde_json::Value::Null,
-                wall_s: 0.0,
-                interrupted: false,
-                shepherd_lost: false,
-            },
+            Some(detail) => failed(Cause::DiskFull, detail),
             None => {
                 let (journal, state) = (&mut self.journal, &mut self.state);
                 let (id, mut wishes) = (run.clone(), self.wishes.clone());
@@ -315,7 +316,13 @@ impl Coordinator<'_> {
                     state.apply(&entry);
                     Ok(())
                 };
-                execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await?
+                let journal_file = self.dir.journal();
+                match execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await {
+                    Ok(executed) => executed,
+                    // without a journal nothing may go on
+                    Err(EngineError::Store(error)) if error.path() == Some(journal_file.as_std_path()) => return Err(error.into()),
+                    Err(error) => Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) },
+                }
             }
         };
         if executed.interrupted {
@@ -331,7 +338,7 @@ impl Coordinator<'_> {
             // nobody has ended what it watched over
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
-        self.finish(&prepared, attempt, executed)?;
+        self.finish(&run, &prepared.work, attempt, executed)?;
         Ok(true)
     }
 
@@ -346,17 +353,18 @@ impl Coordinator<'_> {
     }
 
     /// Writes down how the run ended, gives its directory its final name, and only then says so in the journal.
-    fn finish(&mut self, prepared: &Prepared, attempt: u32, executed: Executed) -> Result<(), EngineError> {
-        let run = prepared.run.clone();
+    fn finish(&mut self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<(), EngineError> {
+        let (run, partial) = (run.clone(), self.dir.partial(run));
+        fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
         let mut text = Vec::new();
         for record in &executed.records {
-            serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&prepared.dir, 0, e.to_string()))?;
+            serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
             text.push(b'\n');
         }
         let digest = blake3::hash(&text).to_hex()[..16].to_owned();
         let succeeded = executed.outcome == Outcome::Succeeded;
         let put = |name: &str, bytes: &[u8]| {
-            let path = prepared.dir.join(name);
+            let path = partial.join(name);
             fs::write(&path, bytes).map_err(StoreError::io("write", &path))
         };
         put("records.jsonl", &text)?;
@@ -364,11 +372,11 @@ impl Coordinator<'_> {
         let records = succeeded.then(|| digest.clone());
         let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records: records.clone(), wall_s: executed.wall_s };
         put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
-        self.clear_work(prepared)?;
-        sync_directory(&prepared.dir)?;
+        self.clear_work(&partial, work)?;
+        sync_directory(&partial)?;
         let last = if succeeded { self.dir.run(&run) } else { self.dir.failed(&run, attempt) };
         remove(&last)?;
-        fs::rename(&prepared.dir, &last).map_err(StoreError::io("rename to", &last))?;
+        fs::rename(&partial, &last).map_err(StoreError::io("rename to", &last))?;
         sync_directory(&self.dir.runs())?;
         self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
         let retry = !succeeded && !self.used_up(&run, attempt);
@@ -377,19 +385,19 @@ impl Coordinator<'_> {
     }
 
     /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
-    fn clear_work(&self, prepared: &Prepared) -> Result<(), StoreError> {
+    fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
         for trace in ["trace", "run.darshan"] {
-            let from = prepared.work.join(trace);
+            let from = work.join(trace);
             if from.exists() {
-                copy_tree(&from, &prepared.dir.join(trace))?;
+                copy_tree(&from, &partial.join(trace))?;
                 remove(&from)?;
             }
         }
         let (images, outputs) = (self.spec.run.keep_images, self.spec.run.keep_outputs);
-        if !images && !outputs {
-            return remove(&prepared.work);
+        if !work.exists() || (!images && !outputs) {
+            return remove_with_parent(work);
         }
-        let entries = prepared.work.read_dir_utf8().map_err(StoreError::io("list", &prepared.work))?;
+        let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
         for entry in entries.flatten() {
             let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
             if !(if of_dmtcp { images } else { outputs }) {
@@ -398,6 +406,37 @@ impl Coordinator<'_> {
         }
         Ok(())
     }
+}
+
+/// A run that failed before there was anything to measure.
+fn failed(cause: Cause, detail: String) -> Executed {
+    Executed {
+        outcome: Outcome::Failed { cause, detail },
+        records: Vec::new(),
+        facts: serde_json::Value::Null,
+        wall_s: 0.0,
+        interrupted: false,
+        shepherd_lost: false,
+    }
+}
+
+/// What of a run's own directory could not be used is that run's failure, not the campaign's.
+fn cause_of(error: &EngineError) -> Cause {
+    match error {
+        EngineError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
+        EngineError::Store(_) => Cause::Store,
+        EngineError::Host(_) | EngineError::Render(_) | EngineError::Descriptor { .. } | EngineError::Shepherd { .. } => Cause::Launch,
+    }
+}
+
+/// Removes a run's working directory, and the campaign's in the storage area when it was the last in it.
+fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
+    remove(work)?;
+    if let Some(parent) = work.parent() {
+        // others are in it: then it stays
+        let _ = fs::remove_dir(parent);
+    }
+    Ok(())
 }
 
 fn recorded_point(partial: &Utf8Path) -> Option<Point> {

@@ -11,6 +11,7 @@ use crate::{
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
     host::{Host, LocalHost},
     journal::Cause,
+    point::Compression,
     spec::{CheckpointSettings, Moment},
     store::{StoreError, copy_tree},
 };
@@ -19,11 +20,16 @@ use cvc_probe::image::{CheckpointDir, Role};
 use regex::Regex;
 use std::{
     collections::BTreeMap,
+    io::{Read, Seek, SeekFrom},
     time::{Duration, Instant, SystemTime},
 };
 
 /// Between looks at files and states.
 const TICK: Duration = Duration::from_millis(25);
+/// Between the coordinator's clock, in milliseconds, and cvc's.
+const CLOCK_SLACK: Duration = Duration::from_millis(500);
+/// Without a change for so long, a file that gzip writes is whole.
+const STABLE: Duration = Duration::from_millis(300);
 /// How long a start may take until the coordinator's port is known.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// A command to the coordinator.
@@ -42,8 +48,8 @@ pub(super) struct Checkpoint {
     pub request_to_stored_s: f64,
     /// When the last image was changed last: with gzip, files grow for a moment after every process has reported.
     pub last_write: jiff::Timestamp,
-    /// What was stored.
-    pub dir: CheckpointDir,
+    /// What was stored; read only after the program's end where that would disturb what is measured.
+    pub dir: Option<CheckpointDir>,
     /// Peers that the coordinator saw.
     pub peers: u32,
 }
@@ -78,7 +84,7 @@ pub(super) fn keep_session_files(prepared: &Prepared) -> Result<(), StoreError> 
 /// copy only where there is no file. Their paths are those that this run's own processes had open.
 pub(super) fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
     let Some((_, layout)) = &prepared.dmtcp else { return };
-    for saved in checkpoint.dir.files_dirs.iter().flat_map(|d| &d.saved) {
+    for saved in checkpoint.dir.iter().flat_map(|d| &d.files_dirs).flat_map(|d| &d.saved) {
         let original = camino::Utf8Path::new(&saved.original);
         if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
             // gone already is as good
@@ -148,6 +154,7 @@ async fn take_all(
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
     let coordinator = Coordinator { install, port };
+    let goes_on = settings.moment != Moment::SizeOnly && !settings.restart_check;
     // until the program computes, a checkpoint would be one of a start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
     let begin = Instant::now();
@@ -163,6 +170,7 @@ async fn take_all(
             vec![0.0]
         }
     };
+    let last = u32::try_from(moments.len()).unwrap_or(u32::MAX);
     for (number, at_s) in (1u32..).zip(moments) {
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
@@ -174,7 +182,9 @@ async fn take_all(
         observer.on(&Progress::Stage { run: prepared.run.clone(), stage: format!("checkpoint {number}") });
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let peers = peers(&coordinator, prepared, shepherd, limit).await?;
-        taken.push(take(prepared, &coordinator, layout, shepherd, number, peers, limit).await?);
+        // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
+        let later = number == last && goes_on && prepared.point.compression == Compression::Gzip;
+        taken.push(take(prepared, &coordinator, layout, shepherd, number, peers, limit, later).await?);
     }
     Ok(())
 }
@@ -255,6 +265,7 @@ async fn take(
     number: u32,
     peers: u32,
     limit: Duration,
+    later: bool,
 ) -> Result<Checkpoint, NoCheckpoint> {
     let known = event_logs(layout);
     let script = layout.ckptdir.join("dmtcp_restart_script.sh");
@@ -268,9 +279,16 @@ async fn take(
             let new = event_logs(layout).into_iter().rfind(|log| !known.contains(log));
             if let Some(log) = new
                 && let Ok(text) = std::fs::read_to_string(&log)
-                && let Ok(Some(events)) = parse_events(&text, &jiff::tz::TimeZone::system())
+                && let Ok(Some(events)) = parse_events(&text)
             {
-                break Some(events);
+                let start = SystemTime::from(events.start);
+                if start + CLOCK_SLACK < begin_clock {
+                    // still the log of an earlier checkpoint
+                } else if start > begin_clock + limit {
+                    return Err(no(format!("DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit", events.start)));
+                } else {
+                    break Some(events);
+                }
             }
         } else if modified(&script).is_some_and(|m| Some(m) != script_before) {
             break None;
@@ -289,12 +307,60 @@ async fn take(
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let dir = images(prepared, layout, number, begin, limit).await?;
-    let last_write = dir.images.iter().filter_map(|i| std::fs::metadata(&i.image.path).and_then(|m| m.modified()).ok()).max();
-    let last_write = last_write.unwrap_or(begin_clock);
+    let dir = if later {
+        stable(prepared, layout, number, begin, limit).await?;
+        None
+    } else {
+        Some(images(prepared, layout, number, begin, limit).await?)
+    };
+    let last_write = last_change(layout).unwrap_or(begin_clock);
     let request_to_stored_s = last_write.duration_since(begin_clock).unwrap_or_default().as_secs_f64();
     let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
     Ok(Checkpoint { number, events, request_to_stored_s, last_write, dir, peers })
+}
+
+/// Reads the images of a checkpoint that was left for later.
+pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    for checkpoint in driven.checkpoints.iter_mut().filter(|c| c.dir.is_none()) {
+        match images(prepared, layout, checkpoint.number, Instant::now(), Duration::from_secs(60)).await {
+            Ok(dir) => checkpoint.dir = Some(dir),
+            Err(why) => driven.failure = Some(why),
+        }
+    }
+}
+
+/// When the last image was changed last.
+fn last_change(layout: &DmtcpLayout) -> Option<SystemTime> {
+    let entries = layout.ckptdir.read_dir_utf8().ok()?;
+    entries.flatten().filter(|e| e.file_name().ends_with(".dmtcp") || e.file_name().ends_with(".dmtcp.temp")).filter_map(|e| modified(e.path())).max()
+}
+
+/// Waits until the images are not changed any more and none is called temporary.
+async fn stable(
+    prepared: &Prepared,
+    layout: &DmtcpLayout,
+    number: u32,
+    begin: Instant,
+    limit: Duration,
+) -> Result<(), NoCheckpoint> {
+    loop {
+        let names: Vec<String> = layout
+            .ckptdir
+            .read_dir_utf8()
+            .map(|entries| entries.flatten().map(|e| e.file_name().to_owned()).collect())
+            .unwrap_or_default();
+        let images = names.iter().filter(|n| n.ends_with(".dmtcp")).count();
+        let writing = names.iter().any(|n| n.ends_with(".dmtcp.temp"));
+        let quiet = last_change(layout).and_then(|at| at.elapsed().ok()).is_some_and(|since| since > STABLE);
+        if quiet && !writing && images >= prepared.point.processes() as usize {
+            return Ok(());
+        }
+        if begin.elapsed() > limit {
+            return Err(no(format!("checkpoint {number} is not whole: its images still change after {} s", limit.as_secs_f64())));
+        }
+        tokio::time::sleep(TICK).await;
+    }
 }
 
 /// Reads the images, again and again until each is whole: with gzip they grow for a moment after the event log is there.
@@ -327,11 +393,16 @@ async fn images(
     }
 }
 
-/// The program's output as it grows.
+/// The program's output as it grows: only what is new is read.
 struct Output {
     path: Utf8PathBuf,
     step: Option<Regex>,
     limit: Duration,
+    offset: u64,
+    /// The last line as far as it is there.
+    line: Vec<u8>,
+    last_step: Option<u64>,
+    spoke: bool,
 }
 
 impl Output {
@@ -341,30 +412,48 @@ impl Output {
             path: prepared.dir.join("stdout"),
             step: step.map_err(|e| no(format!("progress.step: {e}")))?,
             limit: Duration::from_secs_f64(prepared.job.timeout_s),
+            offset: 0,
+            line: Vec::new(),
+            last_step: None,
+            spoke: false,
         })
     }
 
-    fn text(&self) -> String {
-        std::fs::read(&self.path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-    }
-
-    fn last_step(&self) -> Option<u64> {
-        let step = self.step.as_ref()?;
-        step.captures_iter(&self.text()).filter_map(|c| c.get(1)?.as_str().parse().ok()).max()
+    /// Takes in what is new. A line may be waited for with its line feed still to come: it is looked at again when it is longer.
+    fn look(&mut self) {
+        let mut new = Vec::new();
+        let read = std::fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            // a program that floods its output is read in pieces
+            file.take(4 << 20).read_to_end(&mut new)
+        });
+        // the file appears when the program is started
+        let Ok(count) = read else { return };
+        self.offset += count as u64;
+        self.line.extend_from_slice(&new);
+        let text = String::from_utf8_lossy(&self.line);
+        self.spoke |= !text.trim().is_empty();
+        if let Some(step) = &self.step {
+            let seen = step.captures_iter(&text).filter_map(|c| c.get(1)?.as_str().parse().ok()).max();
+            self.last_step = self.last_step.max(seen);
+        }
+        let whole = self.line.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        self.line.drain(..whole);
     }
 
     /// Its first step, or where it does not tell steps, its first output.
     fn computes(&self) -> bool {
-        if self.step.is_some() { self.last_step().is_some() } else { !self.text().trim().is_empty() }
+        if self.step.is_some() { self.last_step.is_some() } else { self.spoke }
     }
 
     fn has_done(&self, step: u64) -> bool {
-        if self.step.is_some() { self.last_step().is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
+        if self.step.is_some() { self.last_step.is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
     }
 
     async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), NoCheckpoint> {
         let begin = Instant::now();
         loop {
+            self.look();
             if there(self) {
                 return Ok(());
             }

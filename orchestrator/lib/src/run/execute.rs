@@ -108,6 +108,7 @@ pub(super) async fn execute(
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
     observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "collecting".into() });
+    dmtcp::read_rest(prepared, &mut driven).await;
     let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
     let evidence = Evidence { prepared, spec, exit, driven: &driven, restarted: restarted.as_ref() };
     let (outcome, records, facts) = collect::collect(&evidence)?;

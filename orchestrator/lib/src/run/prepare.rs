@@ -188,10 +188,8 @@ pub(super) fn prepare(
         "run": run.as_str(),
         "campaign": spec.name,
         "cvc": env!("CARGO_PKG_VERSION"),
-        "script": campaign.run(&run).join("launch.sh"),
         "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
             .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
-        "marker": marker,
         "env": env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
         "work": work,
         "session": work.join(SESSION),
@@ -214,6 +212,8 @@ pub(super) fn prepare(
         argv: vec!["bash".into(), script.into_string()],
         env: BTreeMap::from([
             ("CVC_RUN".to_owned(), marker),
+            // the environment is clean already
+            ("CVC_CLEAN".to_owned(), "1".to_owned()),
             ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
         ]),
         cwd: dir.clone().into(),
@@ -327,7 +327,6 @@ impl Prepared {
         let mut script_values = self.values.clone();
         script_values["command"] = json!(wrap(&launch, &self.program, &args));
         script_values["prefix"] = json!([]);
-        script_values["script"] = json!(self.dir.join("restart.sh"));
         let script = self.dir.join("restart.sh");
         std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
         Ok(Some(self.second_job(&script)))

@@ -68,6 +68,16 @@ impl StoreError {
         move |source| Self::Io { verb, path, source }
     }
 
+    /// The file that it is about, if it is about one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Index { path, .. } | Self::Locked { path, .. } => {
+                Some(path)
+            }
+            Self::Render { .. } => None,
+        }
+    }
+
     /// Damaged content; line 0 stands for the file as a whole.
     pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
         Self::Damaged { path: path.as_ref().to_owned(), line: Some(line).filter(|l| *l > 0), detail: detail.into() }

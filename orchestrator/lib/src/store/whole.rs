@@ -28,7 +28,11 @@ pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
     if kind.is_dir() {
         std::fs::create_dir_all(to).map_err(fail)?;
         for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
-            copy_tree(entry.path(), &to.join(entry.file_name()))?;
+            match copy_tree(entry.path(), &to.join(entry.file_name())) {
+                // session files come and go while their owners run
+                Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+                other => other?,
+            }
         }
         Ok(())
     } else if kind.is_file() {
