@@ -58,7 +58,9 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
     let log = target.join(format!("skipped-{}.log", std::process::id()));
     fs::write(&log, "").map_err(|e| format!("{}: {e}", log.display()))?;
     let mut child = crate::cargo()
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .args(["test", "--locked", "--no-fail-fast"])
+        // all crates, unless one is named
+        .args((!arguments.iter().any(|a| a.starts_with("-p") || a.starts_with("--package"))).then_some("--workspace"))
         .args(arguments)
         .current_dir(&root)
         .env("CVC_SKIPPED_LOG", &log)
