@@ -55,18 +55,21 @@ pub enum Source {
 /// | name | unit | labels | meaning |
 /// |---|---|---|---|
 /// | `wall_s` | s | | launcher start to launcher end |
-/// | `ckpt_latency_s` | s | ckpt | request to last byte stored (DMTCP), or as the application prints it |
-/// | `ckpt_coordination_s` | s | ckpt | request to all processes suspended and drained |
-/// | `ckpt_storage_s` | s | ckpt | first byte written to last byte stored |
+/// | `ckpt_latency_s` | s | ckpt | coordination and storage together; by cvc's own clock where the checkpointer does not tell them apart; of an application's own checkpoint, as the application prints it |
+/// | `ckpt_coordination_s` | s | ckpt | the coordinator's start of the checkpoint to the last barrier before the images are written |
+/// | `ckpt_storage_s` | s | ckpt | from there until every process has written its image (with gzip: until the last image is whole) |
 /// | `ckpt_stored_bytes` | bytes | ckpt | total stored by one checkpoint: everything below |
 /// | `ckpt_files` | count | ckpt, kind = rank / launcher / aux / application | number of files |
 /// | `ckpt_bytes` | bytes | ckpt, kind = rank / launcher / aux / application | their size on disk |
 /// | `image_bytes` | bytes | ckpt, rank or role, image | uncompressed size of one image |
 /// | `file_bytes` | bytes | ckpt, rank or role, image | size on disk of one image |
 /// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
-/// | `restart_s` | s | | restart to the application's verified end |
+/// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
+///
+/// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an image
+/// does not tell.
 pub mod names {
     #![expect(missing_docs, reason = "the table above says what each is")]
     pub const WALL_S: &str = "wall_s";
@@ -79,7 +82,7 @@ pub mod names {
     pub const IMAGE_BYTES: &str = "image_bytes";
     pub const FILE_BYTES: &str = "file_bytes";
     pub const ZONE_BYTES: &str = "zone_bytes";
-    pub const RESTART_S: &str = "restart_s";
+    pub const RESTART_TO_END_S: &str = "restart_to_end_s";
     pub const RESTART_VERIFIED: &str = "restart_verified";
     pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";
     pub const CB_BUFFER_EFFECTIVE: &str = "cb_buffer_effective";

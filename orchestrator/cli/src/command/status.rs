@@ -3,11 +3,12 @@
 use super::{campaign_dir, paragraph, table};
 use crate::{args::CampaignArgs, display::Varying, failure::Failure};
 use cvc_lib::{
+    ids::PointId,
     journal::{self, CampaignState, Outcome, RunState},
-    plan::Plan,
+    plan::{Plan, PlannedRun},
     store::read_text,
 };
-use std::io::Write;
+use std::{collections::HashMap, io::Write};
 
 pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
     let dir = campaign_dir(&args.campaign, &args.place)?;
@@ -37,10 +38,14 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
     let mut points = table(header, &[]);
     let mut failures = Vec::new();
     let mut total = [0u64; 3];
+    let mut runs_of: HashMap<&PointId, Vec<&PlannedRun>> = HashMap::new();
+    for run in &plan.runs {
+        runs_of.entry(&run.point).or_default().push(run);
+    }
     for planned in &plan.points {
         let mut counts = [0u64; 3];
         let mut last = String::new();
-        for run in plan.runs.iter().filter(|r| r.point == planned.id) {
+        for run in runs_of.get(&planned.id).into_iter().flatten() {
             let (word, detail) = word(state.run(&run.id), state.quarantined.contains(&planned.id));
             let column = match word {
                 "succeeded" => 0,

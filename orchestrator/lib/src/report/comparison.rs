@@ -1,7 +1,7 @@
 //! What a factor changes: the same point with another level of it, compared repeat by repeat.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, PointRow, Quantity},
     model::{Block, Cell, Column, Section, Table},
     quantity,
 };
@@ -9,6 +9,7 @@ use crate::{
     record::names,
     stats::{Comparison, compare_paired},
 };
+use std::collections::HashMap;
 
 /// Factors that are not compared: their levels are other work, not the same work done otherwise.
 const OTHER_WORK: [&str; 4] = ["app", "class", "mapping", "processes"];
@@ -33,10 +34,15 @@ pub(super) fn section(data: &Data) -> Section {
     for factor in varying.iter().filter(|f| !OTHER_WORK.contains(f)) {
         let rest: Vec<&str> = varying.iter().copied().filter(|f| f != factor).collect();
         let baseline = data.levels(factor)[0];
+        let place = |p: usize| -> Vec<&str> { rest.iter().map(|f| data.points[p].factor(f)).collect() };
+        let mut baselines: HashMap<Vec<&str>, usize> = HashMap::new();
+        for (i, _) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == baseline) {
+            // Of points that only a factor that follows from another tells apart, the first.
+            baselines.entry(place(i)).or_insert(i);
+        }
         for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) != baseline) {
-            let same = |o: &&super::data::PointRow| o.factor(factor) == baseline && rest.iter().all(|f| o.factor(f) == p.factor(f));
-            let Some(other) = data.points.iter().find(same) else { continue };
-            let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| pairs(p, other, q)).collect();
+            let Some(&other) = baselines.get(&place(i)) else { continue };
+            let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| pairs(p, &data.points[other], q)).collect();
             if compared.iter().all(Option::is_none) {
                 continue;
             }
@@ -59,8 +65,8 @@ pub(super) fn section(data: &Data) -> Section {
 }
 
 /// The repeats that both points have, compared.
-fn pairs(a: &super::data::PointRow, b: &super::data::PointRow, q: &str) -> Option<Comparison> {
-    let of_b: std::collections::HashMap<u32, f64> = b.repeats.get(q)?.iter().copied().zip(b.values.get(q)?.iter().copied()).collect();
+fn pairs(a: &PointRow, b: &PointRow, q: &str) -> Option<Comparison> {
+    let of_b: HashMap<u32, f64> = b.repeats.get(q)?.iter().copied().zip(b.values.get(q)?.iter().copied()).collect();
     let repeats = a.repeats.get(q)?.iter().zip(a.values.get(q)?);
     let pairs: Vec<(f64, f64)> = repeats.filter_map(|(repeat, value)| Some((*value, *of_b.get(repeat)?))).collect();
     compare_paired(&pairs)

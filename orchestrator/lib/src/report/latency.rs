@@ -29,9 +29,9 @@ pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
 
 fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, StoreError> {
     let mut caption =
-        "Coordination: from the request until all processes are suspended and drained. Storage: from the first byte written to \
-                       the last one stored. Mean of the repeats; the whisker is the 95 % interval of the whole, which also has what lies \
-                       between the two; lower is better."
+        "Coordination: from the coordinator's start of the checkpoint to the last barrier before the images are written. Storage: from \
+                       there until every process has written its image (with gzip: until the last image is whole). Mean of the repeats; the \
+                       whisker is the 95 % interval of the checkpoint time, which is their sum; lower is better."
             .to_owned();
     let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map_or(0.0, |s| s.mean);
     let bar = |p: usize| {

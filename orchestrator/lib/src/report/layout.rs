@@ -2,7 +2,7 @@
 //! panels or series.
 
 use super::{
-    data::Data,
+    data::{Data, PointRow},
     format::Style,
     model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{stats::Summary, store::StoreError};
 use indexmap::{IndexMap, IndexSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// Panels that a sheet may have; the tables show everything.
 const MOST_PANELS: usize = 24;
@@ -69,10 +70,21 @@ type SeriesPanel = (String, Vec<Row>);
 /// Groups the points that have something to draw into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
+    let key = |p: &'a PointRow| -> Vec<&'a str> { FIGURES.iter().map(|f| p.factor(f)).collect() };
     for (i, p) in data.points.iter().enumerate().filter(|(i, _)| drawable(*i)) {
-        groups.entry(FIGURES.iter().map(|f| p.factor(f)).collect()).or_default().push(i);
+        groups.entry(key(p)).or_default().push(i);
     }
-    groups.into_iter().map(|(key, points)| figure(data, &key, points)).collect()
+    let mut without: HashMap<Vec<&str>, Vec<usize>> = HashMap::new();
+    for (i, p) in data.points.iter().enumerate().filter(|(i, p)| p.counted(&data.runs) == 0 && !drawable(*i)) {
+        without.entry(key(p)).or_default().push(i);
+    }
+    let figure = |(key, points): (Vec<&'a str>, Vec<usize>)| {
+        // Points that failed would have been drawn: without them an application would lie over another axis than the others.
+        let like = |p: &&usize| points.iter().any(|o| data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer"));
+        let meant: BTreeSet<usize> = points.iter().chain(without.get(&key).into_iter().flatten().filter(like)).copied().collect();
+        figure(data, &key, points, &meant)
+    };
+    groups.into_iter().map(figure).collect()
 }
 
 /// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.
@@ -166,10 +178,12 @@ pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<(String, impl FnOnce() -> 
     Ok(())
 }
 
-fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
+/// Lays out points that are drawn among those that were meant to be, which also decide on the axis.
+fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet<usize>) -> Figure<'a> {
     let levels = |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
-    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && levels(f).len() > 1).collect();
-    let numeric = |f: &&&str| levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
+    let meant_levels = |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1).collect();
+    let numeric = |f: &&&str| meant_levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
     // Of the whole campaign: an application of which some points failed keeps the axis of the others.
     let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
@@ -180,7 +194,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         .copied();
     let axis = x.unwrap_or("mapping");
     let mut order: Vec<(f64, u32, String)> = Vec::new();
-    for p in points.iter().map(|p| &data.points[*p]) {
+    for p in meant.iter().map(|p| &data.points[*p]) {
         let level = p.factor(axis);
         if order.iter().all(|(_, _, l)| l != level) {
             let rank = if axis == "mapping" { f64::from(p.processes) } else { rank(level) };
@@ -189,7 +203,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
     }
     // Stable: levels without a number keep the order of the campaign file.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let one_node = axis == "mapping" && points.iter().all(|p| data.points[*p].nodes == 1);
+    let one_node = axis == "mapping" && meant.iter().all(|p| data.points[*p].nodes == 1);
     let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
     let title = match axis {
         "mapping" if one_node => "processes, on one node".to_owned(),
@@ -197,7 +211,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         other => quantity::factor_heading(other),
     };
     let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
-    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| data.levels(f).len() > 1 && levels(f).len() == 1);
+    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| x != Some(*f) && data.levels(f).len() > 1 && levels(f).len() == 1);
     let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
     let common = Some(format!("class {}", key[2])).filter(|_| !key[2].is_empty()).into_iter().chain(fixed).collect();
     let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
@@ -209,7 +223,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>) -> Figure<'a> {
         id: super::slug(&shown.join("-")),
         categories: Categories { title, names },
         levels: order.into_iter().map(|o| o.2).collect(),
-        rest: varying.into_iter().filter(|f| Some(*f) != x).collect(),
+        rest: varying.into_iter().filter(|f| Some(*f) != x && levels(f).len() > 1).collect(),
         x,
         points,
     }

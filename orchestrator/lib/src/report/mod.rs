@@ -42,6 +42,7 @@ pub fn build(index: &Index) -> Result<Report, StoreError> {
     Ok(Report {
         schema: SCHEMA,
         campaign: meta("campaign").unwrap_or_default(),
+        title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
         records: data.records(index)?,

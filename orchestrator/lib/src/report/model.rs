@@ -10,6 +10,8 @@ pub struct Report {
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,
+    /// Heading: what the campaign file asks for, else the name of the campaign.
+    pub title: String,
     /// First and last line of its journal, UTC.
     pub span: Option<(String, String)>,
     /// One after the other.

@@ -25,7 +25,7 @@ const MAIN: [(&str, &str); 6] = [
 
 /// Other quantities that cvc itself makes, in order. The names are those of the view `v_quantities`.
 const KNOWN: [(&str, &str); 19] = [
-    (names::RESTART_S, "restart"),
+    (names::RESTART_TO_END_S, "restart to the end"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
     (names::CB_BUFFER_EFFECTIVE, "collective buffer in effect"),

@@ -373,7 +373,7 @@ impl Judge<'_> {
                 }
                 // the restart script's own code says little: what the program verified does
                 self.verification(&output, Cause::Restart, " after the restart")?;
-                self.record(names::RESTART_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
+                self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
             }
         }
         if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {

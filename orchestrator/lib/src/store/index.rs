@@ -98,7 +98,7 @@ fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) ->
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
     let t = connection.transaction()?;
     t.execute_batch(include_str!("schema.sql"))?;
-    meta(&t, plan, state)?;
+    meta(&t, campaign, plan, state)?;
     points(&t, plan)?;
     let apps: HashMap<&PointId, &str> = plan.points.iter().map(|p| (&p.id, p.point.app.as_str())).collect();
     for (seq, run) in (1i64..).zip(&plan.runs) {
@@ -129,7 +129,7 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     Plan { points, runs, excluded, ..plan }
 }
 
-fn meta(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
+fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
     let planned: HashSet<_> = plan.runs.iter().map(|r| &r.id).collect();
     let strangers = state.runs.keys().filter(|run| !planned.contains(run)).count();
     let mut cvc = state.cvc.clone();
@@ -137,6 +137,7 @@ fn meta(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Re
     let mut rows = vec![
         ("schema", SCHEMA.to_string()),
         ("campaign", plan.campaign.clone()),
+        ("title", load::title(&campaign.join("campaign.toml")).unwrap_or_else(|| plan.campaign.clone())),
         ("seed", plan.seed.to_string()),
         ("cvc", cvc.join(", ")),
         ("sessions", state.sessions.to_string()),

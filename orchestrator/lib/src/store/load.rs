@@ -52,6 +52,13 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<Figure> {
     read.map(|run| run.descriptor.figures).unwrap_or_default()
 }
 
+/// The title that a campaign file gives its report. None if there is none or the file cannot be read: a report is no place to judge that file.
+pub(super) fn title(path: &Utf8Path) -> Option<String> {
+    let file: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let title = file.get("report")?.get("title")?.as_str()?.trim();
+    (!title.is_empty()).then(|| title.to_owned())
+}
+
 /// What the parser says, without its own count of lines: it saw one line only.
 fn what(error: &serde_json::Error) -> String {
     let text = error.to_string();

@@ -31,7 +31,9 @@ pub(super) fn page(report: &Report) -> Result<String, StoreError> {
         .iter()
         .map(|s| json!({ "id": s.id, "title": s.title, "blocks": s.blocks.iter().map(block).collect::<Vec<_>>() }))
         .collect();
-    let context = json!({ "campaign": report.campaign, "style": STYLE, "script": SCRIPT, "sections": sections });
+    // The name of the campaign is said once.
+    let name = Some(&report.campaign).filter(|name| **name != report.title);
+    let context = json!({ "title": report.title, "name": name, "style": STYLE, "script": SCRIPT, "sections": sections });
     engine.render("page", &context).map_err(|e| failed(e.to_string()))
 }
 

@@ -6,7 +6,8 @@ use crate::report::{
 };
 
 pub(super) fn text(report: &Report) -> String {
-    let mut out = format!("# Report of campaign {}\n", escape(&report.campaign));
+    let name = format!("Report of campaign {}", escape(&report.campaign));
+    let mut out = if report.title == report.campaign { format!("# {name}\n") } else { format!("# {}\n\n{name}\n", escape(&report.title)) };
     for section in &report.sections {
         if section.blocks.iter().all(|b| matches!(b, Block::Plot(_))) {
             continue;
