@@ -249,7 +249,4 @@ pub struct Io {
     /// Regular expression with one group: how many processes really wrote, if the program counts them itself.
     #[serde(default)]
     pub writers: Option<String>,
-    /// Files that it writes (globs, templates), measured and then removed unless kept.
-    #[serde(default)]
-    pub outputs: Vec<String>,
 }

@@ -161,12 +161,11 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
 /// Every template with its place.
 fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     let mut all: Vec<(Vec<Step<'_>>, &str)> = Vec::new();
-    let lists: [(&'static str, &'static str, &[String]); 5] = [
+    let lists: [(&'static str, &'static str, &[String]); 4] = [
         ("program", "names", &app.program.names),
         ("command", "args", &app.command.args),
         ("command", "restart_args", app.command.restart_args.as_deref().unwrap_or_default()),
         ("checkpoint", "files", app.checkpoint.as_ref().map_or(&[][..], |c| &c.files)),
-        ("io", "outputs", &app.io.outputs),
     ];
     for (section, key, texts) in lists {
         all.extend(texts.iter().enumerate().map(|(i, text)| (vec![section.into(), key.into(), i.into()], text.as_str())));
