@@ -16,11 +16,7 @@ pub enum Failure {
     /// An image; the error has a text and a code of its own.
     Image(cvc_probe::image::command::ImageCommandError),
     /// Anything else, in one line, with how to mend it.
-    Other {
-        code: u8,
-        message: String,
-        help: Option<String>,
-    },
+    Other { code: u8, message: String, help: Option<String> },
 }
 
 impl From<SpecErrors> for Failure {

@@ -75,7 +75,8 @@ fn commands_in_sh_blocks_exist() {
             let syntax = Command::new("bash").args(["-n", "-c", &block]).output().expect("bash");
             assert!(syntax.status.success(), "{}: {}\n{block}", page.display(), String::from_utf8_lossy(&syntax.stderr));
             for line in block.lines() {
-                let words: Vec<&str> = line.split_whitespace().take_while(|w| !w.starts_with('#')).skip_while(|w| w.contains('=')).collect();
+                let words: Vec<&str> =
+                    line.split_whitespace().take_while(|w| !w.starts_with('#')).skip_while(|w| w.contains('=')).collect();
                 let at = format!("{}: {line}", page.display());
                 match words.as_slice() {
                     ["cvc", rest @ ..] => command_exists(rest, &at),

@@ -37,9 +37,14 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
     assert_eq!(points.len(), 12);
     for point in points {
         for quantity in ["ckpt_latency_s", "ckpt_stored_bytes", "wall_s"] {
-            let value = |what: &str| point[&format!("{quantity}_{what}")].parse::<f64>().unwrap_or_else(|e| panic!("{quantity}_{what}: {e}: {point:?}"));
+            let value = |what: &str| {
+                point[&format!("{quantity}_{what}")].parse::<f64>().unwrap_or_else(|e| panic!("{quantity}_{what}: {e}: {point:?}"))
+            };
             assert_eq!(value("n"), 3.0, "{point:?}");
-            assert!(value("ci_low") <= value("mean") && value("mean") <= value("ci_high") && value("ci_low") > 0.0, "{quantity}: {point:?}");
+            assert!(
+                value("ci_low") <= value("mean") && value("mean") <= value("ci_high") && value("ci_low") > 0.0,
+                "{quantity}: {point:?}"
+            );
         }
     }
     for run in campaign.run_names() {

@@ -68,13 +68,7 @@ pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf
         SOURCES.iter().try_for_each(|(name, text)| std::fs::write(sources.join(name), text))
     };
     put().map_err(|e| failed(format!("cannot write the kernels' sources to {sources}: {e}")))?;
-    let mut argv = vec![
-        "make".to_owned(),
-        "-C".into(),
-        sources.to_string(),
-        format!("MPICC={mpicc}"),
-        format!("BINDIR={staging}"),
-    ];
+    let mut argv = vec!["make".to_owned(), "-C".into(), sources.to_string(), format!("MPICC={mpicc}"), format!("BINDIR={staging}")];
     if let Some((cflags, libs)) = hdf5_flags(host, install).await {
         argv.push(format!("HDF5_CFLAGS={cflags}"));
         argv.push(format!("HDF5_LIBS={libs}"));

@@ -1,7 +1,12 @@
 //! Processes as the kernel lists them: who is alive, whose child, with which marker. Linux only.
 
 use nix::{sys::signal::Signal, unistd::Pid};
-use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::{Path, PathBuf}};
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 /// A process told apart from a later one that got the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -83,7 +88,9 @@ pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
         .flatten()
         .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != own)
-        .filter(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_")))
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_"))
+        })
         .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| directories.iter().any(|d| cwd.starts_with(d))))
         .filter_map(ProcessId::of)
         .collect()

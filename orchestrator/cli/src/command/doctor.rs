@@ -5,7 +5,7 @@ use crate::{args::DoctorArgs, failure::Failure};
 use cvc_lib::{
     ckpt::quirks,
     plan,
-    run::{ReadySite, Readiness},
+    run::{Readiness, ReadySite},
     spec::Spec,
 };
 use serde_json::json;
@@ -75,7 +75,12 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if !gaps.is_empty() {
         writeln!(out, "\nwhat each gap costs, and how to mend it:")?;
         for gap in gaps {
-            writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {}", gap.what, gap.cost)), paragraph("    ", &format!("mend: {}", gap.mend)))?;
+            writeln!(
+                out,
+                "{}\n{}",
+                paragraph("  ", &format!("{}: {}", gap.what, gap.cost)),
+                paragraph("    ", &format!("mend: {}", gap.mend))
+            )?;
         }
     }
     writeln!(out, "\nknown hazards, and what is set against each where it applies:")?;
@@ -90,7 +95,14 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-fn campaign(out: &mut impl Write, file: &camino::Utf8Path, spec: &Spec, points: usize, stuck: usize, obstacles: &[String]) -> std::io::Result<()> {
+fn campaign(
+    out: &mut impl Write,
+    file: &camino::Utf8Path,
+    spec: &Spec,
+    points: usize,
+    stuck: usize,
+    obstacles: &[String],
+) -> std::io::Result<()> {
     if stuck == 0 && points > 0 {
         return writeln!(out, "\n{}", paragraph("", &format!("{file}: all {points} points of campaign {} can run here", spec.name)));
     }
@@ -130,7 +142,11 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, mend });
     };
     let pair = |m: &cvc_lib::mpi::Missing| (m.what.clone(), m.mend.clone());
-    add("DMTCP", site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair), "points with checkpointer = \"dmtcp\" are skipped");
+    add(
+        "DMTCP",
+        site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
+        "points with checkpointer = \"dmtcp\" are skipped",
+    );
     add("strace", site.strace.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"strace\" cannot be used");
     add("Darshan", site.darshan.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"darshan\" cannot be used");
     findings

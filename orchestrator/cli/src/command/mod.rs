@@ -16,7 +16,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::CommandFactory;
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 use cvc_lib::{
-    run::{ReadySite, Readiness},
+    run::{Readiness, ReadySite},
     spec::Spec,
     store::CampaignDir,
 };
@@ -41,8 +41,11 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         }
         Command::Reference => reference::reference(),
         Command::Shepherd { job } => {
-            cvc_probe::shepherd::main(&job)
-                .map_err(|e| Failure::Other { code: 4, message: format!("{}: {e}", job.display()), help: None })?;
+            cvc_probe::shepherd::main(&job).map_err(|e| Failure::Other {
+                code: 4,
+                message: format!("{}: {e}", job.display()),
+                help: None,
+            })?;
             Ok(0)
         }
     }
@@ -72,10 +75,11 @@ fn campaign_dir(campaign: &Utf8Path, place: &Where) -> Result<CampaignDir, Failu
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::Other { code: 1, message: format!("cannot start: {e}"), help: None })
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| Failure::Other {
+        code: 1,
+        message: format!("cannot start: {e}"),
+        help: None,
+    })
 }
 
 /// Asks every site of a campaign what it has.

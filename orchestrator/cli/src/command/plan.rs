@@ -9,7 +9,7 @@ use crate::{
 use cvc_lib::{
     plan::{self, ExcludedBy, Plan},
     point::{Point, Repeat},
-    run::{ReadySite, Readiness},
+    run::{Readiness, ReadySite},
     spec::Spec,
 };
 use indexmap::IndexMap;
@@ -31,13 +31,7 @@ pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn show(
-    out: &mut impl Write,
-    spec: &Spec,
-    plan: &Plan,
-    sites: &IndexMap<String, ReadySite>,
-    every_run: bool,
-) -> std::io::Result<()> {
+fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {
     let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
     let estimates = plan::estimate(spec, plan, plan::Machine { cores });
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
@@ -76,7 +70,8 @@ fn show(
     }
     if !plan.excluded.is_empty() {
         writeln!(out, "\n{} points are excluded:", plan.excluded.len())?;
-        let all = Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
+        let all =
+            Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
         grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
     }
     if every_run {

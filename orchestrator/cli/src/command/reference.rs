@@ -57,7 +57,8 @@ fn name(argument: &Arg) -> String {
 
 fn meaning(argument: &Arg) -> String {
     let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
-    let values: Vec<String> = argument.get_possible_values().iter().filter(|v| !v.is_hide_set()).map(|v| format!("`{}`", v.get_name())).collect();
+    let values: Vec<String> =
+        argument.get_possible_values().iter().filter(|v| !v.is_hide_set()).map(|v| format!("`{}`", v.get_name())).collect();
     if argument.get_action().takes_values() && !values.is_empty() {
         text.push_str(&format!("; one of {}", values.join(", ")));
     }

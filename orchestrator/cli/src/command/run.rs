@@ -52,8 +52,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             retry_failed: args.retry_failed,
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
         };
-        let mut observer =
-            display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
+        let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
         let wishes: Wishes = wishes;
         run_campaign(&spec, &plan, &sites, &options, wishes, observer.as_mut()).await
     });

@@ -1,11 +1,6 @@
 //! DMTCP: where it is, its argument vectors, and what its coordinator's event log says of a checkpoint.
 
-use crate::{
-    host::Host,
-    mpi::Missing,
-    point::Compression,
-    spec::DmtcpSettings,
-};
+use crate::{host::Host, mpi::Missing, point::Compression, spec::DmtcpSettings};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -166,7 +161,8 @@ pub fn parse_events(json: &str) -> Result<Option<Events>, String> {
     };
     let mut events = Vec::new();
     for (at, what) in log {
-        let at = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|e| format!("`{at}`: {e}"))?;
+        let at =
+            at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|e| format!("`{at}`: {e}"))?;
         // an event is "00003-Barrier-DMT:SUSPEND"
         let (number, name) = what.as_str().and_then(|e| e.split_once('-')).ok_or_else(|| format!("`{at}`: `{what}` is no event"))?;
         let number: u64 = number.parse().map_err(|_| format!("`{at}`: `{number}` is no number of an event"))?;

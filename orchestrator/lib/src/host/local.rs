@@ -62,12 +62,15 @@ impl Host for LocalHost {
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
-        cvc_probe::shepherd::write_whole(to.as_std_path(), content)
-            .map_err(|source| HostError::File { host: "localhost".into(), action: "write", path: to.to_string(), source })
+        cvc_probe::shepherd::write_whole(to.as_std_path(), content).map_err(|source| HostError::File {
+            host: "localhost".into(),
+            action: "write",
+            path: to.to_string(),
+            source,
+        })
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
-        std::fs::read(from)
-            .map_err(|source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source })
+        std::fs::read(from).map_err(|source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source })
     }
 }

@@ -70,8 +70,7 @@ impl Journal {
     /// Opens or makes the journal and gives what stands in it. A torn last line is cut off.
     pub fn open(path: &Utf8Path, campaign: &str) -> Result<(Self, Vec<Entry>), StoreError> {
         let fail = |action| StoreError::io(action, path);
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(fail("read"))?;
         let (mut entries, whole) = parse(path, &text)?;
@@ -99,10 +98,7 @@ impl Journal {
         let entry = Entry { seq: self.next, at: jiff::Timestamp::now(), event };
         let mut line = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         line.push(b'\n');
-        self.file
-            .write_all(&line)
-            .and_then(|()| self.file.sync_data())
-            .map_err(StoreError::io("append to", &self.path))?;
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(StoreError::io("append to", &self.path))?;
         self.next += 1;
         Ok(entry)
     }

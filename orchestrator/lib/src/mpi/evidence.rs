@@ -59,10 +59,8 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
                 stderr.lines().filter_map(|l| Some(l.split_once(mark)?.1.split_whitespace().next()?.to_owned())).collect()
             };
             let io = after("Selected io module ");
-            let fcoll: BTreeSet<String> = stderr
-                .lines()
-                .filter_map(|l| l.split_once("select: component ")?.1.strip_suffix(" selected").map(str::to_owned))
-                .collect();
+            let fcoll: BTreeSet<String> =
+                stderr.lines().filter_map(|l| l.split_once("select: component ")?.1.strip_suffix(" selected").map(str::to_owned)).collect();
             seen.selected.extend(io.iter().map(|c| format!("io {c}")).chain(fcoll.iter().map(|c| format!("fcoll {c}"))));
             if request.aggregators.is_some() || request.cb_buffer.is_some() {
                 if io.is_empty() {
@@ -85,7 +83,9 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
                 seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not tell what it used", buffer.0));
             }
             if let (Some(aggregators), None) = (request.aggregators, writers) {
-                seen.unobservable.push(format!("io_ompio_num_aggregators = {aggregators}: this program does not count its writers, OMPIO does not tell"));
+                seen.unobservable.push(format!(
+                    "io_ompio_num_aggregators = {aggregators}: this program does not count its writers, OMPIO does not tell"
+                ));
             }
         }
     }

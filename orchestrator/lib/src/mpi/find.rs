@@ -63,9 +63,7 @@ pub struct Missing {
 
 /// The first executable of these names on PATH.
 pub fn on_path(names: &[&str], path: &str) -> Option<Utf8PathBuf> {
-    names.iter().find_map(|name| {
-        path.split(':').filter(|d| !d.is_empty()).map(|d| Utf8Path::new(d).join(name)).find(|p| is_executable(p))
-    })
+    names.iter().find_map(|name| path.split(':').filter(|d| !d.is_empty()).map(|d| Utf8Path::new(d).join(name)).find(|p| is_executable(p)))
 }
 
 /// Whether this is a file that can be executed.
@@ -125,8 +123,10 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
                 .find_map(|l| l.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')))
                 .unwrap_or("unknown")
                 .to_owned();
-            let info = beside("ompi_info").or_else(|| beside("ompi_info.openmpi")).map(Utf8PathBuf::into_string).unwrap_or("ompi_info".into());
-            let parameters = run([&info, "--parsable", "--param", "io", "ompio", "--level", "9"].map(str::to_owned).into()).await.unwrap_or_default();
+            let info =
+                beside("ompi_info").or_else(|| beside("ompi_info.openmpi")).map(Utf8PathBuf::into_string).unwrap_or("ompi_info".into());
+            let parameters =
+                run([&info, "--parsable", "--param", "io", "ompio", "--level", "9"].map(str::to_owned).into()).await.unwrap_or_default();
             let mut ompio_parameters: Vec<String> = parameters
                 .lines()
                 .filter_map(|l| l.trim().strip_prefix("mca:io:ompio:param:io_ompio_")?.split(':').next())
@@ -168,12 +168,7 @@ fn field(said: &str, name: &str) -> Option<String> {
     said.lines().find_map(|l| l.trim().strip_prefix(name)).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
 }
 
-async fn locate(
-    host: &dyn Host,
-    name: &str,
-    library: &MpiLibrary,
-    env: &mut BTreeMap<String, String>,
-) -> Result<Utf8PathBuf, Missing> {
+async fn locate(host: &dyn Host, name: &str, library: &MpiLibrary, env: &mut BTreeMap<String, String>) -> Result<Utf8PathBuf, Missing> {
     let path = std::env::var("PATH").unwrap_or_default();
     match &library.source {
         MpiSource::Path => {

@@ -8,8 +8,8 @@ mod mpich;
 mod openmpi;
 
 pub use evidence::{IoEvidence, check_io};
-pub use mpich::hints as romio_hints;
 pub use find::{Missing, MpiInstall, find, is_executable, on_path};
+pub use mpich::hints as romio_hints;
 
 use crate::{mapping::Mapping, spec::MpiFamily, units::ByteSize};
 use camino::Utf8PathBuf;

@@ -56,13 +56,8 @@ struct Judge<'a> {
 /// Outcome, records and facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), EngineError> {
     let dir = &evidence.prepared.dir;
-    let mut judge = Judge {
-        evidence,
-        stdout: text(&dir.join("stdout")),
-        stderr: text(&dir.join("stderr")),
-        records: Vec::new(),
-        failure: None,
-    };
+    let mut judge =
+        Judge { evidence, stdout: text(&dir.join("stdout")), stderr: text(&dir.join("stderr")), records: Vec::new(), failure: None };
     // a restarted program goes on with its output: both parts together are what it said
     let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
     let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
@@ -165,7 +160,14 @@ impl Judge<'_> {
             let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
             let log = Some("coordinator.log");
             self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
-            self.record(names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated), Unit::Seconds, Source::CheckpointerLog, log, labels);
+            self.record(
+                names::CKPT_COORDINATION_S,
+                seconds(events.start, events.coordinated),
+                Unit::Seconds,
+                Source::CheckpointerLog,
+                log,
+                labels,
+            );
             self.record(names::CKPT_STORAGE_S, seconds(events.coordinated, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
         } else {
             self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
@@ -297,13 +299,14 @@ impl Judge<'_> {
         let sizes: Vec<u64> = files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len()).collect();
         let total: u64 = sizes.iter().sum();
         if sizes.is_empty() || total == 0 {
-            self.fail(Cause::Checkpoint, format!("there is no checkpoint of its own: no file {} below {}", own.files.join(", "), prepared.work));
+            self.fail(
+                Cause::Checkpoint,
+                format!("there is no checkpoint of its own: no file {} below {}", own.files.join(", "), prepared.work),
+            );
             return Ok(());
         }
         let times: Vec<f64> = match &own.time_s {
-            Some(pattern) => {
-                self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect()
-            }
+            Some(pattern) => self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect(),
             None => Vec::new(),
         };
         for (number, seconds) in (1u32..).zip(&times) {
@@ -346,7 +349,9 @@ impl Judge<'_> {
                 Some(value) => {
                     self.record(&figure.name, value * figure.scale, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]);
                 }
-                None if figure.required => self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern)),
+                None if figure.required => {
+                    self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern))
+                }
                 None => {}
             }
         }
@@ -359,7 +364,10 @@ impl Judge<'_> {
                 && self.failure.is_none()
                 && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
             if wanted {
-                self.fail(Cause::Restart, "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)");
+                self.fail(
+                    Cause::Restart,
+                    "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)",
+                );
             }
             return Ok(());
         };
@@ -369,7 +377,10 @@ impl Judge<'_> {
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
             Some(exit) => {
                 if exit.ended_by == Some(EndedBy::Timeout) {
-                    self.fail(Cause::Restart, format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s));
+                    self.fail(
+                        Cause::Restart,
+                        format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
+                    );
                 }
                 // the restart script's own code says little: what the program verified does
                 self.verification(&output, Cause::Restart, " after the restart")?;
@@ -466,7 +477,9 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
 fn node_facts() -> Value {
     let first = |path: &str, key: &str| {
         std::fs::read_to_string(path).ok().and_then(|t| {
-            t.lines().find_map(|l| l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned()))
+            t.lines().find_map(|l| {
+                l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned())
+            })
         })
     };
     json!({

@@ -204,9 +204,7 @@ impl Coordinator<'_> {
             None => Some(0),
             Some(RunState::Abandoned { attempts }) => Some(*attempts),
             Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
-            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
-                (!self.used_up(run, *attempt)).then_some(*attempt)
-            }
+            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => (!self.used_up(run, *attempt)).then_some(*attempt),
             // recovery has closed all that were open
             Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
         }
@@ -295,7 +293,13 @@ impl Coordinator<'_> {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
         let Some(site) = self.sites.get(&point.site) else { return Ok(false) };
-        self.observer.on(&Progress::RunStarted { run: run.clone(), point: point.clone(), repeat: planned.repeat, attempt, number });
+        self.observer.on(&Progress::RunStarted {
+            run: run.clone(),
+            point: Box::new(point.clone()),
+            repeat: planned.repeat,
+            attempt,
+            number,
+        });
         self.write(Event::RunIntended { run: run.clone(), attempt })?;
         let prepared = match prepare(self.spec, site, &self.dir, planned, &point) {
             Ok(prepared) => prepared,
@@ -348,7 +352,12 @@ impl Coordinator<'_> {
         let free = free_bytes(&prepared.work)?;
         let mib = |bytes: u64| bytes >> 20;
         (free < needed).then(|| {
-            format!("{} needs about {} MiB and has {} MiB free: make room, or choose another storage area", prepared.work, mib(needed), mib(free))
+            format!(
+                "{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
+                prepared.work,
+                mib(needed),
+                mib(free)
+            )
         })
     }
 

@@ -70,7 +70,7 @@ pub(super) async fn kill(prepared: &Prepared) {
     let Some((install, layout)) = &prepared.dmtcp else { return };
     if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
         // where the coordinator is gone, so are the ranks
-        let _ = Coordinator { install, port: port.trim().to_owned() }.say("-k").await;
+        let _ = Coordinator { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
     }
 }
 
@@ -106,7 +106,9 @@ pub(super) struct Driven {
 
 /// Talks to the coordinator of one run.
 struct Coordinator<'a> {
+    prepared: &'a Prepared,
     install: &'a DmtcpInstall,
+    layout: &'a DmtcpLayout,
     port: String,
 }
 
@@ -153,7 +155,7 @@ async fn take_all(
 ) -> Result<(), NoCheckpoint> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
-    let coordinator = Coordinator { install, port };
+    let coordinator = Coordinator { prepared, install, layout, port };
     let goes_on = settings.moment != Moment::SizeOnly && !settings.restart_check;
     // until the program computes, a checkpoint would be one of a start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
@@ -175,16 +177,18 @@ async fn take_all(
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
             if !shepherd.at_work() {
-                return Err(no(format!("the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload")));
+                return Err(no(format!(
+                    "the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload"
+                )));
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
         observer.on(&Progress::Stage { run: prepared.run.clone(), stage: format!("checkpoint {number}") });
         let limit = Duration::from_secs_f64(settings.timeout_s);
-        let peers = peers(&coordinator, prepared, shepherd, limit).await?;
+        let peers = peers(&coordinator, shepherd, limit).await?;
         // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
         let later = number == last && goes_on && prepared.point.compression == Compression::Gzip;
-        taken.push(take(prepared, &coordinator, layout, shepherd, number, peers, limit, later).await?);
+        taken.push(take(&coordinator, shepherd, number, peers, limit, later).await?);
     }
     Ok(())
 }
@@ -208,12 +212,8 @@ async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, N
 }
 
 /// Waits until every rank and launcher takes part and runs.
-async fn peers(
-    coordinator: &Coordinator<'_>,
-    prepared: &Prepared,
-    shepherd: &mut Shepherd,
-    limit: Duration,
-) -> Result<u32, NoCheckpoint> {
+async fn peers(coordinator: &Coordinator<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
+    let prepared = coordinator.prepared;
     let begin = Instant::now();
     let mut last: Option<(u32, Instant)> = None;
     loop {
@@ -243,11 +243,8 @@ async fn peers(
 }
 
 fn event_logs(layout: &DmtcpLayout) -> Vec<Utf8PathBuf> {
-    let mut logs: Vec<Utf8PathBuf> = layout
-        .kvdir
-        .read_dir_utf8()
-        .map(|entries| entries.flatten().map(|e| e.into_path()).collect())
-        .unwrap_or_default();
+    let mut logs: Vec<Utf8PathBuf> =
+        layout.kvdir.read_dir_utf8().map(|entries| entries.flatten().map(|e| e.into_path()).collect()).unwrap_or_default();
     logs.retain(|p| p.file_name().is_some_and(|n| n.starts_with("dmtcp_coordinator_db") && n.ends_with(".json")));
     logs.sort();
     logs
@@ -258,15 +255,14 @@ fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
 }
 
 async fn take(
-    prepared: &Prepared,
     coordinator: &Coordinator<'_>,
-    layout: &DmtcpLayout,
     shepherd: &mut Shepherd,
     number: u32,
     peers: u32,
     limit: Duration,
     later: bool,
 ) -> Result<Checkpoint, NoCheckpoint> {
+    let (prepared, layout) = (coordinator.prepared, coordinator.layout);
     let known = event_logs(layout);
     let script = layout.ckptdir.join("dmtcp_restart_script.sh");
     let script_before = modified(&script);
@@ -285,7 +281,10 @@ async fn take(
                 if start + CLOCK_SLACK < begin_clock {
                     // still the log of an earlier checkpoint
                 } else if start > begin_clock + limit {
-                    return Err(no(format!("DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit", events.start)));
+                    return Err(no(format!(
+                        "DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit",
+                        events.start
+                    )));
                 } else {
                     break Some(events);
                 }
@@ -333,23 +332,18 @@ pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
 /// When the last image was changed last.
 fn last_change(layout: &DmtcpLayout) -> Option<SystemTime> {
     let entries = layout.ckptdir.read_dir_utf8().ok()?;
-    entries.flatten().filter(|e| e.file_name().ends_with(".dmtcp") || e.file_name().ends_with(".dmtcp.temp")).filter_map(|e| modified(e.path())).max()
+    entries
+        .flatten()
+        .filter(|e| e.file_name().ends_with(".dmtcp") || e.file_name().ends_with(".dmtcp.temp"))
+        .filter_map(|e| modified(e.path()))
+        .max()
 }
 
 /// Waits until the images are not changed any more and none is called temporary.
-async fn stable(
-    prepared: &Prepared,
-    layout: &DmtcpLayout,
-    number: u32,
-    begin: Instant,
-    limit: Duration,
-) -> Result<(), NoCheckpoint> {
+async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), NoCheckpoint> {
     loop {
-        let names: Vec<String> = layout
-            .ckptdir
-            .read_dir_utf8()
-            .map(|entries| entries.flatten().map(|e| e.file_name().to_owned()).collect())
-            .unwrap_or_default();
+        let names: Vec<String> =
+            layout.ckptdir.read_dir_utf8().map(|entries| entries.flatten().map(|e| e.file_name().to_owned()).collect()).unwrap_or_default();
         let images = names.iter().filter(|n| n.ends_with(".dmtcp")).count();
         let writing = names.iter().any(|n| n.ends_with(".dmtcp.temp"));
         let quiet = last_change(layout).and_then(|at| at.elapsed().ok()).is_some_and(|since| since > STABLE);

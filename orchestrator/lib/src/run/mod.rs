@@ -11,11 +11,11 @@ mod recover;
 mod shepherd;
 mod site;
 
+pub use coordinator::free_bytes;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
 pub use observe::{Observer, Progress, Quiet};
-pub use site::{ReadySite, Readiness};
-pub use coordinator::free_bytes;
+pub use site::{Readiness, ReadySite};
 
 use tokio::sync::watch;
 

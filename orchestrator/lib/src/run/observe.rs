@@ -37,7 +37,7 @@ pub enum Progress {
         /// Which.
         run: RunId,
         /// Its point.
-        point: Point,
+        point: Box<Point>,
         /// Warm-up or counted repeat.
         repeat: Repeat,
         /// Attempt, from 1.

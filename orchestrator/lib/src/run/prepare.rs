@@ -86,10 +86,11 @@ pub(super) fn prepare(
     point: &Point,
 ) -> Result<Prepared, EngineError> {
     let run = planned.id.clone();
-    let app = spec.apps.get(&point.app).map(|a| a.descriptor.clone()).ok_or_else(|| EngineError::Descriptor {
-        app: point.app.clone(),
-        problem: "it is not loaded".into(),
-    })?;
+    let app = spec
+        .apps
+        .get(&point.app)
+        .map(|a| a.descriptor.clone())
+        .ok_or_else(|| EngineError::Descriptor { app: point.app.clone(), problem: "it is not loaded".into() })?;
     let problem = |problem: String| EngineError::Descriptor { app: point.app.clone(), problem };
     let install = match site.mpi.get(&point.mpi) {
         Some(Ok(install)) => install.clone(),

@@ -7,7 +7,10 @@ use cvc_probe::{
     shepherd::{Exit, Job},
 };
 use std::{process::Stdio, time::Duration};
-use tokio::{io::AsyncWriteExt, process::{Child, ChildStdin}};
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, ChildStdin},
+};
 
 /// A shepherd at work. Dropping it closes its line, and it ends the run by itself.
 #[derive(Debug)]

@@ -75,10 +75,8 @@ impl ReadySite {
             hosts: vec!["localhost".into()],
             mpi,
             dmtcp: dmtcp::find(&host, &site.dmtcp).await,
-            strace: mpi::on_path(&["strace"], &path).ok_or_else(|| Missing {
-                what: "strace is not installed".into(),
-                mend: "Debian, Ubuntu: apt-get install strace".into(),
-            }),
+            strace: mpi::on_path(&["strace"], &path)
+                .ok_or_else(|| Missing { what: "strace is not installed".into(), mend: "Debian, Ubuntu: apt-get install strace".into() }),
             darshan: darshan(&path),
             kernels,
             app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&base, d)).collect(),
@@ -91,17 +89,20 @@ impl ReadySite {
         let values = template_values(app, point, "", "", "");
         let mut names = Vec::new();
         for template in &app.program.names {
-            names.push(render::render_text(&format!("{}: program.names", app.name), template, &values).map_err(|e| Missing {
-                what: e.to_string(),
-                mend: "mend the descriptor".into(),
-            })?);
+            names.push(
+                render::render_text(&format!("{}: program.names", app.name), template, &values)
+                    .map_err(|e| Missing { what: e.to_string(), mend: "mend the descriptor".into() })?,
+            );
         }
         if let Some(name) = names.iter().find(|n| n.starts_with('/')) {
             let path = Utf8PathBuf::from(name);
             return if mpi::is_executable(&path) {
                 Ok(path)
             } else {
-                Err(Missing { what: format!("{} is not installed: there is no program {path}", app.name), mend: app.program.install.clone() })
+                Err(Missing {
+                    what: format!("{} is not installed: there is no program {path}", app.name),
+                    mend: app.program.install.clone(),
+                })
             };
         }
         let mut directories = Vec::new();

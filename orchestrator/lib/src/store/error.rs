@@ -71,9 +71,11 @@ impl StoreError {
     /// The file that it is about, if it is about one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Index { path, .. } | Self::Locked { path, .. } => {
-                Some(path)
-            }
+            Self::Io { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Newer { path, .. }
+            | Self::Index { path, .. }
+            | Self::Locked { path, .. } => Some(path),
             Self::Render { .. } => None,
         }
     }

@@ -16,13 +16,8 @@ pub struct CampaignLock {
 impl CampaignLock {
     /// Takes the lock, or says who holds it.
     pub fn take(path: &Utf8Path) -> Result<Self, StoreError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(StoreError::io("open", path))?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -34,9 +29,7 @@ impl CampaignLock {
             }
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", path)(e)),
         }
-        file.set_len(0)
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(StoreError::io("write", path))?;
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(StoreError::io("write", path))?;
         Ok(Self { _file: file })
     }
 }
