@@ -4,6 +4,7 @@ mod common;
 
 use camino::Utf8Path;
 use cvc_lib::{
+    point::Repeat,
     report::{Cell, build, write_all},
     spec::Format,
     store::{Index, StoreError},
@@ -195,6 +196,111 @@ fn what_the_reader_came_for_stands_apart_from_the_rest() {
 fn plots(report: &cvc_lib::report::Report) -> Vec<&cvc_lib::report::Plot> {
     let blocks = report.sections.iter().flat_map(|s| &s.blocks);
     blocks.filter_map(|b| if let cvc_lib::report::Block::Plot(plot) = b { Some(plot) } else { None }).collect()
+}
+
+#[test]
+fn runs_of_different_software_are_not_averaged_in_silence() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let mixed = |report: &cvc_lib::report::Report| -> Vec<usize> {
+        let of = |t: &cvc_lib::report::Table| {
+            let at = t.columns.iter().position(|c| c.id == "mixed");
+            at.map_or(0, |at| t.rows.iter().filter(|r| !matches!(r[at], Cell::Empty)).count())
+        };
+        ["points", "merits", "statistics", "zones_structural", "comparison"]
+            .map(|id| report.tables().find(|t| t.id == id).map_or(usize::MAX, of))
+            .into()
+    };
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    assert_eq!(mixed(&report), [0; 5]);
+    assert!(!page(dir.path()).contains("were not made alike"));
+    let change = |run: &cvc_lib::ids::RunId, file: &str, from: &str, to: &str| {
+        let path = dir.path().join(format!("runs/{run}/{file}"));
+        let text = fs::read_to_string(&path).expect("a file");
+        assert!(text.contains(from), "{text}");
+        fs::write(path, text.replace(from, to)).expect("a file");
+    };
+    let run = |point: usize, repeat: Repeat| {
+        let found = made.plan.runs.iter().find(|r| r.point == made.plan.points[point].id && r.repeat == repeat);
+        &found.expect("a run").id
+    };
+    // A warm-up is in no mean, and a path differs in every run.
+    change(run(0, Repeat::Warmup(1)), "facts.json", "7.7.0", "7.6.0");
+    assert!(!page(dir.path()).contains("were not made alike"));
+    change(run(0, Repeat::Measured(2)), "facts.json", "7.7.0", "7.6.0 <b>");
+    change(run(1, Repeat::Measured(1)), "facts.json", "\"dmtcp\"", "\"other\"");
+    let latency = "\"ckpt_latency_s\"";
+    let records = fs::read_to_string(dir.path().join(format!("runs/{}/records.jsonl", run(2, Repeat::Measured(3))))).expect("records");
+    let line = records.lines().find(|l| l.contains(latency)).expect("a latency").to_owned();
+    change(run(2, Repeat::Measured(3)), "records.jsonl", &line, &line.replace("checkpointer-log", "clock"));
+    let page = page(dir.path());
+    assert!(page.contains("The counted runs of 3 points were not made alike"), "{}", &page[..4000]);
+    assert!(page.contains("dmtcp.version in 2 points (7.6.0 &lt;b&gt; / 7.7.0 / not recorded)"));
+    assert!(page.contains("source of ckpt_latency_s in 1 point (checkpointer-log / clock)"));
+    let report = build(&Index::open(utf8(dir.path())).expect("an index")).expect("a report");
+    let marks = mixed(&report);
+    assert_eq!(marks[..2], [3, 3]);
+    assert!(marks.iter().all(|n| *n > 0 && *n != usize::MAX), "{marks:?}");
+    assert!(report.tables().all(|t| t.rows.iter().all(|r| r.len() == t.columns.len())));
+}
+
+#[test]
+fn the_title_of_the_campaign_file_is_the_heading() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    for (file, heading) in [
+        ("[report]\ntitle = \"Sizes & <b>times\"\n", "<h1>Sizes &amp; &lt;b&gt;times</h1>\n<p class=\"kind\">made-up</p>"),
+        ("[report]\ntitle = \" \"\n", "<h1>made-up</h1>\n<nav"),
+        ("[report", "<h1>made-up</h1>\n<nav"),
+    ] {
+        fs::write(dir.path().join("campaign.toml"), file).expect("a file");
+        let page = page(dir.path());
+        assert!(page.contains(heading), "{file}: {:?}", page.find("<h1").map(|at| &page[at..at + 120]));
+        balanced(&page);
+    }
+}
+
+/// Without its failed points an application would be drawn over the libraries, where the others are drawn over the mapping.
+#[test]
+fn failed_points_leave_the_axis_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let points = common::many_points().into_iter().filter(|p| p.app != common::HOSTILE && p.aggregators.is_none()).collect();
+    common::campaign_of(dir.path(), points);
+    let plan: cvc_lib::plan::Plan =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("plan.json")).expect("a plan")).expect("a plan");
+    let mut journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
+    for (run, planned) in plan.runs.iter().zip(&plan.points) {
+        if planned.point.app == "nas-lu" && planned.point.mapping.to_string() != "1Nx4P" {
+            let lines = journal.lines().map(|l| if l.contains(run.id.as_str()) { fail(l) } else { l.to_owned() });
+            journal = lines.map(|l| l + "\n").collect();
+        }
+    }
+    fs::write(dir.path().join("journal.jsonl"), journal).expect("a journal");
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    let of: Vec<_> = plots(&report).into_iter().filter(|p| p.id.starts_with("zones-") || p.id.starts_with("latency-")).collect();
+    assert!(of.iter().any(|p| p.title.contains("nas-lu")), "{:?}", of.iter().map(|p| &p.title).collect::<Vec<_>>());
+    for plot in of {
+        assert!(plot.svg.contains("mapping (nodes"), "{}", plot.title);
+    }
+}
+
+/// The line of the journal, failed.
+fn fail(line: &str) -> String {
+    let mut entry: serde_json::Value = serde_json::from_str(line).expect("a line");
+    let failed = serde_json::to_value(cvc_lib::journal::Outcome::Failed {
+        cause: cvc_lib::journal::event::Cause::Checkpoint,
+        detail: "made up".to_owned(),
+    });
+    replace_outcome(&mut entry, &failed.expect("json"));
+    entry.to_string()
+}
+
+fn replace_outcome(value: &mut serde_json::Value, outcome: &serde_json::Value) {
+    if let Some(members) = value.as_object_mut() {
+        for (key, member) in members {
+            if key == "outcome" { *member = outcome.clone() } else { replace_outcome(member, outcome) }
+        }
+    }
 }
 
 /// A line from one MPI library to another would say that there is something between them.

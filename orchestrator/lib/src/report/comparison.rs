@@ -2,6 +2,7 @@
 
 use super::{
     data::{Data, PointRow, Quantity},
+    mixed,
     model::{Block, Cell, Column, Section, Table},
     quantity,
 };
@@ -23,6 +24,7 @@ pub(super) fn section(data: &Data) -> Section {
     let quantities: Vec<(&str, &Quantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
     let varying = data.varying();
     let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
+    columns.extend(data.mixed().then(mixed::column));
     columns.extend(
         quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
     );
@@ -50,6 +52,7 @@ pub(super) fn section(data: &Data) -> Section {
             if table.rows.len() < MOST_ROWS {
                 let mut row = vec![Cell::text(quantity::level(factor, p.factor(factor))), Cell::text(quantity::level(factor, baseline))];
                 row.push(Cell::text(if rest.is_empty() { String::new() } else { data.label(i, &rest) }));
+                row.extend(data.mixed().then(|| mixed::cell(&[&p.mixed, &data.points[other].mixed])));
                 row.extend(compared.into_iter().map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })));
                 table.rows.push(row);
             }

@@ -1,6 +1,7 @@
 //! What every table and plot asks of the index, read once.
 
 use super::{
+    mixed::{self, Mixed},
     model::{RecordRow, Records},
     quantity::Tier,
 };
@@ -11,7 +12,7 @@ use crate::{
 };
 use indexmap::{IndexMap, IndexSet};
 use rusqlite::Row;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The index as tables see it.
 pub(super) struct Data {
@@ -46,6 +47,8 @@ pub(super) struct PointRow {
     pub values: HashMap<String, Vec<f64>>,
     /// The numbers of these repeats.
     pub repeats: HashMap<String, Vec<u32>>,
+    /// What differs between its counted runs and should not.
+    pub mixed: Mixed,
 }
 
 pub(super) struct RunRow {
@@ -91,6 +94,7 @@ impl Data {
                 summaries: HashMap::new(),
                 values: HashMap::new(),
                 repeats: HashMap::new(),
+                mixed: Mixed::new(),
             });
         }
         let excluded = db
@@ -170,6 +174,19 @@ impl Data {
                 facts.entry(r.get(0)?).or_default().entry(r.get(1)?).or_default().push(run);
             }
         }
+        let mut sources: BTreeMap<(usize, String, String), BTreeSet<String>> = BTreeMap::new();
+        let mut query = db.prepare(
+            "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, ''), source
+             FROM records",
+        )?;
+        let mut rows = query.query([])?;
+        while let Some(r) = rows.next()? {
+            let Some(run) = run_ids.get(&r.get::<_, String>(0)?).map(|run| &runs[*run]).filter(|r| r.enters()) else { continue };
+            sources.entry((run.point, r.get(1)?, r.get(2)?)).or_default().insert(r.get(3)?);
+        }
+        for (point, mixed) in points.iter_mut().zip(mixed::find(ids.len(), &runs, &facts, &sources)) {
+            point.mixed = mixed;
+        }
         let mut names: IndexSet<String> = IndexSet::new();
         for p in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
             names.extend(p.keys().cloned());
@@ -220,6 +237,11 @@ impl Data {
         if parts.is_empty() { p.factor("app").to_owned() } else { parts.join(", ") }
     }
 
+    /// Whether any point's runs were not made alike.
+    pub fn mixed(&self) -> bool {
+        self.points.iter().any(|p| !p.mixed.is_empty())
+    }
+
     /// Runs that are counted repeats, in a state.
     pub fn count(&self, state: &str) -> usize {
         self.runs.iter().filter(|r| !r.warmup && r.state == state).count()
@@ -254,7 +276,7 @@ impl Data {
 impl PointRow {
     /// Runs that enter statistics: succeeded, and their records can be read.
     pub fn counted(&self, runs: &[RunRow]) -> usize {
-        self.runs.iter().filter(|r| runs[**r].counts() && ["ok", "changed"].contains(&runs[**r].records.as_str())).count()
+        self.runs.iter().filter(|r| runs[**r].enters()).count()
     }
 
     /// The value of a factor; empty if the point does not have it.
@@ -264,9 +286,14 @@ impl PointRow {
 }
 
 impl RunRow {
-    /// Whether it enters statistics.
+    /// Whether it is a counted repeat that succeeded.
     pub fn counts(&self) -> bool {
         !self.warmup && self.state == "succeeded"
+    }
+
+    /// Whether it counts and its records can be read: it enters statistics.
+    pub fn enters(&self) -> bool {
+        self.counts() && ["ok", "changed"].contains(&self.records.as_str())
     }
 }
 

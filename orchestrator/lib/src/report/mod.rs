@@ -11,6 +11,7 @@ mod format;
 mod found;
 mod latency;
 mod layout;
+mod mixed;
 mod model;
 mod outcomes;
 mod overview;

@@ -2,6 +2,7 @@
 
 use super::{
     data::Data,
+    mixed,
     model::{Block, Cell, Column, Section, Table},
 };
 
@@ -74,6 +75,9 @@ fn warnings(data: &Data) -> Vec<Block> {
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
         warn(format!("The plan was changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
+    }
+    if let Some(text) = mixed::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {
+        warn(text);
     }
     let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
     if few {

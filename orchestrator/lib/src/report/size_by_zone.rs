@@ -120,7 +120,7 @@ fn by_rule(rule: &str) -> String {
 }
 
 fn table(data: &Data, rule: &str) -> Table {
-    let mut columns = summary::factor_columns(data);
+    let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
     columns.extend(ZONES.map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
     let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
@@ -130,7 +130,7 @@ fn table(data: &Data, rule: &str) -> Table {
     for (i, p) in data.points.iter().enumerate() {
         let zones = ZONES.map(|(zone, _)| p.summaries.get(&name(zone, rule)));
         if zones.iter().any(Option::is_some) {
-            let mut row = summary::factor_cells(data, i);
+            let mut row = summary::point_cells(data, i);
             row.push(Cell::count(p.counted(&data.runs)));
             row.extend(zones.map(Cell::measured));
             table.rows.push(row);
@@ -148,7 +148,7 @@ fn files(data: &Data) -> Table {
             q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank"
         })
         .collect();
-    let mut columns = summary::factor_columns(data);
+    let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)));
     let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
@@ -156,7 +156,7 @@ fn files(data: &Data) -> Table {
     let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
     for (i, p) in data.points.iter().enumerate() {
         if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {
-            let mut row = summary::factor_cells(data, i);
+            let mut row = summary::point_cells(data, i);
             row.push(Cell::count(p.counted(&data.runs)));
             row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
             table.rows.push(row);

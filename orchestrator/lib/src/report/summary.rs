@@ -2,6 +2,7 @@
 
 use super::{
     data::{Data, PointRow, Quantity},
+    mixed,
     model::{Block, Cell, Column, Section, Table},
     quantity::{self, Tier},
 };
@@ -49,6 +50,17 @@ pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
     data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
 }
 
+/// Columns that tell a point: its factors, and a mark where runs of some point were not made alike.
+pub(super) fn point_columns(data: &Data) -> Vec<Column> {
+    factor_columns(data).into_iter().chain(data.mixed().then(mixed::column)).collect()
+}
+
+/// The cells that belong to [`point_columns`].
+pub(super) fn point_cells(data: &Data, point: usize) -> Vec<Cell> {
+    let mark = data.mixed().then(|| mixed::cell(&[&data.points[point].mixed]));
+    factor_cells(data, point).into_iter().chain(mark).collect()
+}
+
 /// The level of a factor: a number if it is one.
 pub(super) fn level(text: &str) -> Cell {
     match text.parse::<f64>() {
@@ -60,7 +72,7 @@ pub(super) fn level(text: &str) -> Cell {
 /// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
 fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
     let shown: Vec<(&str, &Quantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
-    let mut columns = factor_columns(data);
+    let mut columns = point_columns(data);
     let failed = Column::plain("failed", "failed");
     columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
@@ -68,7 +80,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
         let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
-        let mut row = factor_cells(data, i);
+        let mut row = point_cells(data, i);
         row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
         row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
         table.rows.push(row);
@@ -77,7 +89,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
 }
 
 fn statistics(data: &Data) -> Table {
-    let mut columns = factor_columns(data);
+    let mut columns = point_columns(data);
     columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
     columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
     columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
@@ -89,7 +101,7 @@ fn statistics(data: &Data) -> Table {
     for (i, p) in data.points.iter().enumerate() {
         for (q, of) in &data.quantities {
             let Some(s) = p.summaries.get(q) else { continue };
-            let mut row = factor_cells(data, i);
+            let mut row = point_cells(data, i);
             row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
             row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);

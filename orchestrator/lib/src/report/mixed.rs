@@ -1,0 +1,94 @@
+//! Points whose counted runs were not made alike: their means are of different things.
+
+use super::{
+    data::RunRow,
+    model::{Cell, Column},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Facts that must be the same in all counted runs of a point; those nested below them too.
+const SOFTWARE: [&str; 6] = ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host"];
+
+/// The values named in a warning for each thing that differs.
+const MOST_VALUES: usize = 4;
+
+/// What a run has that does not tell: it was made before cvc recorded it, or its facts are lost.
+const UNKNOWN: &str = "not recorded";
+
+/// What differs within a point, with the values.
+pub(super) type Mixed = BTreeMap<String, BTreeSet<String>>;
+
+/// What differs within each point. `sources` are those of its counted runs: quantity with its labels, then sources.
+pub(super) fn find(
+    points: usize,
+    runs: &[RunRow],
+    facts: &BTreeMap<String, BTreeMap<String, Vec<usize>>>,
+    sources: &BTreeMap<(usize, String, String), BTreeSet<String>>,
+) -> Vec<Mixed> {
+    let mut mixed = vec![Mixed::new(); points];
+    let mut counted = vec![0; points];
+    for run in runs.iter().filter(|r| r.enters()) {
+        counted[run.point] += 1;
+    }
+    let matters = |key: &str| SOFTWARE.iter().any(|s| key.strip_prefix(s).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+    for (key, values) in facts.iter().filter(|(key, _)| matters(key)) {
+        let mut found: BTreeMap<usize, (BTreeSet<String>, usize)> = BTreeMap::new();
+        for (value, of) in values {
+            for run in of.iter().map(|r| &runs[*r]).filter(|r| r.enters()) {
+                let (values, told) = found.entry(run.point).or_default();
+                values.insert(value.clone());
+                *told += 1;
+            }
+        }
+        for (point, (mut values, told)) in found {
+            if told < counted[point] {
+                values.insert(UNKNOWN.to_owned());
+            }
+            if values.len() > 1 {
+                mixed[point].insert(key.clone(), values);
+            }
+        }
+    }
+    for ((point, quantity, _), sources) in sources.iter().filter(|(_, sources)| sources.len() > 1) {
+        mixed[*point].entry(format!("source of {quantity}")).or_default().extend(sources.iter().cloned());
+    }
+    mixed
+}
+
+/// What the overview says of it.
+pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
+    let points = mixed.iter().filter(|m| !m.is_empty()).count();
+    let mut all: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for (what, values) in mixed.iter().copied().flatten() {
+        let (points, known) = all.entry(what).or_default();
+        *points += 1;
+        known.extend(values.iter().map(String::as_str));
+    }
+    let said = all.into_iter().map(|(what, (points, values))| {
+        let more = if values.len() > MOST_VALUES { format!(", and {} more", values.len() - MOST_VALUES) } else { String::new() };
+        let values: Vec<&str> = values.into_iter().take(MOST_VALUES).collect();
+        format!("{what} in {} ({}{more})", count(points), values.join(" / "))
+    });
+    let said = said.collect::<Vec<_>>().join("; ");
+    let text = format!(
+        "The counted runs of {} were not made alike, and their means mix what should not be mixed. What differs within a point: {said}. These \
+         points are marked in the tables; run them again with one installation, or do not use their means.",
+        count(points)
+    );
+    (points > 0).then_some(text)
+}
+
+fn count(points: usize) -> String {
+    if points == 1 { "1 point".to_owned() } else { format!("{points} points") }
+}
+
+/// The column that marks rows.
+pub(super) fn column() -> Column {
+    Column::plain("mixed", "mixed runs")
+}
+
+/// The mark of a row that rests on these points.
+pub(super) fn cell(of: &[&Mixed]) -> Cell {
+    let what: BTreeSet<&str> = of.iter().flat_map(|m| m.keys()).map(String::as_str).collect();
+    Cell::text(what.into_iter().collect::<Vec<_>>().join(", "))
+}
