@@ -1,9 +1,9 @@
 /* kernel-amr: what an adaptive-mesh code writes, through parallel HDF5.
  *
  * Each process holds blocks of 8^3 cells with 4 guard cells on each side (16^3 in memory) for 24 variables. Every few steps a set of files is
- * written collectively: a checkpoint (all variables, double precision, interior cells only), a plot file of the first 4 variables in single
- * precision at the cell centres, and one at the cell corners (9^3 for each block). The blocks are numbered through all processes and stand in
- * the files in that order, so that any process count can read them.
+ * written collectively: a checkpoint (all variables, double precision, interior cells only; not with --ckpt 0), a plot file of the first 4
+ * variables in single precision at the cell centres, and one at the cell corners (9^3 for each block). The blocks are numbered through all
+ * processes and stand in the files in that order, so that any process count can read them.
  *
  * Each cell follows a recurrence of its own, so that every value in memory and in the files can be computed again and is compared bitwise. */
 #define _POSIX_C_SOURCE 200809L
@@ -28,7 +28,7 @@
 #define FORMAT 1
 #define CHECKPOINT "kernel-amr.ckpt.h5"
 
-static long long opt_blocks = 20, opt_vars = 24, opt_steps = 20, opt_every = 0, opt_work = 1;
+static long long opt_blocks = 20, opt_vars = 24, opt_steps = 20, opt_every = 0, opt_ckpt = 1, opt_work = 1;
 static const char *opt_dir = ".", *opt_restart = NULL;
 
 static const struct kc_option options[] = {
@@ -36,6 +36,7 @@ static const struct kc_option options[] = {
     {"vars", KC_INTEGER, &opt_vars, PLOT_VARS, 99, "variables"},
     {"steps", KC_INTEGER, &opt_steps, 1, 1000000, "last time step, also after a restart"},
     {"write-every", KC_INTEGER, &opt_every, 0, 1000000, "steps between sets of files; 0 writes one set after the last step"},
+    {"ckpt", KC_INTEGER, &opt_ckpt, 0, 1, "1: a set of files has a checkpoint; 0: plot files only"},
     {"work", KC_INTEGER, &opt_work, 1, 1000000, "how many times each step is computed, to make it longer"},
     {"dir", KC_TEXT, &opt_dir, 0, 0, "directory of the files"},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
@@ -482,7 +483,7 @@ int main(int argc, char **argv)
         if (step % opt_every != 0)
             continue;
         sets++;
-        for (enum kind kind = CKPT; kind <= CORNER; kind++) {
+        for (enum kind kind = opt_ckpt ? CKPT : CENTRED; kind <= CORNER; kind++) {
             double t = MPI_Wtime();
             long long size = write_file(kind, step);
             t = kc_max(MPI_Wtime() - t);
@@ -493,7 +494,7 @@ int main(int argc, char **argv)
             else
                 kc_say("Plot file %d (%s) written: %lld bytes in %.6f s", sets, kind == CENTRED ? "centred" : "corner", size, t);
         }
-        for (enum kind kind = CKPT; kind <= CORNER; kind++)
+        for (enum kind kind = opt_ckpt ? CKPT : CENTRED; kind <= CORNER; kind++)
             well = file_is_right(kind) && well;
     }
     double seconds = kc_max(MPI_Wtime() - start);

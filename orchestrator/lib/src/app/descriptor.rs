@@ -1,7 +1,8 @@
 //! What an application descriptor file (`experiments/apps/NAME.toml`) says. Adding an application needs no Rust.
 //!
 //! Templates are handlebars in strict mode with these values: `program` (the path found), `class`, `processes`, `mapping`, `nodes`,
-//! `rundir`, `storage` (the run's own directory in the storage area), `user.NAME`, and `w.NAME` (the variables of the workload).
+//! `rundir`, `storage` (the run's own directory in the storage area), `own_checkpoint` (true where the point's checkpointer is
+//! `application`), `user.NAME`, and `w.NAME` (the variables of the workload).
 
 use crate::record::Unit;
 use indexmap::IndexMap;
@@ -229,7 +230,8 @@ pub enum Take {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnCheckpoint {
-    /// Glob patterns (templates, relative to the working directory or absolute) of the files of the last checkpoint.
+    /// Glob patterns (templates, relative to the working directory or absolute) of the files of the last checkpoint, and of no other: their
+    /// sizes add up to its size.
     pub files: Vec<String>,
     /// Regular expression with one group: seconds that one checkpoint took; every match is one checkpoint.
     #[serde(default)]

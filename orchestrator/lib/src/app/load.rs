@@ -132,7 +132,11 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SpecErro
         }
     }
     for (way, message) in template_errors(app, None) {
-        fail(&way, message, "templates know program, class, processes, mapping, nodes, rundir, storage, w.NAME and user.NAME");
+        fail(
+            &way,
+            message,
+            "templates know program, class, processes, mapping, nodes, rundir, storage, own_checkpoint, w.NAME and user.NAME",
+        );
     }
     for error in &mut errors {
         error.span.get_or_insert(0..0);
@@ -200,11 +204,17 @@ pub(crate) fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -
         engine.register_template("t", template);
         let named = users.map_or_else(|| user_names(text), |names| names.iter().map(|n| (*n).to_owned()).collect());
         let user: IndexMap<String, UserValue> = named.into_iter().map(|n| (n, UserValue::Integer(1))).collect();
-        for (workload, content) in &app.workloads {
+        // With and without own checkpoints, so that both branches of a condition are seen.
+        for ((workload, content), own_checkpoint) in app.workloads.iter().flat_map(|w| [(w, true), (w, false)]) {
             let sample = serde_json::json!({
                 "program": "program", "class": workload, "processes": 1, "mapping": "1Nx1P", "nodes": 1, "rundir": "rundir",
-                "storage": "storage", "user": user, "w": content.vars,
+                "storage": "storage", "own_checkpoint": own_checkpoint, "user": user, "w": content.vars,
             });
+            // Strict mode does not reach conditions: a misspelt one would always be false.
+            if let Some(name) = conditions(text).find(|name| sample.pointer(&format!("/{}", name.replace('.', "/"))).is_none()) {
+                errors.push((way.clone(), format!("the template fails for the workload {workload}: there is no value `{name}`")));
+                break;
+            }
             if let Err(e) = engine.render("t", &sample) {
                 let reason = match e.reason() {
                     handlebars::RenderErrorReason::MissingVariable(Some(name)) => format!("there is no value `{name}`"),
@@ -216,6 +226,17 @@ pub(crate) fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -
         }
     }
     errors
+}
+
+/// The names that stand as conditions of `#if` and `#unless`; other conditions (calls of helpers) are left out.
+fn conditions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("{{").filter_map(|part| {
+        let tag = part.trim_start_matches('~').strip_prefix('#')?;
+        let condition = tag.strip_prefix("if ").or_else(|| tag.strip_prefix("unless "))?;
+        let name = condition.split("}}").next()?.trim_matches([' ', '~']);
+        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+        (plain && !name.starts_with('.')).then_some(name)
+    })
 }
 
 /// The names after `user.` in a template.
