@@ -1,6 +1,6 @@
 //! Expected time and disk space of a plan: rough figures from the descriptors, before there are runs to learn from.
 //!
-//! Time of a run: `core_s / min(processes, cores)` for computing, and these constants, as seen on a small machine:
+//! Time of a run: `core_s / min(processes, cores)` for computing, and these constants, which are rough:
 //! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
 //! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
 //!
