@@ -77,6 +77,16 @@ fn wrap(launch: &[String], program: &Utf8Path, args: &[String]) -> Vec<String> {
     launch.iter().cloned().chain([program.to_string()]).chain(args.iter().cloned()).collect()
 }
 
+/// A program's arguments from their templates; one that renders to nothing is left out.
+fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<String>, EngineError> {
+    let mut args = Vec::new();
+    for template in templates {
+        args.push(render::render_text(name, template, values)?);
+    }
+    args.retain(|a| !a.is_empty());
+    Ok(args)
+}
+
 /// Writes everything into the run's new directory.
 pub(super) fn prepare(
     spec: &Spec,
@@ -175,13 +185,7 @@ pub(super) fn prepare(
         }
         _ => {}
     }
-    let mut args = Vec::new();
-    for template in &app.command.args {
-        let arg = text("command.args", template)?;
-        if !arg.is_empty() {
-            args.push(arg);
-        }
-    }
+    let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
 
     let inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
     let marker = marker(campaign, &run);
@@ -318,11 +322,7 @@ impl Prepared {
             return Ok(None);
         };
         let values = template_values(&self.app, &self.point, self.program.as_str(), self.dir.as_str(), self.work.as_str());
-        let mut args = Vec::new();
-        for template in templates {
-            args.push(render::render_text(&format!("{}: command.restart_args", self.app.name), template, &values)?);
-        }
-        args.retain(|a| !a.is_empty());
+        let args = arguments(&format!("{}: command.restart_args", self.app.name), templates, &values)?;
         let mut launch = mpi::launch(&self.install, &self.request).argv;
         launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
         let mut script_values = self.values.clone();

@@ -13,7 +13,7 @@ use crate::{
     stats::Summary,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use rusqlite::{Connection, OpenFlags, Transaction, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -159,49 +159,35 @@ fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignS
     Ok(())
 }
 
+/// The columns of factors, which the tables `points` and `excluded` share, in their order.
+fn factor_values(p: &Point) -> [Value; 13] {
+    [
+        p.site.clone().into(),
+        p.app.clone().into(),
+        p.class.clone().into(),
+        p.mapping.to_string().into(),
+        p.mapping.nodes().into(),
+        p.processes().into(),
+        p.mpi.clone().into(),
+        p.factor("checkpointer").into(),
+        p.factor("compression").into(),
+        p.aggregators.into(),
+        buffer(p).into(),
+        p.storage.clone().into(),
+        json_text(&p.user).into(),
+    ]
+}
+
 fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, planned) in (1i64..).zip(&plan.points) {
-        let p = &planned.point;
-        insert.execute(params![
-            planned.id.as_str(),
-            seq,
-            p.site,
-            p.app,
-            p.class,
-            p.mapping.to_string(),
-            p.mapping.nodes(),
-            p.processes(),
-            p.mpi,
-            p.factor("checkpointer"),
-            p.factor("compression"),
-            p.aggregators,
-            buffer(p),
-            p.storage,
-            json_text(&p.user),
-        ])?;
+        let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factor_values(&planned.point));
+        insert.execute(params_from_iter(row))?;
     }
     let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, excluded) in (1i64..).zip(&plan.excluded) {
-        let p = &excluded.point;
-        insert.execute(params![
-            seq,
-            p.site,
-            p.app,
-            p.class,
-            p.mapping.to_string(),
-            p.mapping.nodes(),
-            p.processes(),
-            p.mpi,
-            p.factor("checkpointer"),
-            p.factor("compression"),
-            p.aggregators,
-            buffer(p),
-            p.storage,
-            json_text(&p.user),
-            word(&excluded.by),
-            excluded.reason,
-        ])?;
+        let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
+        insert.execute(params_from_iter([Value::from(seq)].into_iter().chain(factor_values(&excluded.point)).chain(reason)))?;
     }
     Ok(())
 }

@@ -45,11 +45,6 @@ impl CampaignDir {
         self.root.join("lock")
     }
 
-    /// The SQLite index; can be deleted at any time.
-    pub fn index(&self) -> Utf8PathBuf {
-        self.root.join("index.sqlite")
-    }
-
     /// All run directories.
     pub fn runs(&self) -> Utf8PathBuf {
         self.root.join("runs")
