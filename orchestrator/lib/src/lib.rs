@@ -9,6 +9,7 @@ pub mod ids;
 pub mod journal;
 pub mod kernels;
 pub mod mapping;
+pub mod model;
 pub mod mpi;
 pub mod paths;
 pub mod plan;

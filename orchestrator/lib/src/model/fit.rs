@@ -1,0 +1,206 @@
+//! Linear least squares by a QR decomposition with column pivoting, and what can be said of the result.
+
+use super::estimate::{Estimate, LEVEL};
+use nalgebra::{ColPivQR, DMatrix, DVector, Dyn};
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A column of the design counts as a combination of the others below this part of the largest diagonal element of R.
+const RANK_TOLERANCE: f64 = 1e-10;
+
+/// Why there is no fit.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize)]
+#[serde(tag = "refused", rename_all = "kebab-case")]
+pub enum FitError {
+    /// Fewer points than parameters.
+    #[error("too few points: {found} for {needed} parameters")]
+    TooFewPoints {
+        /// Points that there are.
+        found: usize,
+        /// Points that are needed.
+        needed: usize,
+    },
+    /// The points do not tell the parameters apart.
+    #[error("the points do not determine the parameters (rank {rank} of {parameters}): {why}")]
+    RankDeficient {
+        /// Parameters that the points can tell apart.
+        rank: usize,
+        /// Parameters of the model.
+        parameters: usize,
+        /// For people.
+        why: String,
+    },
+    /// A value that the model cannot take.
+    #[error("{what} is {value}: {why}")]
+    BadValue {
+        /// Which value.
+        what: String,
+        /// The value.
+        value: f64,
+        /// What it should be.
+        why: String,
+    },
+    /// The model is about something else.
+    #[error("{0}")]
+    OutOfDomain(String),
+    /// A non-linear fit that found no end.
+    #[error("the fit did not converge: {0}")]
+    NoConvergence(String),
+}
+
+/// The result of a least-squares fit.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// One for each column of the design.
+    pub coefficients: Vec<f64>,
+    /// Of the coefficients; `None` without a degree of freedom.
+    pub standard_errors: Option<Vec<f64>>,
+    /// Observed minus fitted, unweighted, in the order of the points.
+    pub residuals: Vec<f64>,
+    /// Points minus parameters.
+    pub degrees_of_freedom: usize,
+    /// Residual standard deviation, of the weighted residuals; `None` without a degree of freedom.
+    pub sigma: Option<f64>,
+    /// (XᵀWX)⁻¹, without the factor σ².
+    covariance: DMatrix<f64>,
+}
+
+/// Weights for residuals in proportion to the values: 1/y².
+pub fn relative_weights(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|y| 1.0 / (y * y)).collect()
+}
+
+/// Minimises Σ wᵢ (yᵢ − xᵢ·β)². `rows` are the xᵢ, all of the same length; `weights` default to 1.
+///
+/// # Errors
+/// Too few points, values that are not finite, weights that are not positive, or a design without full rank.
+pub fn least_squares(rows: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>) -> Result<Fit, FitError> {
+    let parameters = rows.first().map_or(0, Vec::len);
+    let points = rows.len().min(values.len());
+    if points < parameters.max(1) {
+        return Err(FitError::TooFewPoints { found: points, needed: parameters.max(1) });
+    }
+    let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+    for i in 0..points {
+        let bad = rows[i].iter().chain([&values[i]]).copied().find(|v| !v.is_finite());
+        let bad = bad.or_else(|| Some(weight(i)).filter(|w| !(w.is_finite() && *w > 0.0)));
+        if let Some(value) = bad {
+            let what = format!("a value of point {}", i + 1);
+            return Err(FitError::BadValue { what, value, why: "it must be finite, and a weight positive".into() });
+        }
+    }
+    let scaled = |i: usize| weight(i).sqrt();
+    let design = DMatrix::from_fn(points, parameters, |i, j| rows[i][j] * scaled(i));
+    let target = DVector::from_fn(points, |i, _| values[i] * scaled(i));
+    // columns of unit length: the rank then does not depend on the units of the columns
+    let lengths: Vec<f64> = design.column_iter().map(|c| c.norm()).collect();
+    let unit = |j: usize| if lengths[j] > 0.0 { lengths[j] } else { 1.0 };
+    let design = DMatrix::from_fn(points, parameters, |i, j| design[(i, j)] / unit(j));
+    let qr = ColPivQR::new(design.clone());
+    let r = qr.r();
+    let largest = r.diagonal().iter().map(|d| d.abs()).fold(0.0, f64::max);
+    let rank = r.diagonal().iter().filter(|d| d.abs() > RANK_TOLERANCE * largest && d.abs() > 0.0).count();
+    if rank < parameters {
+        let why = "several points are alike in everything that the model looks at".to_owned();
+        return Err(FitError::RankDeficient { rank, parameters, why });
+    }
+    let (solution, covariance) = solve(&qr, &r, &target, parameters).ok_or_else(|| FitError::RankDeficient {
+        rank,
+        parameters,
+        why: "the triangular system has no solution".into(),
+    })?;
+    let coefficients: Vec<f64> = (0..parameters).map(|j| solution[j] / unit(j)).collect();
+    let covariance = DMatrix::from_fn(parameters, parameters, |i, j| covariance[(i, j)] / (unit(i) * unit(j)));
+    let weighted = &target - &design * &solution;
+    let residuals = (0..points).map(|i| weighted[i] / scaled(i)).collect();
+    let degrees_of_freedom = points - parameters;
+    let sigma = (degrees_of_freedom > 0).then(|| (weighted.norm_squared() / degrees_of_freedom as f64).sqrt());
+    let standard_errors = sigma.map(|s| covariance.diagonal().iter().map(|v| s * v.max(0.0).sqrt()).collect());
+    Ok(Fit { coefficients, standard_errors, residuals, degrees_of_freedom, sigma, covariance })
+}
+
+/// β and (XᵀX)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
+fn solve(qr: &ColPivQR<f64, Dyn, Dyn>, r: &DMatrix<f64>, target: &DVector<f64>, parameters: usize) -> Option<(DVector<f64>, DMatrix<f64>)> {
+    let square = r.rows(0, parameters).into_owned();
+    let mut projected = qr.q().transpose() * target;
+    projected = projected.rows(0, parameters).into_owned();
+    let mut solution = square.solve_upper_triangular(&projected)?;
+    qr.p().inv_permute_rows(&mut solution);
+    let mut inverse = square.solve_upper_triangular(&DMatrix::identity(parameters, parameters))?;
+    qr.p().inv_permute_rows(&mut inverse);
+    Some((solution, &inverse * inverse.transpose()))
+}
+
+impl Fit {
+    /// The fitted value at `row`.
+    pub fn value(&self, row: &[f64]) -> f64 {
+        self.coefficients.iter().zip(row).map(|(b, x)| b * x).sum()
+    }
+
+    /// The fitted value with the interval for one new observation of weight `weight` (1 for an unweighted fit):
+    /// t(ν)·σ·√(1/w + x (XᵀWX)⁻¹ xᵀ) to each side. Without an interval if there is no degree of freedom.
+    pub fn predict(&self, row: &[f64], weight: f64) -> Estimate {
+        let value = self.value(row);
+        let Some(sigma) = self.sigma else { return Estimate::bare(value) };
+        let x = DVector::from_column_slice(row);
+        let leverage = (x.transpose() * &self.covariance * &x)[(0, 0)];
+        Estimate::plus_minus(value, t_quantile(self.degrees_of_freedom) * sigma * (1.0 / weight + leverage.max(0.0)).sqrt())
+    }
+}
+
+/// The two-sided quantile of Student's t distribution for [`LEVEL`].
+pub(super) fn t_quantile(degrees_of_freedom: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FitError, least_squares, relative_weights};
+
+    /// Longley-like small set; reference values of R's `lm(y ~ x)` on x = 1..5, y = (2.1, 3.9, 6.2, 7.8, 10.1), worked out by hand:
+    /// slope 1.99, intercept 0.05, σ² = 0.107/3.
+    #[test]
+    fn a_straight_line_with_its_errors() {
+        let rows: Vec<Vec<f64>> = (1..=5).map(|x| vec![1.0, f64::from(x)]).collect();
+        let fit = least_squares(&rows, &[2.1, 3.9, 6.2, 7.8, 10.1], None).expect("a fit");
+        assert!((fit.coefficients[0] - 0.05).abs() < 1e-12 && (fit.coefficients[1] - 1.99).abs() < 1e-12, "{:?}", fit.coefficients);
+        let sigma = (0.107f64 / 3.0).sqrt();
+        assert!((fit.sigma.expect("sigma") - sigma).abs() < 1e-12);
+        let errors = fit.standard_errors.as_ref().expect("errors");
+        assert!((errors[1] - sigma / 10f64.sqrt()).abs() < 1e-12);
+        assert!((errors[0] - sigma * 1.1f64.sqrt()).abs() < 1e-12);
+        // one new observation at x = 6: 1 + 1/5 + 9/10 times σ², t(3) = 3.182446305
+        let at = fit.predict(&[1.0, 6.0], 1.0);
+        assert!((at.value - 11.99).abs() < 1e-12);
+        assert!((at.half_width().expect("interval") - 3.182_446_305 * sigma * 2.1f64.sqrt()).abs() < 1e-6);
+        assert!(fit.residuals.iter().sum::<f64>().abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_cannot_be_fitted_is_refused_with_its_reason() {
+        let few = least_squares(&[vec![1.0, 2.0]], &[1.0], None).expect_err("one point for two parameters");
+        assert_eq!(few, FitError::TooFewPoints { found: 1, needed: 2 });
+        let alike = least_squares(&[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]], &[1.0, 2.0, 3.0], None).expect_err("one x only");
+        assert!(matches!(alike, FitError::RankDeficient { rank: 1, parameters: 2, .. }), "{alike:?}");
+        let bad = least_squares(&[vec![1.0], vec![f64::NAN]], &[1.0, 2.0], None).expect_err("a NaN");
+        assert!(matches!(bad, FitError::BadValue { .. }), "{bad:?}");
+        let zero = relative_weights(&[0.0]);
+        assert!(matches!(least_squares(&[vec![1.0]], &[0.0], Some(&zero)), Err(FitError::BadValue { .. })));
+        assert!(matches!(least_squares(&[], &[], None), Err(FitError::TooFewPoints { .. })));
+    }
+
+    #[test]
+    fn columns_of_very_different_size_do_not_change_the_rank() {
+        let rows: Vec<Vec<f64>> = (1..=4).map(|x| vec![1e-9, 1e9 * f64::from(x * x)]).collect();
+        let values: Vec<f64> = rows.iter().map(|r| 3e9 * r[0] + 2e-9 * r[1]).collect();
+        let fit = least_squares(&rows, &values, None).expect("full rank");
+        assert!((fit.coefficients[0] / 3e9 - 1.0).abs() < 1e-9 && (fit.coefficients[1] / 2e-9 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn as_many_points_as_parameters_leave_no_interval() {
+        let fit = least_squares(&[vec![1.0, 1.0], vec![1.0, 2.0]], &[1.0, 3.0], None).expect("an exact fit");
+        assert_eq!((fit.degrees_of_freedom, fit.sigma), (0, None));
+        assert_eq!(fit.predict(&[1.0, 3.0], 1.0).interval, None);
+    }
+}
