@@ -31,6 +31,8 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
+    /// Hold a paper's printed tables against what its own inputs give and what was measured here
+    Reproduce(ReproduceArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
     Image(cvc_probe::image::command::ImageArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
@@ -141,6 +143,30 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
+    pub paper: Utf8PathBuf,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Directory of the report [default: reports/PAPER]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+}
+
+/// What is measured for a paper's tables.
+#[derive(Args, Clone)]
+pub struct MeasureArgs {
+    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    #[arg(long)]
+    pub measure: bool,
+    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub from: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -2,8 +2,10 @@
 
 mod doctor;
 mod plan;
+mod measure;
 mod reference;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod status;
@@ -29,6 +31,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Report(args) => report::report(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Image(args) => {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
             Ok(0)
