@@ -1,7 +1,7 @@
 //! The cells of a table in print.
 
 use super::{
-    definition::{Effect, TableDefinition},
+    definition::{Effect, Likely, TableDefinition},
     printed::Printed,
 };
 use serde::Serialize;
@@ -43,7 +43,14 @@ pub(super) struct Attached {
     /// Index into the paper's anomalies.
     pub anomaly: usize,
     pub effect: Effect,
-    pub likely: Option<f64>,
+    pub likely: Option<Likely>,
+}
+
+impl Attached {
+    /// What was probably meant, if the cell is wrong.
+    pub fn meant(&self) -> Option<&Likely> {
+        self.likely.as_ref().filter(|_| self.effect == Effect::Wrong)
+    }
 }
 
 /// A table in print.

@@ -215,9 +215,37 @@ pub struct AnomalyCells {
     /// What it does to the cells.
     #[serde(default)]
     pub effect: Effect,
-    /// The number that was probably meant.
+    /// What was probably meant: a number, or text in a column of text.
     #[serde(default)]
-    pub likely: Option<f64>,
+    pub likely: Option<Likely>,
+}
+
+/// What was probably meant in a cell.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Likely {
+    /// A number.
+    Number(f64),
+    /// Text.
+    Text(String),
+}
+
+impl Likely {
+    /// The number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            Self::Text(_) => None,
+        }
+    }
+
+    /// The text.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Number(_) => None,
+        }
+    }
 }
 
 /// What an anomaly does to its cells.

@@ -2,7 +2,7 @@
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
-    definition::{Anomaly, Effect, Kind, TableDefinition},
+    definition::{Anomaly, Effect, Kind, Likely, TableDefinition},
     load::Paper,
     measured::{CellKey, MeasuredHere, Measurements},
     printed::{Digits, Printed, Recomputed},
@@ -273,8 +273,13 @@ fn verdict(
     }
     let wrong = attached.iter().find(|a| a.effect == Effect::Wrong).map(|a| {
         let anomaly = &paper.anomalies[a.anomaly];
-        let (likely, why) = (anomaly.likely.clone(), anomaly.why.clone());
-        Verdict::PrintedWrong { anomaly: anomaly.id.clone(), likely, likely_value: a.likely, why }
+        let value = a.likely.as_ref().and_then(Likely::number);
+        let likely = match &a.likely {
+            Some(Likely::Text(text)) => text.clone(),
+            Some(Likely::Number(number)) => number.to_string(),
+            None => anomaly.likely.clone(),
+        };
+        Verdict::PrintedWrong { anomaly: anomaly.id.clone(), likely, likely_value: value, why: anomaly.why.clone() }
     });
     let without_rule = |because: Because| match (&wrong, column.kind) {
         (Some(wrong), _) => wrong.clone(),

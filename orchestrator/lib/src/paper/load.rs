@@ -323,9 +323,15 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
         // without columns, the first cell of each row carries it
         let columns: Vec<usize> =
             if place.columns.is_empty() { vec![0] } else { place.columns.iter().filter_map(|c| at.column(c)).collect() };
+        let numbers = columns.iter().all(|c| at.definition.columns[*c].kind != Kind::Label);
+        if place.likely.as_ref().is_some_and(|l| l.number().is_some() != numbers) {
+            let what = if numbers { "a number" } else { "a text in quotes" };
+            fail("likely", "what was meant is not of the kind of its column".into(), format!("write {what}"));
+            continue;
+        }
         for row in matching {
             for column in &columns {
-                at.attached[row][*column].push(Attached { anomaly, effect: place.effect, likely: place.likely });
+                at.attached[row][*column].push(Attached { anomaly, effect: place.effect, likely: place.likely.clone() });
             }
         }
     }

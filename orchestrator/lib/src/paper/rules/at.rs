@@ -3,7 +3,7 @@
 use super::Because;
 use crate::paper::{
     cell::{Cell, PrintedTable},
-    definition::{Effect, Kind},
+    definition::{Kind, Likely},
     load::Paper,
 };
 use std::cell::RefCell;
@@ -71,7 +71,34 @@ impl<'a> At<'a> {
 
     /// The text of a column in this row; empty if nothing is printed.
     pub fn text(&self, column: &str) -> &'a str {
-        self.printed().cell(self.row, column).map_or("", Cell::text)
+        let table = self.printed();
+        let Some(index) = table.column(column) else { return "" };
+        match self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.text()?))) {
+            Some((anomaly, text)) => {
+                self.mends(anomaly);
+                text
+            }
+            None => table.cells[self.row][index].text(),
+        }
+    }
+
+    /// Whether nothing is printed in a column of this row.
+    pub fn is_empty(&self, column: &str) -> bool {
+        self.printed().cell(self.row, column).is_none_or(|c| *c == Cell::Empty)
+    }
+
+    /// What was probably meant in a column of this row, with the anomaly that says so.
+    fn meant(&self, column: usize) -> Option<(usize, &'a Likely)> {
+        let mended = self.reads.borrow().mended;
+        self.printed().attached[self.row][column].iter().filter(|_| mended).find_map(|a| Some((a.anomaly, a.meant()?)))
+    }
+
+    /// Notes that a misprint was mended.
+    fn mends(&self, anomaly: usize) {
+        let mut reads = self.reads.borrow_mut();
+        if !reads.used.contains(&anomaly) {
+            reads.used.push(anomaly);
+        }
     }
 
     /// The number of a column in this row.
@@ -85,19 +112,12 @@ impl<'a> At<'a> {
             return Err(Because::Other(format!("`{column}` is not printed in this row")));
         };
         let place = (self.table, self.row, index);
-        let mut reads = self.reads.borrow_mut();
         let mut value = printed.value();
-        if reads.mended
-            && let Some((anomaly, likely)) = table.attached[self.row][index]
-                .iter()
-                .filter(|a| a.effect == Effect::Wrong)
-                .find_map(|a| a.likely.map(|likely| (a.anomaly, likely)))
-        {
+        if let Some((anomaly, likely)) = self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.number()?))) {
+            self.mends(anomaly);
             value = likely;
-            if !reads.used.contains(&anomaly) {
-                reads.used.push(anomaly);
-            }
         }
+        let mut reads = self.reads.borrow_mut();
         let definition = &table.definition.columns[index];
         // counts and settings are exact
         let exact = definition.kind == Kind::Setting || definition.unit.as_deref() == Some("1");

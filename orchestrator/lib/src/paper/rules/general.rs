@@ -71,6 +71,26 @@ impl Rule for Difference {
     }
 }
 
+/// One column divided by another.
+#[derive(Debug)]
+pub struct Quotient;
+
+impl Rule for Quotient {
+    fn name(&self) -> &'static str {
+        "quotient"
+    }
+    fn about(&self) -> &'static str {
+        "the first column divided by the second"
+    }
+    fn needs(&self) -> usize {
+        2
+    }
+    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+        let n = numbers(at)?;
+        if n[1] == 0.0 { Err(Because::Other("the divisor is 0".to_owned())) } else { Ok(Recomputed::new(n[0] / n[1])) }
+    }
+}
+
 /// `value` as percent of `base`.
 fn percent(value: f64, base: f64) -> Result<Recomputed, Because> {
     if base == 0.0 { Err(Because::Other("the base is 0".to_owned())) } else { Ok(Recomputed::new(100.0 * value / base)) }

@@ -6,8 +6,17 @@
 //!
 //! To add a rule: a file here with a type that implements [`Rule`], and a line in [`RULES`]. `paper.toml` then names it.
 
+mod asynchronous;
 mod at;
+mod cloud;
+mod delegation;
+mod example;
 mod general;
+mod io;
+mod io_phase;
+mod no_run;
+mod sizes;
+mod text;
 
 pub use at::At;
 pub(super) use at::Reads;
@@ -86,10 +95,32 @@ pub static RULES: &[&dyn Rule] = &[
     &general::Difference,
     &general::Mean,
     &general::PopulationDeviation,
+    &general::Quotient,
+    &sizes::DataPowerLaw,
+    &sizes::LibraryZone,
+    &sizes::SharedMemoryZone,
+    &sizes::SharedMemoryOfFour,
+    &sizes::Stored,
+    &sizes::Grid,
+    &sizes::FileCount,
+    &sizes::StoredInTheCloud,
+    &sizes::MemoryArea,
+    &example::Checkpoints,
+    &io::Algorithm1,
+    &cloud::CloudTime,
+    &text::FittedEquation,
+    &text::TextFact,
+    &io_phase::RequestSize,
+    &io_phase::PhaseTime,
+    &io_phase::PhaseError,
+    &asynchronous::AsynchronousOverhead,
+    &asynchronous::AsynchronousShare,
+    &delegation::MetadataOperations,
+    &delegation::MetadataClaim,
 ];
 
 /// All rules of models.
-pub static MODELS: &[&dyn ModelRule] = &[];
+pub static MODELS: &[&dyn ModelRule] = &[&no_run::NoRun, &no_run::NoRunIo];
 
 /// A rule by its name.
 pub fn rule(name: &str) -> Option<&'static dyn Rule> {

@@ -1,0 +1,36 @@
+//! Run times on cloud instances (thesis, Table 5.24), from the runs of Table 5.23.
+
+use super::{At, Because, Recomputed, Rule};
+
+/// Both columns of Table 5.24.
+#[derive(Debug)]
+pub struct CloudTime;
+
+/// The mean over the internal and the Linux clock of the means that Table 5.23 prints.
+fn mean(at: &At<'_>, with_checkpoint: bool) -> Result<f64, Because> {
+    let metrics = if with_checkpoint { ["app_ft_time_internal", "app_ft_time_linux"] } else { ["app_time_internal", "app_time_linux"] };
+    let mut sum = 0.0;
+    for metric in metrics {
+        let keys = ["instance_type", "instances", "processes_per_instance"].map(|c| (c, at.text(c)));
+        let with: Vec<(&str, &str)> = keys.into_iter().chain([("metric", metric)]).collect();
+        sum += at.find("5.23", &with)?.number("mean_printed_s")?;
+    }
+    Ok(sum / metrics.len() as f64)
+}
+
+impl Rule for CloudTime {
+    fn name(&self) -> &'static str {
+        "cloud-time"
+    }
+    fn about(&self) -> &'static str {
+        "from the printed means of Table 5.23: the mean of both clocks without a checkpoint; 100·(with − without)/without"
+    }
+    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+        let without = mean(at, false)?;
+        match at.column_id() {
+            "app_time_s" => Ok(Recomputed::new(without)),
+            _ if without == 0.0 => Err(Because::Other("the run time is 0".to_owned())),
+            _ => Ok(Recomputed::new(100.0 * (mean(at, true)? - without) / without)),
+        }
+    }
+}
