@@ -1,8 +1,8 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
 mod doctor;
-mod plan;
 mod measure;
+mod plan;
 mod reference;
 mod report;
 mod reproduce;

@@ -15,7 +15,9 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
     let folder = folder(&args.paper)?;
     let paper = paper::load(folder.as_std_path())?;
     let (definition, joined, from) = match measure::measured(&folder, &paper, &args.measure)? {
-        measure::Outcome::Nothing => return Err(Failure::Other { code: 2, message: "nothing is measured of this paper".into(), help: None }),
+        measure::Outcome::Nothing => {
+            return Err(Failure::Other { code: 2, message: "nothing is measured of this paper".into(), help: None });
+        }
         measure::Outcome::Interrupted => return Ok(130),
         measure::Outcome::Joined { definition, joined, from } => (definition, joined, from),
     };

@@ -229,6 +229,9 @@ pub struct Differences {
     /// Why it differs by more.
     #[serde(default)]
     pub because: Option<String>,
+    /// The reason holds only for such a distance, as in a column.
+    #[serde(default)]
+    pub explains: Option<[f64; 2]>,
 }
 
 /// Reads the file of a paper; `None` if it has none: nothing of it is rerun.
@@ -254,7 +257,12 @@ fn check(source: &Source, definition: &Definition) -> Vec<SpecError> {
     if definition.schema != SCHEMA {
         fail(format!("format {} of measured tables is not known", definition.schema), "this version reads `schema = 1`");
     }
-    for factor in definition.tables.iter().flat_map(|t| t.point.keys()).chain(definition.differences.iter().filter_map(|d| d.point.as_ref()).flat_map(|p| p.keys())) {
+    for factor in definition
+        .tables
+        .iter()
+        .flat_map(|t| t.point.keys())
+        .chain(definition.differences.iter().filter_map(|d| d.point.as_ref()).flat_map(|p| p.keys()))
+    {
         if !super::runs::FACTOR_NAMES.contains(&factor.as_str()) {
             fail(format!("`{factor}` is no factor of a point"), &suggestion(factor, "factors", super::runs::FACTOR_NAMES));
         }

@@ -297,7 +297,7 @@ fn differences(
         for pair in levels.windows(2) {
             let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
             let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
-            let verdict = verdict(printed, measured, wanted.tolerance_pct, wanted.because.as_ref(), None);
+            let verdict = verdict(printed, measured, wanted.tolerance_pct, wanted.because.as_ref(), wanted.explains);
             steps.push(Step { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, verdict });
         }
     }

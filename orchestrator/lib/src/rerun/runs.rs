@@ -115,7 +115,8 @@ impl Measured {
 
 fn runs(index: &Index, point: &str) -> rusqlite::Result<(Vec<Run>, Option<String>)> {
     let db = index.connection();
-    let mut query = db.prepare_cached("SELECT id, state, cause, detail, records FROM runs WHERE point = ? AND kind = 'measured' ORDER BY seq")?;
+    let mut query =
+        db.prepare_cached("SELECT id, state, cause, detail, records FROM runs WHERE point = ? AND kind = 'measured' ORDER BY seq")?;
     let mut rows = query.query([point])?;
     let (mut runs, mut problem) = (Vec::new(), None);
     while let Some(row) = rows.next()? {
@@ -148,14 +149,8 @@ fn checkpoints(index: &Index, run: &str) -> rusqlite::Result<BTreeMap<String, BT
             (None, Some(role)) => Owner::Launcher(role),
             (None, None) => Owner::Whole,
         };
-        let fact = Fact {
-            name: row.get(0)?,
-            value: row.get(1)?,
-            zone: row.get(5)?,
-            sub: row.get(6)?,
-            rule: row.get(7)?,
-            kind: row.get(8)?,
-        };
+        let fact =
+            Fact { name: row.get(0)?, value: row.get(1)?, zone: row.get(5)?, sub: row.get(6)?, rule: row.get(7)?, kind: row.get(8)? };
         all.entry(row.get(2)?).or_default().entry(owner).or_default().push(fact);
     }
     Ok(all)

@@ -52,7 +52,8 @@ pub fn factors(point: &IndexMap<String, Wanted>, row: &Row) -> Result<IndexMap<S
         .map(|(factor, wanted)| {
             let value = resolve(wanted, row)?;
             // papers write mappings with spaces, and some with small letters
-            let value = if factor == "mapping" { value.replace(char::is_whitespace, "").replace('n', "N").replace('p', "P") } else { value };
+            let value =
+                if factor == "mapping" { value.replace(char::is_whitespace, "").replace('n', "N").replace('p', "P") } else { value };
             Ok((factor.clone(), value))
         })
         .collect()
@@ -77,7 +78,8 @@ impl std::str::FromStr for Images {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole");
+        let bad =
+            || format!("`{text}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole");
         let count = |word: &str| match word {
             "aggregators" => Ok(None),
             number => number.parse().map(Some).map_err(|_| bad()),

@@ -63,14 +63,21 @@ fn heading(table: &PrintedTable, column: &str) -> String {
 
 fn words(verdict: &Verdict) -> String {
     match verdict {
+        Verdict::Within { tolerance_pct: 0.0 } => "equal".to_owned(),
         Verdict::Within { tolerance_pct } => format!("within {tolerance_pct} %"),
         Verdict::Differs { because } => format!("differs: {because}"),
         Verdict::Unexplained => "differs, and nothing that is known explains it".to_owned(),
     }
 }
 
-fn pct(printed: f64, measured: f64) -> Option<f64> {
-    (printed != 0.0).then(|| 100.0 * (measured - printed) / printed.abs())
+fn pct(printed: f64, measured: f64) -> Cell {
+    if printed == 0.0 { Cell::Empty } else { Cell::text(format!("{:+.2}", 100.0 * (measured - printed) / printed.abs())) }
+}
+
+/// A measured number with as many decimals as print has.
+fn digits(printed: &str, measured: f64) -> String {
+    let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len());
+    format!("{measured:.decimals$}")
 }
 
 fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
@@ -119,12 +126,13 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
 }
 
 fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
+    let in_print = printed.cell(cell.key.row, &cell.key.column).map_or("", |c| c.text());
     vec![
         Cell::text(named(printed, cell.key.row)),
         Cell::text(heading(printed, &cell.key.column)),
-        Cell::number(cell.printed),
-        Cell::number(cell.measured.value),
-        Cell::number(pct(cell.printed, cell.measured.value)),
+        Cell::text(in_print),
+        Cell::text(digits(in_print, cell.measured.value)),
+        pct(cell.printed, cell.measured.value),
         Cell::count(cell.measured.n),
         Cell::text(words(&cell.verdict)),
         Cell::text(cell.measured.from.clone()),
@@ -151,9 +159,9 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
             Cell::text(step.series.join(", ")),
             Cell::number(step.from),
             Cell::number(step.to),
-            Cell::number(step.printed),
-            Cell::number(step.measured),
-            Cell::number(pct(step.printed, step.measured)),
+            Cell::text(format!("{:.2}", step.printed)),
+            Cell::text(format!("{:.2}", step.measured)),
+            pct(step.printed, step.measured),
             Cell::text(words(&step.verdict)),
         ]);
     }

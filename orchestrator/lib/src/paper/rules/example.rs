@@ -33,7 +33,11 @@ impl Example {
     fn of(at: &At<'_>) -> Result<Self, Because> {
         let count = |quantity: &str| -> Result<u32, Because> {
             let value = line(at, quantity, "single_value")?;
-            if value.fract() == 0.0 && value >= 0.0 { Ok(value as u32) } else { Err(Because::Other(format!("`{quantity}` is no whole number"))) }
+            if value.fract() == 0.0 && value >= 0.0 {
+                Ok(value as u32)
+            } else {
+                Err(Because::Other(format!("`{quantity}` is no whole number")))
+            }
         };
         let mut points = Vec::new();
         for p in TRAINING {
@@ -43,8 +47,7 @@ impl Example {
         let dtapp_mib = PowerLaw::fit(&points)?.law.rounded().at(count("total_processes")?)?;
         let lb_mib = library::MPICH_MIB.value;
         let shmem = shared_memory(at.table_id(), count("processes_per_node")?)?;
-        let zones_s =
-            [zone_time::dtapp_s(dtapp_mib * MIB)?, zone_time::lb_s(lb_mib * MIB)?, zone_time::shmem_s(shmem.value() * MIB)?];
+        let zones_s = [zone_time::dtapp_s(dtapp_mib * MIB)?, zone_time::lb_s(lb_mib * MIB)?, zone_time::shmem_s(shmem.value() * MIB)?];
         Ok(Self {
             dtapp_mib,
             lb_mib,

@@ -45,9 +45,9 @@ fn data_zone(at: &At<'_>, class: &str, processes: &str) -> Result<f64, Because> 
     };
     let of_table_5_1 = || at.find("5.1", &[("class", class), ("processes", processes), ("mpi", "MPICH")])?.number("dtapp_MiB");
     let of_table_5_16 = || at.find("5.16", &[("benchmark", "BT"), (count, processes)])?.number(size);
-    of_table_5_1().or_else(|_| of_table_5_16()).map_err(|_| {
-        Because::Other(format!("the data zone of BT.{class} with {processes} processes is not printed"))
-    })
+    of_table_5_1()
+        .or_else(|_| of_table_5_16())
+        .map_err(|_| Because::Other(format!("the data zone of BT.{class} with {processes} processes is not printed")))
 }
 
 impl Rule for Algorithm1 {

@@ -1,13 +1,13 @@
 //! Equations and numbers of the thesis's running text.
 
-use super::{
-    At, Because, Recomputed, Rule,
-    sizes::C1_OF_TABLE_5_10,
-};
+use super::{At, Because, Recomputed, Rule, sizes::C1_OF_TABLE_5_10};
 use crate::{
     mapping::Mapping,
     model::{
-        Estimate, application::own_checkpoint_mib, dtapp::PowerLaw, error_pct, least_squares,
+        Estimate,
+        application::own_checkpoint_mib,
+        dtapp::PowerLaw,
+        error_pct, least_squares,
         shmem::{Algorithm2, algorithm2_mib},
         stored::{Aggregators, FileGroup, files},
         surplus::{IoLayer, bt_io_write_bytes, buffer_mib, constant_mib},
