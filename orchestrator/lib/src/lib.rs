@@ -19,6 +19,7 @@ pub mod point;
 pub mod record;
 pub mod render;
 pub mod report;
+pub mod rerun;
 pub mod run;
 pub mod spec;
 pub mod stats;
