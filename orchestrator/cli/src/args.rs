@@ -31,6 +31,8 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
+    /// Hold a paper's printed tables against what its own inputs give and what was measured here
+    Reproduce(ReproduceArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
     Image(cvc_probe::image::command::ImageArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
@@ -73,10 +75,20 @@ pub struct Where {
     pub campaigns: Utf8PathBuf,
 }
 
+/// Which campaign of a file.
+#[derive(Args, Clone)]
+pub struct Which {
+    /// A variant of the campaign file, [variants.NAME] in it
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+}
+
 #[derive(Args)]
 pub struct PlanArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
     #[arg(long)]
     pub json: bool,
@@ -89,6 +101,8 @@ pub struct PlanArgs {
 pub struct RunArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     #[command(flatten)]
     pub place: Where,
     /// Print one JSON object for each event
@@ -107,6 +121,8 @@ pub struct CampaignArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Print JSON
     #[arg(long)]
@@ -118,6 +134,8 @@ pub struct ReportArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
@@ -125,6 +143,30 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
+    pub paper: Utf8PathBuf,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Directory of the report [default: reports/PAPER]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+}
+
+/// What is measured for a paper's tables.
+#[derive(Args, Clone)]
+pub struct MeasureArgs {
+    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    #[arg(long)]
+    pub measure: bool,
+    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub from: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -139,6 +181,8 @@ pub enum ReportFormat {
 pub struct DoctorArgs {
     /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
     pub file: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub which: Which,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -10,10 +10,11 @@ mod paths;
 mod raw;
 mod settings;
 pub(crate) mod source;
+mod variant;
 
 pub use error::{SpecError, SpecErrors};
 pub use grid::{Combination, Expansion};
-pub use load::{load, load_text};
+pub use load::{load, load_text, load_variant};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, LoadedApp, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings,
     RunSettings, Site, SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
