@@ -219,7 +219,7 @@ impl Grid {
 }
 
 /// Why an application cannot run on so many processes.
-fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
+pub(crate) fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
     let legal = match rule.rule {
         Counts::Any => true,
         Counts::Square => processes.isqrt().pow(2) == processes,

@@ -12,6 +12,7 @@ mod settings;
 pub(crate) mod source;
 
 pub use error::{SpecError, SpecErrors};
+pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};
 pub use load::{load, load_text};
 pub use model::{
