@@ -65,11 +65,14 @@ pub(crate) struct RawCampaign {
     /// What is reported.
     #[serde(default)]
     report: RawReport,
+    /// What models are fitted on and judged on, and how well they must do.
+    #[serde(default)]
+    predict: Option<RawPredict>,
 }
 
 /// Top-level keys, in the order of the reference.
-pub(crate) const SECTIONS: [&str; 12] =
-    ["schema", "name", "description", "sites", "matrix", "zip", "exclude", "points", "run", "checkpoint", "trace", "report"];
+pub(crate) const SECTIONS: [&str; 13] =
+    ["schema", "name", "description", "sites", "matrix", "zip", "exclude", "points", "run", "checkpoint", "trace", "report", "predict"];
 
 /// A place where runs happen.
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -347,6 +350,33 @@ impl Default for RawReport {
         Self { formats: Format::ALL.to_vec(), title: None }
     }
 }
+
+/// Training and held-out points, and bounds that the predictions must keep.
+#[derive(JsonSchema)]
+#[schemars(rename = "Predict")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPredict {
+    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    #[schemars(length(min = 1))]
+    train: Vec<IndexMap<String, serde_json::Value>>,
+    /// Conditions for the points that models are judged on. Default: every point that is no training point.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
+    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    #[serde(default)]
+    max_error: RawBounds,
+    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    min_coverage: Option<f64>,
+}
+
+/// Percents by quantity.
+#[derive(Default, JsonSchema)]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::prediction::Quantity::ALL.map(crate::prediction::quantity::short) }))]
+#[serde(transparent)]
+pub(crate) struct RawBounds(IndexMap<String, f64>);
 
 /// The JSON Schema of campaign files.
 pub fn schema() -> serde_json::Value {
