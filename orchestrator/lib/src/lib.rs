@@ -14,6 +14,7 @@ pub mod mpi;
 pub mod paths;
 pub mod plan;
 pub mod point;
+pub mod predict;
 pub mod prediction;
 pub mod record;
 pub mod render;
