@@ -2,6 +2,7 @@
 
 use super::model::{Cell, Table};
 use crate::{
+    model::Estimate,
     stats::{Comparison, Summary},
     units::MIB,
 };
@@ -25,6 +26,7 @@ impl Style {
         for row in &table.rows {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
+                Cell::Predicted { estimate } => values.push(estimate.value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
                 Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
             }
@@ -89,6 +91,18 @@ impl Style {
     /// The interval of a mean, `[12.01, 12.70]`; empty for one value.
     pub fn interval(&self, s: &Summary) -> String {
         s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
+    }
+
+    /// A prediction, its interval, and everything about it in one line. The sign before it tells it from a measurement in any format.
+    pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
+        let main = format!("\u{2248} {}", self.number(e.value));
+        let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        let details = match e.interval {
+            Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
+            None => format!("predicted {}{unit}; nothing is known of its error", self.number(e.value)),
+        };
+        (main, interval, details)
     }
 
     /// Everything about a measurement in one line.

@@ -1,6 +1,9 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
-use crate::stats::{Comparison, Summary};
+use crate::{
+    model::Estimate,
+    stats::{Comparison, Summary},
+};
 use serde::Serialize;
 
 /// A report, built from an index alone and the same for the same index.
@@ -73,6 +76,9 @@ pub struct Table {
     pub caption: String,
     /// Long and rarely read: shown folded.
     pub folded: bool,
+    /// For people only: another table has the same in a form for programs, so that there is no CSV file of this one.
+    #[serde(skip)]
+    pub page_only: bool,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
@@ -94,7 +100,7 @@ pub struct Column {
     pub data_only: bool,
 }
 
-/// One cell. A prediction or a printed value will never be a `Measured`.
+/// One cell. A predicted value is never a `Measured`, nor the other way round.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
@@ -114,6 +120,11 @@ pub enum Cell {
     Measured {
         /// In the unit of the column.
         summary: Summary,
+    },
+    /// Predicted: what a model says that has not seen the point.
+    Predicted {
+        /// In the unit of the column, with its prediction interval.
+        estimate: Estimate,
     },
     /// How many times one measurement is of another, from repeats that ran side by side.
     Compared {
@@ -215,6 +226,11 @@ impl Cell {
         Self::Number { value: value as f64 }
     }
 
+    /// A cell with a prediction, or an empty one.
+    pub fn predicted(estimate: Option<Estimate>) -> Self {
+        estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
+    }
+
     /// A cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
@@ -224,7 +240,7 @@ impl Cell {
 impl Table {
     /// A table without rows.
     pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), folded: false, columns, rows: Vec::new() }
+        Self { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), folded: false, page_only: false, columns, rows: Vec::new() }
     }
 }
 
