@@ -73,10 +73,20 @@ pub struct Where {
     pub campaigns: Utf8PathBuf,
 }
 
+/// Which campaign of a file.
+#[derive(Args, Clone)]
+pub struct Which {
+    /// A variant of the campaign file, [variants.NAME] in it
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+}
+
 #[derive(Args)]
 pub struct PlanArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
     #[arg(long)]
     pub json: bool,
@@ -89,6 +99,8 @@ pub struct PlanArgs {
 pub struct RunArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     #[command(flatten)]
     pub place: Where,
     /// Print one JSON object for each event
@@ -107,6 +119,8 @@ pub struct CampaignArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Print JSON
     #[arg(long)]
@@ -117,6 +131,8 @@ pub struct CampaignArgs {
 pub struct ReportArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     #[command(flatten)]
     pub place: Where,
     /// Directory of the report [default: reports/NAME]
@@ -139,6 +155,8 @@ pub enum ReportFormat {
 pub struct DoctorArgs {
     /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
     pub file: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub which: Which,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use super::{campaign_dir, shown};
 use crate::{
-    args::{ReportArgs, ReportFormat},
+    args::{ReportArgs, ReportFormat, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,9 +13,9 @@ use cvc_lib::{
 use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.place)?;
+    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let formats: Vec<Format> = if args.format.is_empty() {
-        super::load(&dir.campaign_file()).map(|s| s.report.formats).unwrap_or_else(|_| Format::ALL.to_vec())
+        super::load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::ALL.to_vec())
     } else {
         args.format
             .iter()

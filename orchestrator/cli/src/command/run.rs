@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 const RUNS_FAILED: u8 = 10;
 
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let spec = load(&args.file)?;
+    let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
         return Err(Failure::Other {
@@ -71,7 +71,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     if summary.interrupted {
         if !args.json {
-            eprintln!("{} runs are left: `cvc run {}` goes on with them", summary.left, args.file);
+            let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
+            eprintln!("{} runs are left: `cvc run {}{variant}` goes on with them", summary.left, args.file);
         }
         return Ok(INTERRUPTED);
     }

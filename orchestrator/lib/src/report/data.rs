@@ -198,7 +198,16 @@ impl Data {
         for p in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
             names.extend(p.keys().cloned());
         }
-        Ok(Self { meta, factors: names.into_iter().collect(), points, runs, excluded, quantities: quantities.into_iter().collect(), facts, predictions: None })
+        Ok(Self {
+            meta,
+            factors: names.into_iter().collect(),
+            points,
+            runs,
+            excluded,
+            quantities: quantities.into_iter().collect(),
+            facts,
+            predictions: None,
+        })
     }
 
     /// The quantities that a reader came for: tables, comparison and plots have these; the index and the folded table have all.

@@ -240,7 +240,15 @@ impl Cell {
 impl Table {
     /// A table without rows.
     pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), folded: false, page_only: false, columns, rows: Vec::new() }
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption: caption.to_owned(),
+            folded: false,
+            page_only: false,
+            columns,
+            rows: Vec::new(),
+        }
     }
 }
 

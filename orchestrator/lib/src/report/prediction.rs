@@ -252,7 +252,8 @@ fn groups(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Table> {
     let table = |((app, mpi, class), rows): ((&str, &str, &str), Vec<(usize, &Prediction)>)| {
         let title = format!("{app}, {mpi}, class {class}");
         let id = super::slug(&format!("predicted {title}")).replace('-', "_");
-        let caption = "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
+        let caption =
+            "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
         let mut table = Table::new(&id, &title, caption, std::iter::once(Column::plain("point", "point")).chain(columns()).collect());
         (table.folded, table.page_only) = (folded, true);
         for (at, p) in rows {
@@ -352,7 +353,8 @@ fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity,
     axis.sort_unstable();
     let one_node = axis.iter().all(|a| a.1 == 1);
     let names: Vec<String> = axis.iter().map(|a| if one_node { a.0.to_string() } else { a.2.to_owned() }).collect();
-    let x = Categories { title: if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" }.to_owned(), names };
+    let x =
+        Categories { title: if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" }.to_owned(), names };
     let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
     let mut panels: IndexMap<String, [Vec<Option<Whisker>>; 3]> = IndexMap::new();
     for (series, points) in [(0, &training), (1, &held_out)] {
@@ -369,10 +371,16 @@ fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity,
     // A panel without anything measured says nothing.
     panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
     let mut caption =
-        "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals.".to_owned();
+        "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals."
+            .to_owned();
     let panels: Vec<Panel> = panels
         .into_iter()
-        .map(|(title, [training, held_out, predicted])| Panel { title, x: x.clone(), scale: 0, marks: Marks::Judged { training, held_out, predicted } })
+        .map(|(title, [training, held_out, predicted])| Panel {
+            title,
+            x: x.clone(),
+            scale: 0,
+            marks: Marks::Judged { training, held_out, predicted },
+        })
         .collect();
     let panels = layout::cut(panels, &mut caption);
     if panels.iter().any(|p| plot::is_cut(&p.marks)) {

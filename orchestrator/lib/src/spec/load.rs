@@ -10,6 +10,7 @@ use super::{
     raw::{RawCheckpoint, RawReport, RawRun, RawSite, RawTrace, SECTIONS},
     settings::{self, Checker, is_name},
     source::{Source, Span, Step, key_span, span_of, suggestion},
+    variant,
 };
 use crate::app;
 use indexmap::IndexMap;
@@ -30,8 +31,16 @@ pub const SCHEMA: i64 = 1;
 /// # Errors
 /// Everything that was found wrong, in the order of the file.
 pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
+    load_variant(path, None, app_dirs)
+}
+
+/// Like [`load`], with a variant of the file laid over it; `None` takes the one that the file itself names, if it names one.
+///
+/// # Errors
+/// Everything that was found wrong, in the order of the file; also when it has no such variant.
+pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
     let source = Source::read(path)?;
-    load_source(&source, app_dirs)
+    load_source(&source, variant, app_dirs)
 }
 
 /// Like [`load`], of a text that would stand in `path`.
@@ -39,13 +48,20 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
 /// # Errors
 /// Everything that was found wrong, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
-    load_source(&Source { path: path.to_owned(), text: text.into() }, app_dirs)
+    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs)
 }
 
-fn load_source(source: &Source, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
-    let table = source.parse().map_err(SpecErrors)?;
+fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
+    let mut table = source.parse().map_err(SpecErrors)?;
     let mut errors = Vec::new();
-    let spec = read(source, &table, app_dirs, &mut errors);
+    let variants = variant::names(&table);
+    let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    // without the variant that was asked for, everything else would be about another campaign
+    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
+        Some(variant) => spec.as_variant(variant, &variant::fixed_text(source, Some(variant))),
+        None => spec,
+    });
+    let spec = spec.map(|spec| Spec { variants, ..spec });
     match spec {
         Some(spec) if errors.is_empty() => Ok(spec),
         _ => {
@@ -99,6 +115,8 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         path: source.path.clone(),
         text: source.text.clone(),
         name: name?,
+        variant: None,
+        variants: Vec::new(),
         description,
         sites,
         apps,

@@ -11,10 +11,11 @@ mod predict;
 mod raw;
 mod settings;
 pub(crate) mod source;
+mod variant;
 
 pub use error::{SpecError, SpecErrors};
 pub use grid::{Combination, Expansion};
-pub use load::{load, load_text};
+pub use load::{load, load_text, load_variant};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, LoadedApp, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings,
     RunSettings, Site, SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,

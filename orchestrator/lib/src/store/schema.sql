@@ -71,16 +71,17 @@ WITH per_checkpoint AS (
     SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM records
         WHERE name IN ('image_bytes', 'file_bytes', 'area_headers') AND rank IS NOT NULL GROUP BY run, name, ckpt
     UNION ALL
-    SELECT run, 'zone_bytes_' || zone || coalesce('_' || rule, ''), unit, ckpt,
+    SELECT run, name || '_' || zone || coalesce('_' || rule, ''), unit, ckpt,
            sum(value) / count(DISTINCT rank) FROM records
-        WHERE name = 'zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, zone, rule, ckpt
+        WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
     UNION ALL
-    SELECT run, 'sub_zone_bytes_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
-        WHERE name = 'sub_zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
-        GROUP BY run, zone, json_extract(labels, '$.sub'), ckpt
+    SELECT run, name || '_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
+        WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
+        GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
     UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM records
-        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'sub_zone_bytes') GROUP BY run, name, ckpt
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
+                           'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 

@@ -47,7 +47,12 @@ fn write_table(out: &mut String, table: &Table) {
         format!("{}{unit}", table.columns[*i].heading)
     });
     row(out, heads.map(|h| escape(&h)));
-    let numeric = |i: usize| table.rows.iter().any(|r| matches!(r[i], Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. }));
+    let numeric = |i: usize| {
+        table
+            .rows
+            .iter()
+            .any(|r| matches!(r[i], Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. }))
+    };
     row(out, shown.iter().map(|i| if numeric(*i) { "--:".to_owned() } else { "---".to_owned() }));
     for cells in &table.rows {
         row(out, shown.iter().zip(&styles).map(|(i, style)| escape(&cell(&cells[*i], style))));
