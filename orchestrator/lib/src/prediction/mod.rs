@@ -69,8 +69,9 @@ pub struct Prediction {
     /// Whether the measured value lies within the interval; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<bool>,
-    /// The model.
-    pub model: ModelName,
+    /// The model; `None` without a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelName>,
     /// The points that it was fitted on; empty for a model that needs none.
     pub training: Vec<PointId>,
 }

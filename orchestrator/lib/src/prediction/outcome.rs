@@ -98,10 +98,11 @@ fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
     let mut rows = query.query([])?;
     while let Some(r) = rows.next()? {
         let Some(quantity) = quantity::named(&r.get::<_, String>("quantity")?) else { continue };
+        let Some(model) = model(r)? else { continue };
         outcome.candidates.push(Candidate {
             of: r.get("of")?,
             quantity,
-            model: model(r)?,
+            model,
             chosen: r.get("chosen")?,
             leave_one_out_pct: r.get("leave_one_out_pct")?,
             refused: r.get("refused")?,
@@ -113,8 +114,9 @@ fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
     Ok(Some(outcome))
 }
 
-fn model(r: &Row<'_>) -> rusqlite::Result<ModelName> {
-    Ok(ModelName { id: r.get("model")?, title: r.get("title")?, tier: r.get("tier")? })
+fn model(r: &Row<'_>) -> rusqlite::Result<Option<ModelName>> {
+    let Some(id) = r.get("model")? else { return Ok(None) };
+    Ok(Some(ModelName { id, title: r.get("title")?, tier: r.get("tier")? }))
 }
 
 /// A row of `predictions`; `None` if it is of a quantity that this version does not know.

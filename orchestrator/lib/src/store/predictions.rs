@@ -74,9 +74,9 @@ fn insert_line(t: &Transaction<'_>, line: &Line) -> rusqlite::Result<()> {
                 level,
                 p.error_pct,
                 p.covered,
-                p.model.id,
-                p.model.title,
-                p.model.tier,
+                p.model.as_ref().map(|m| &m.id),
+                p.model.as_ref().map(|m| &m.title),
+                p.model.as_ref().map(|m| &m.tier),
                 training,
                 refused,
             ])?;

@@ -101,7 +101,7 @@ CREATE TABLE predictions (
     point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, measured REAL NOT NULL,
     predicted REAL, low REAL, high REAL, level REAL,  -- NULL: refused, or no interval
     error_pct REAL, covered INTEGER,
-    model TEXT NOT NULL, title TEXT NOT NULL, tier TEXT NOT NULL,
+    model TEXT, title TEXT, tier TEXT,  -- NULL: there is no prediction
     training TEXT NOT NULL,   -- JSON list of the training points
     refused TEXT
 );
