@@ -1,9 +1,10 @@
-//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, processes that were left.
+//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, processes that were left, tables.
 //!
 //! A test kit may panic: that is how a test says that it failed.
 
 pub mod campaign;
 pub mod process;
+pub mod table;
 pub mod tool;
 
 pub use campaign::{Campaign, Finished, Running};

@@ -14,8 +14,21 @@
 //! that it is fitted on and those that it is judged on are kept apart by [`split`]'s types, and [`choose`] takes the best by leave-one-out error.
 //! Sizes are in MiB (2^20 bytes) and times in seconds unless a name says otherwise.
 
+pub mod application;
+pub mod asynchronous;
+pub mod dtapp;
+pub mod io_phase;
+pub mod latency;
+pub mod library;
+pub mod metadata;
 pub mod nas;
+pub mod schedule;
+pub mod shmem;
+pub mod stored;
+pub mod surplus;
+pub mod zone_time;
 
+mod check;
 mod choice;
 mod curve;
 mod estimate;

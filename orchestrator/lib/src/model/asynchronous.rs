@@ -1,0 +1,29 @@
+//! What checkpoints cost that are written while the program goes on, against those that it waits for.
+
+use super::{
+    check::{finite, not_negative, positive},
+    fit::FitError,
+};
+
+/// Seconds that `checkpoints` asynchronous checkpoints add: n·m·S/B, with S the volume of one checkpoint on a node, B the node's memory bandwidth in
+/// the same unit of volume per second, and m the memory traffic in bytes for each byte written (5 to 7 were found for Open MPI). The copy competes with
+/// the program for memory, not for the network or the disk. Source: Shahzad and others, An Evaluation of Different I/O Techniques for
+/// Checkpoint/Restart, slides.
+///
+/// # Errors
+/// Negative values, or no bandwidth.
+pub fn overhead_s(checkpoints: u32, traffic_per_byte: f64, size: f64, memory_bandwidth: f64) -> Result<f64, FitError> {
+    let traffic = not_negative("the memory traffic per byte", traffic_per_byte)?;
+    let volume = not_negative("the size of a checkpoint", size)?;
+    finite("the overhead", f64::from(checkpoints) * traffic * volume / positive("the memory bandwidth", memory_bandwidth)?)
+}
+
+/// Seconds that `checkpoints` synchronous checkpoints add: n·S/B, with S the volume of one checkpoint and B the bandwidth of the file system in the same
+/// unit of volume per second. Source: as [`overhead_s`].
+///
+/// # Errors
+/// Negative values, or no bandwidth.
+pub fn synchronous_s(checkpoints: u32, size: f64, io_bandwidth: f64) -> Result<f64, FitError> {
+    let volume = not_negative("the size of a checkpoint", size)?;
+    finite("the overhead", f64::from(checkpoints) * volume / positive("the I/O bandwidth", io_bandwidth)?)
+}

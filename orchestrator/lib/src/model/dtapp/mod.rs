@@ -1,0 +1,30 @@
+//! The application's data in an image: what the program declares, and its heap.
+//!
+//! | model | needs | file |
+//! | --- | --- | --- |
+//! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
+//! | a stored share of the arrays | the same and one run | `arrays.rs` |
+//! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
+//! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
+//! | A·P^B, as published | any program, runs | `power_law.rs` |
+
+mod power_law;
+
+pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
+
+use super::{fit::FitError, nas::Problem};
+
+/// Heap and text of a NAS benchmark, MiB: 0.49 in the memory listing of the thesis (Table 5.20), and what the measured data zones have above their
+/// arrays.
+pub const HEAP_MIB: f64 = 0.5;
+
+/// Bytes of a MiB.
+const MIB: f64 = 1_048_576.0;
+
+/// MiB of the data zone of a NAS benchmark, without any run: its declared arrays ([`Problem::static_bytes`]) and [`HEAP_MIB`].
+///
+/// # Errors
+/// A number of processes on which the benchmark does not run.
+pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
+    Ok(problem.static_bytes(processes)? as f64 / MIB + HEAP_MIB)
+}
