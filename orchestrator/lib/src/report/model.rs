@@ -188,6 +188,7 @@ impl Column {
         let suffix = match unit {
             "MiB/s" => "mib_per_s",
             "Mop/s" => "mop_per_s",
+            "%" => "pct",
             "1" | "count" | "bool" => "",
             other => other,
         };
