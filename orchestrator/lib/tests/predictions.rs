@@ -128,7 +128,9 @@ fn the_section_tells_predictions_from_measurements_in_every_format() {
     let (measured, predicted, error) = (at("measured"), at("predicted"), at("error_pct"));
     for row in &all.rows {
         assert!(!matches!(row[measured], Cell::Predicted { .. }) && !matches!(row[predicted], Cell::Measured { .. } | Cell::Number { .. }));
-        if let (Cell::Measured { summary }, Cell::Predicted { estimate }, Cell::Number { value }) = (&row[measured], &row[predicted], &row[error]) {
+        if let (Cell::Measured { summary }, Cell::Predicted { estimate }, Cell::Number { value }) =
+            (&row[measured], &row[predicted], &row[error])
+        {
             assert!((100.0 * (estimate.value - summary.mean).abs() / summary.mean - value).abs() < 1e-9);
         }
     }
@@ -144,7 +146,10 @@ fn the_section_tells_predictions_from_measurements_in_every_format() {
     let header = csv.lines().next().expect("a header");
     assert!(header.contains(",measured_mean,") && header.contains(",predicted,predicted_low,predicted_high,error_pct,"), "{header}");
     assert_eq!(csv.lines().count(), all.rows.len() + 1);
-    assert!(files.iter().any(|f| f.ends_with("csv/prediction_summary.csv")) && files.iter().any(|f| f.ends_with("csv/prediction_candidates.csv")));
+    assert!(
+        files.iter().any(|f| f.ends_with("csv/prediction_summary.csv"))
+            && files.iter().any(|f| f.ends_with("csv/prediction_candidates.csv"))
+    );
     assert!(files.iter().all(|f| !f.as_str().contains("csv/predicted_")), "the same numbers once");
     assert!(read("report.json").contains("\"cell\": \"predicted\""));
     let markdown = read("report.md");
@@ -174,7 +179,10 @@ fn a_bound_is_kept_or_missed_by_so_much() {
         .collect();
     assert_eq!(errors.len(), 2);
     assert!((group.mean_error_pct.expect("a mean") - (errors[0] + errors[1]) / 2.0).abs() < 1e-12);
-    assert!(misses.iter().any(|m| m.starts_with("image of npb-sp on openmpi: mean error ") && m.contains("above the bound of 0.0001 %")), "{misses:?}");
+    assert!(
+        misses.iter().any(|m| m.starts_with("image of npb-sp on openmpi: mean error ") && m.contains("above the bound of 0.0001 %")),
+        "{misses:?}"
+    );
     assert!(made.warnings().contains("A bound is missed: image of npb-sp on openmpi"), "{}", made.warnings());
     // What has a bound and no prediction is no success.
     let nothing = made_without_training();
@@ -208,7 +216,12 @@ fn the_short_form_of_the_section_is_as_before() {
         .blocks
         .iter()
         .map(|b| match b {
-            Block::Table(t) => format!("table {}{}: {}", t.id, if t.folded { ", folded" } else { "" }, t.columns.iter().map(|c| c.id.as_str()).collect::<Vec<_>>().join(" ")),
+            Block::Table(t) => format!(
+                "table {}{}: {}",
+                t.id,
+                if t.folded { ", folded" } else { "" },
+                t.columns.iter().map(|c| c.id.as_str()).collect::<Vec<_>>().join(" ")
+            ),
             Block::Plot(p) => format!("plot {}: {}", p.id, p.title),
             Block::Text { text } => format!("text {text}"),
             Block::Warning { text } => format!("warning {text}"),
@@ -224,7 +237,11 @@ fn the_short_form_of_the_section_is_as_before() {
 fn leave_a_page_to_look_at() {
     let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
     fs::create_dir_all(&dir).expect("a directory");
-    measured::campaign(&dir, &format!("{}{SPLIT}max_error = {{ dtapp = 1.0, image = 2.0 }}\nmin_coverage = 90\n", measured::CAMPAIGN), |_| false);
+    measured::campaign(
+        &dir,
+        &format!("{}{SPLIT}max_error = {{ dtapp = 1.0, image = 2.0 }}\nmin_coverage = 90\n", measured::CAMPAIGN),
+        |_| false,
+    );
     let index = Index::rebuild(utf8(&dir)).expect("an index");
     write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod plan;
+mod predict;
 mod reference;
 mod report;
 mod run;
@@ -29,6 +30,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Report(args) => report::report(&args),
+        Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
             Ok(0)

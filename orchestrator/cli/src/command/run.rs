@@ -82,7 +82,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         None => true,
         Some(gate) if args.json => {
             let missed = gate.misses();
-            println!("{}", serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
+            println!(
+                "{}",
+                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage })
+            );
             missed.is_empty()
         }
         Some(gate) => report::show_gate(gate),

@@ -222,23 +222,7 @@ pub(super) fn even_load(mapping: &Mapping) -> Option<u32> {
 
 /// A setting, with the benchmark that it is.
 pub(super) fn setting(app: &str, class: &str, mapping: &Mapping, per_node: u32, mpi: MpiKind) -> Setting {
-    Setting { app: app.to_owned(), class: class.to_owned(), nas: problem(app, class), mapping: mapping.clone(), per_node, mpi }
-}
-
-/// The benchmark behind a descriptor, if its arrays are known.
-fn problem(app: &str, class: &str) -> Option<nas::Problem> {
-    let benchmark = match app {
-        "npb-bt" | "btio-full" | "btio-simple" => nas::Benchmark::Bt,
-        "npb-sp" => nas::Benchmark::Sp,
-        "npb-lu" => nas::Benchmark::Lu,
-        "npb-cg" => nas::Benchmark::Cg,
-        _ => return None,
-    };
-    let mut letters = class.chars();
-    match (letters.next(), letters.next()) {
-        (Some(class @ ('S' | 'W' | 'A' | 'B' | 'C' | 'D')), None) => Some(nas::Problem { benchmark, class }),
-        _ => None,
-    }
+    Setting { app: app.to_owned(), class: class.to_owned(), nas: nas::Problem::of(app, class), mapping: mapping.clone(), per_node, mpi }
 }
 
 /// The kind of library that a run recorded: `MPICH 4.0.2 (ch3:nemesis), ROMIO`.

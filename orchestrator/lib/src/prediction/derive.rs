@@ -24,15 +24,19 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
     for o in observations.iter().filter(|o| train.contains(&o.id)) {
         by_label.entry(o.label.clone()).or_default().push(PointId::from_written(&o.id));
     }
-    model::split(observations, |o| train.contains(&o.id), |training, held_out| match Predictor::train(&training) {
-        Ok(predictor) => {
-            let mut lines: Vec<Line> =
-                predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
-            lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
-            lines
-        }
-        Err(e) => vec![problem(&e)],
-    })
+    model::split(
+        observations,
+        |o| train.contains(&o.id),
+        |training, held_out| match Predictor::train(&training) {
+            Ok(predictor) => {
+                let mut lines: Vec<Line> =
+                    predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
+                lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
+                lines
+            }
+            Err(e) => vec![problem(&e)],
+        },
+    )
 }
 
 fn problem(error: &predict::PredictError) -> Line {

@@ -3,7 +3,7 @@
 
 use cvc_lib::{
     ids::RunId,
-    journal::event::{Entry, Event, Outcome},
+    journal::event::{Cause, Event, Outcome},
     plan::{self, Plan},
     point::{Point, Repeat},
     record::{Record, Source, Unit, names},
@@ -59,21 +59,22 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
         let point = &plan.points.iter().find(|p| p.id == run.point).expect("a point").point;
         let Repeat::Measured(repeat) = run.repeat else { panic!("no warm-ups") };
         events.push(Event::RunIntended { run: run.id.clone(), attempt: 1 });
-        let (outcome, digest) = if fails(point) {
-            let cause = cvc_lib::journal::event::Cause::Checkpoint;
-            (Outcome::Failed { cause, detail: "as the test wants it".to_owned() }, None)
+        let outcome = if fails(point) {
+            Outcome::Failed { cause: Cause::Checkpoint, detail: "as the test wants it".to_owned() }
         } else {
             let key = [&point.app, &point.class, &point.mapping.to_string(), &point.mpi, &repeat.to_string()].map(|s| s.clone()).join(",");
             let row = rows.get(&key).unwrap_or_else(|| panic!("no run {key}"));
-            (Outcome::Succeeded, Some(write_run(&dir.join("runs").join(run.id.as_str()), &run.id, point, row)))
+            write_run(&dir.join("runs").join(run.id.as_str()), &run.id, point, row);
+            Outcome::Succeeded
         };
-        events.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome, records: digest });
+        events.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome, records: None });
     }
     let mut journal = String::new();
     for (seq, event) in (1u64..).zip(events) {
-        let at = jiff::Timestamp::from_second(1_900_000_000 + seq as i64 * 5).expect("a time");
-        journal += &serde_json::to_string(&Entry { seq, at, event }).expect("json");
-        journal.push('\n');
+        let mut line = serde_json::to_value(event).expect("json");
+        line["seq"] = seq.into();
+        line["at"] = format!("2030-01-01T00:{:02}:{:02}Z", seq / 60, seq % 60).into();
+        journal += &format!("{line}\n");
     }
     fs::write(dir.join("journal.jsonl"), journal).expect("journal");
     plan
@@ -94,8 +95,8 @@ fn rows() -> HashMap<String, Row> {
     lines.map(row).collect()
 }
 
-/// Writes the files of a run; the digest is of its records. The means over the ranks stand as one rank's.
-fn write_run(dir: &Path, run: &RunId, point: &Point, row: &Row) -> String {
+/// Writes the files of a run. The means over the ranks stand as one rank's.
+fn write_run(dir: &Path, run: &RunId, point: &Point, row: &Row) {
     let mut text = String::new();
     let mut add = |name: &str, column: &str, unit: Unit, source: Source, labels: &[(&str, &str)]| {
         let Some(&value) = row.get(column) else { return };
@@ -123,5 +124,4 @@ fn write_run(dir: &Path, run: &RunId, point: &Point, row: &Row) -> String {
     let mpi = if point.mpi == "openmpi" { "Open MPI 4.1.4, OMPIO" } else { "MPICH 4.0.2 (ch3:nemesis), ROMIO" };
     fs::write(dir.join("facts.json"), json!({ "mpi": mpi, "dmtcp": "4.2.0" }).to_string()).expect("facts");
     fs::write(dir.join("run.json"), json!({ "descriptor": {} }).to_string()).expect("run.json");
-    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
