@@ -61,7 +61,8 @@ fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) 
             Err(why) => Answer::Refused { why },
         },
         measured: judged.measured,
-        error_pct: judged.error_pct,
+        // Below this it is the rounding of sums.
+        error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),
         covered: judged.covered,
         model: judged.model.as_ref().map(name),
         training,

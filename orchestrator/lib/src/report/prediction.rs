@@ -23,6 +23,9 @@ const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Laten
 /// Tables of single programs, libraries and classes that stand open; more of them are folded.
 const MOST_OPEN: usize = 12;
 
+/// Missed bounds that are named one by one above the tables.
+const MOST_MISSES: usize = 4;
+
 /// Training points that are named one by one.
 const MOST_NAMED: usize = 8;
 
@@ -40,6 +43,10 @@ pub(super) fn section(data: &Data) -> Result<Section, StoreError> {
         blocks.extend(verdict(&gate));
         if !outcome.judged.is_empty() {
             blocks.push(Block::Table(summary(data, outcome, &gate, &places)));
+            let bounds = bounds(&gate);
+            if !bounds.rows.is_empty() {
+                blocks.push(Block::Table(bounds));
+            }
             let mut drawn = Vec::new();
             layout::add(&mut drawn, plots(data, outcome, &places))?;
             blocks.extend(drawn);
@@ -113,7 +120,45 @@ fn verdict(gate: &Gate) -> Vec<Block> {
     if misses.is_empty() && gate.has_bounds() {
         return vec![Block::Text { text: "The predictions keep every bound of the campaign file.".to_owned() }];
     }
-    misses.into_iter().map(|miss| Block::Warning { text: format!("A bound is missed: {miss}.") }).collect()
+    let warning = match misses.len() {
+        0 => return Vec::new(),
+        1..=MOST_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
+        n => vec![format!("{n} bounds are missed, the first by this: {}. The table of bounds has all.", misses[0])],
+    };
+    warning.into_iter().map(|text| Block::Warning { text }).collect()
+}
+
+/// Every bound and what it is held against.
+fn bounds(gate: &Gate) -> Table {
+    let caption =
+        "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
+    let columns = vec![
+        Column::plain("app", "application"),
+        Column::plain("mpi", "MPI"),
+        Column::plain("quantity", "quantity"),
+        Column::plain("held_out", "held out"),
+        Column::plain("predicted", "predicted"),
+        Column::of("mean_error_pct", "mean error", "%"),
+        Column::of("bound_pct", "bound", "%"),
+        Column::plain("verdict", "verdict"),
+        Column::plain("why", "why no prediction"),
+    ];
+    let mut table = Table::new("prediction_bounds", "Bounds", caption, columns);
+    for (g, met) in gate.groups.iter().filter_map(|g| Some((g, g.met()?))) {
+        table.rows.push(vec![
+            Cell::text(g.app.clone()),
+            Cell::text(g.mpi.clone()),
+            Cell::text(g.quantity.title()),
+            Cell::count(g.measured),
+            Cell::count(g.predicted),
+            Cell::number(g.mean_error_pct.map(shown)),
+            Cell::number(g.bound_pct),
+            Cell::text(if met { "kept" } else { "missed" }),
+            Cell::text(g.refusal.clone().unwrap_or_default()),
+        ]);
+    }
+    without_empty(&mut table, "why");
+    table
 }
 
 /// The errors of one quantity.
@@ -164,7 +209,7 @@ fn summary(data: &Data, outcome: &Outcome, gate: &Gate, places: &Places) -> Tabl
         let Some(of) = Errors::of(outcome, q) else { continue };
         let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
         let at = largest.and_then(|(_, j)| places.get(&j.prediction.point)).map(|p| label(data, *p)).unwrap_or_default();
-        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.measured > 0).collect();
+        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.mean_error_pct.is_some()).collect();
         let worst = groups.iter().max_by(|a, b| a.mean_error_pct.unwrap_or(-1.0).total_cmp(&b.mean_error_pct.unwrap_or(-1.0)));
         let bound = gate.groups.iter().filter(|g| g.quantity == q).find_map(|g| g.bound_pct);
         let met: Vec<bool> = gate.groups.iter().filter(|g| g.quantity == q).filter_map(|g| g.met()).collect();
@@ -177,13 +222,13 @@ fn summary(data: &Data, outcome: &Outcome, gate: &Gate, places: &Places) -> Tabl
             Cell::text(q.title()),
             Cell::count(of.measured),
             Cell::count(of.coverage.cells),
-            Cell::number((!of.errors.is_empty()).then(|| of.mean())),
-            Cell::number(largest.map(|l| l.0)),
+            Cell::number((!of.errors.is_empty()).then(|| shown(of.mean()))),
+            Cell::number(largest.map(|l| shown(l.0))),
             Cell::text(at),
             Cell::count(of.coverage.inside),
             Cell::number(of.coverage.pct()),
             Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
-            Cell::number(worst.and_then(|g| g.mean_error_pct)),
+            Cell::number(worst.and_then(|g| g.mean_error_pct).map(shown)),
             Cell::number(bound),
             Cell::text(verdict),
         ]);
@@ -356,11 +401,18 @@ fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity,
     let x =
         Categories { title: if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" }.to_owned(), names };
     let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
-    let mut panels: IndexMap<String, [Vec<Option<Whisker>>; 3]> = IndexMap::new();
+    // Libraries share memory in different ways: each has its own scale.
+    let mut libraries: Vec<&str> = Vec::new();
+    let mut panels: IndexMap<(String, usize), [Vec<Option<Whisker>>; 3]> = IndexMap::new();
     for (series, points) in [(0, &training), (1, &held_out)] {
         for &p in points {
             let name = if others.is_empty() { String::new() } else { data.label(p, &others) };
-            let rows = panels.entry(name).or_insert_with(|| [(); 3].map(|()| vec![None; axis.len()]));
+            let library = data.points[p].factor("mpi");
+            let scale = libraries.iter().position(|l| *l == library).unwrap_or_else(|| {
+                libraries.push(library);
+                libraries.len() - 1
+            });
+            let rows = panels.entry((name, scale)).or_insert_with(|| [(); 3].map(|()| vec![None; axis.len()]));
             let Some(at) = axis.iter().position(|a| a.2 == data.points[p].factor("mapping")) else { continue };
             rows[series][at] = scaled(data, p, q).map(|s| layout::whisker(&s, 1.0));
             if let Some(e) = predicted.get(&data.points[p].id) {
@@ -375,10 +427,10 @@ fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity,
             .to_owned();
     let panels: Vec<Panel> = panels
         .into_iter()
-        .map(|(title, [training, held_out, predicted])| Panel {
+        .map(|((title, scale), [training, held_out, predicted])| Panel {
             title,
             x: x.clone(),
-            scale: 0,
+            scale,
             marks: Marks::Judged { training, held_out, predicted },
         })
         .collect();
@@ -469,6 +521,11 @@ fn count(n: usize, what: &str) -> String {
 
 fn points(n: usize) -> String {
     count(n, "held-out point")
+}
+
+/// A percentage as summaries have it: what is below a ten-thousandth is rounding.
+fn shown(pct: f64) -> f64 {
+    (pct * 1e4).round() / 1e4
 }
 
 fn pct(value: f64) -> String {
