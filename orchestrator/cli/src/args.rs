@@ -145,6 +145,9 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    #[arg(long)]
+    pub gate: bool,
 }
 
 #[derive(Args)]
