@@ -31,6 +31,10 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
+    /// Hold a paper's printed tables against what its own inputs give and what was measured here
+    Reproduce(ReproduceArgs),
+    /// Predict checkpoints of any mapping, process count or class from observed ones
+    Predict(PredictArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
     Image(cvc_probe::image::command::ImageArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
@@ -73,10 +77,20 @@ pub struct Where {
     pub campaigns: Utf8PathBuf,
 }
 
+/// Which campaign of a file.
+#[derive(Args, Clone)]
+pub struct Which {
+    /// A variant of the campaign file, [variants.NAME] in it
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+}
+
 #[derive(Args)]
 pub struct PlanArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
     #[arg(long)]
     pub json: bool,
@@ -89,6 +103,8 @@ pub struct PlanArgs {
 pub struct RunArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     #[command(flatten)]
     pub place: Where,
     /// Print one JSON object for each event
@@ -107,6 +123,8 @@ pub struct CampaignArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Print JSON
     #[arg(long)]
@@ -118,6 +136,8 @@ pub struct ReportArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
@@ -125,6 +145,33 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    #[arg(long)]
+    pub gate: bool,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
+    pub paper: Utf8PathBuf,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Directory of the report [default: reports/PAPER]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+}
+
+/// What is measured for a paper's tables.
+#[derive(Args, Clone)]
+pub struct MeasureArgs {
+    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    #[arg(long)]
+    pub measure: bool,
+    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub from: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -136,9 +183,48 @@ pub enum ReportFormat {
 }
 
 #[derive(Args)]
+pub struct PredictArgs {
+    /// Campaign (its directory, file or name), or a CSV table of observations; may be given several times
+    #[arg(long, value_name = "CAMPAIGN|CSV")]
+    pub from: Vec<Utf8PathBuf>,
+    /// What to predict: APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
+    /// mapping is that many processes on one node; may be given several times
+    #[arg(long, value_name = "SETTING", required_unless_present = "judge")]
+    pub at: Vec<String>,
+    /// Train only on observations with these factors, as in "processes=1,4,9 app=npb-bt"; given several times, any of them
+    #[arg(long, value_name = "FACTORS")]
+    pub train: Vec<String>,
+    /// Leave out observations with these factors
+    #[arg(long, value_name = "FACTORS")]
+    pub exclude: Vec<String>,
+    /// Hold the observations that do not train against what is predicted for them
+    #[arg(long, requires = "from")]
+    pub judge: bool,
+    /// Part of the program's time that checkpoints may cost, as in 30% or 0.3: how many to take
+    #[arg(long, value_name = "PART", value_parser = crate::quantity::part)]
+    pub overhead: Option<f64>,
+    /// Time of the program without checkpoints, as in 3000s, 50min or 2h [default: as observed with as many processes]
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    pub app_time: Option<f64>,
+    /// Mean time between failures, as in 24h or 30d: how far apart to take checkpoints
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    pub mtbf: Option<f64>,
+    /// Show every model that was tried, with its parameters
+    #[arg(long)]
+    pub detail: bool,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
 pub struct DoctorArgs {
     /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
     pub file: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub which: Which,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
