@@ -139,12 +139,12 @@ fn written_pages_without_any_run() {
         samples,
         |_| false,
         |training, held_out| {
-            let written = crate::data::pick(dtapp::models(), "dtapp-written");
+            let written = crate::data::pick(dtapp::models(), "dtapp-written-arrays");
             let judged = training.fit(&*written).expect("no run is needed").judge(&held_out);
             let (covered, _) = crate::data::coverage(&judged);
             let (mean, worst) = crate::data::mean_and_max(&judged);
             println!("written pages: {mean:.3} % (max {worst:.3}), intervals cover {covered} of {of}");
-            assert!(of >= 60 && 10 * covered >= 9 * of && mean <= 2.0, "{covered} of {of}, {mean} %");
+            assert!(of >= 60 && 10 * covered >= 9 * of && mean <= 1.0, "{covered} of {of}, {mean} %");
         },
     );
     for program in programs() {
@@ -152,6 +152,6 @@ fn written_pages_without_any_run() {
             program.rows.iter().map(|row| sample(row, "dtapp")).filter(|s| SMALL.contains(&s.at.processes())).collect();
         let whole = crate::data::pick(dtapp::models(), "dtapp-arrays");
         let refused = split(samples, |_| true, |training, _| training.fit(&*whole).is_err());
-        assert_eq!(refused, !program.name.starts_with("npb-lu"), "{}", program.name);
+        assert!(refused, "{}", program.name);
     }
 }

@@ -30,7 +30,7 @@ const FITTED_BAND_MIB: f64 = 0.3;
 pub(super) fn written() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
-            id: "dtapp-written",
+            id: "dtapp-written-arrays",
             title: "written pages of the arrays",
             formula: "MiB = pages of the declared arrays that the program writes·4096/2^20 + 0.3",
             source: "declarations and loops of NPB 3.3-MPI; DMTCP 4 leaves out the others",
@@ -46,10 +46,10 @@ pub(super) fn written() -> Box<dyn Model> {
 pub(super) fn with_rest() -> Box<dyn Model> {
     Box::new(Linear {
         info: ModelInfo {
-            id: "dtapp-written-rest",
+            id: "dtapp-written-arrays-rest",
             title: "written pages of the arrays and a measured rest",
             formula: "MiB = pages of the declared arrays that the program writes·4096/2^20 + h",
-            source: "as dtapp-written, with the rest of runs",
+            source: "as dtapp-written-arrays, with the rest of runs",
             tier: Tier::SmallRuns,
             parameters: 1,
         },
