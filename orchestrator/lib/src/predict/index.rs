@@ -62,6 +62,12 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
                 quantities.insert(quantity, mean * factor);
             }
         }
+        // a checkpoint without files of a kind has 0 MiB of them
+        if quantities.contains_key(&Quantity::Stored) {
+            for kind in [Quantity::Launchers, Quantity::Aux] {
+                quantities.entry(kind).or_insert(0.0);
+            }
+        }
         let compression = if point.compression == "gzip" { Compression::Gzip } else { Compression::None };
         if even_load(&mapping).is_some()
             && let Some(surplus) = found.get(SURPLUS)

@@ -214,7 +214,7 @@ mod tests {
             "npb-bt.A 4",
             "npb-bt 4 openmpi",
             "npb-bt.A 24 openmpi",
-            "npb-lu.A 9 openmpi",
+            "npb-cg.A 9 openmpi",
             "npb-bd.A 4 openmpi",
             "npb-bt.Z 4 openmpi",
             "npb-bt.A 0 openmpi",
@@ -228,7 +228,9 @@ mod tests {
             "btio-full.A 4 openmpi aggregators=9",
             "btio-full.A 4 openmpi cb=16MB",
         ];
-        let said: Vec<String> = wrong.iter().map(|text| parse(text).expect_err(text)).collect();
+        // the list of applications grows
+        let short = |said: String| said.split("known applications").next().unwrap_or_default().to_owned();
+        let said: Vec<String> = wrong.iter().map(|text| short(parse(text).expect_err(text))).collect();
         insta::assert_snapshot!(said.join("\n"));
     }
 }
