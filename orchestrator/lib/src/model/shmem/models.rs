@@ -14,8 +14,14 @@ use crate::model::{
     scope::{Along, Common},
 };
 
-/// Half the width of the interval of the published models, MiB: covers all cells of BT and SP.
+/// Half the width of the interval of the published models, MiB, and the least one of a fit: covers all cells of BT and SP.
 const BAND_MIB: f64 = 0.7;
+
+/// The same where the partners of a process are known: what their number leaves out.
+const COPIES_BAND_MIB: f64 = 0.35;
+
+/// The same of what depends on nothing: heaps of the library grow by pieces of 128 KiB.
+const ALONE_BAND_MIB: f64 = 0.125;
 
 /// Processes on a node up to which the published curves were measured.
 const MEASURED: u32 = 64;
@@ -56,6 +62,7 @@ fn alone() -> Box<dyn Model> {
         terms: |_| Ok(vec![1.0]),
         offset: no_offset,
         weights: Weights::Equal,
+        least_band: ALONE_BAND_MIB,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: |at| match at.per_node {
@@ -94,6 +101,7 @@ fn copies() -> Box<dyn Model> {
         terms: |_| Ok(vec![1.0]),
         offset: |at| Ok(growth_mib(p_of(at)?) + COPY_MIB * partners_on_node(at)?),
         weights: Weights::Equal,
+        least_band: COPIES_BAND_MIB,
         common: &[Common::Mpi, Common::Benchmark],
         along: Along::PerNode,
         admits: of_nemesis,
@@ -114,6 +122,7 @@ fn buffer() -> Box<dyn Model> {
         terms: |_| Ok(vec![1.0]),
         offset: |at| Ok(growth_mib(p_of(at)?)),
         weights: Weights::Equal,
+        least_band: BAND_MIB,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: of_nemesis,
@@ -134,6 +143,7 @@ fn straight() -> Box<dyn Model> {
         terms: |at| Ok(vec![1.0, p_of(at)?]),
         offset: no_offset,
         weights: Weights::Equal,
+        least_band: ALONE_BAND_MIB,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: several,
@@ -154,6 +164,7 @@ fn quadratic() -> Box<dyn Model> {
         terms: |at| p_of(at).map(|p| vec![p * p, p, 1.0]),
         offset: no_offset,
         weights: Weights::Equal,
+        least_band: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: several,
