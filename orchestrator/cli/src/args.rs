@@ -31,6 +31,8 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
+    /// Hold a paper's printed tables against what its own inputs give and what was measured here
+    Reproduce(ReproduceArgs),
     /// Predict checkpoints of any mapping, process count or class from observed ones
     Predict(PredictArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
@@ -146,6 +148,30 @@ pub struct ReportArgs {
     /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
+    pub paper: Utf8PathBuf,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Directory of the report [default: reports/PAPER]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+}
+
+/// What is measured for a paper's tables.
+#[derive(Args, Clone)]
+pub struct MeasureArgs {
+    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    #[arg(long)]
+    pub measure: bool,
+    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub from: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

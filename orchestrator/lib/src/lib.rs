@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod ckpt;
+mod embedded;
 pub mod host;
 pub mod ids;
 pub mod journal;
@@ -11,6 +12,7 @@ pub mod kernels;
 pub mod mapping;
 pub mod model;
 pub mod mpi;
+pub mod paper;
 pub mod paths;
 pub mod plan;
 pub mod point;
@@ -19,6 +21,7 @@ pub mod prediction;
 pub mod record;
 pub mod render;
 pub mod report;
+pub mod rerun;
 pub mod run;
 pub mod spec;
 pub mod stats;

@@ -1,10 +1,12 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
 mod doctor;
+mod measure;
 mod plan;
 mod predict;
 mod reference;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod status;
@@ -30,6 +32,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Report(args) => report::report(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
