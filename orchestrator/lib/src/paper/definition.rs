@@ -81,6 +81,9 @@ pub struct ColumnDefinition {
     /// Numbers may be negative.
     #[serde(default)]
     pub signed: bool,
+    /// Numbers may be cut off behind their last digit instead of rounded.
+    #[serde(default)]
+    pub cut: bool,
     /// The rule that recomputes its cells.
     #[serde(default)]
     pub rule: Option<RuleUse>,

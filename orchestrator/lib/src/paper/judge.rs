@@ -144,8 +144,8 @@ pub struct JudgedTable {
 /// How many cells came out how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Cells with something in print, labels apart.
-    pub numbers: usize,
+    /// Cells that were judged: all with something in print but labels; labels that are wrong in print.
+    pub judged: usize,
     /// Cells that say what a row is about.
     pub labels: usize,
     /// Equal to the printed digits.
@@ -331,10 +331,11 @@ fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definitio
     let Some(rule) = rules::rule(used.name()) else {
         return Err(Because::Other(format!("there is no rule `{}`", used.name())));
     };
+    let column = &paper.tables[place.0].definition.columns[place.2];
     let run = |shift| {
         let reads = RefCell::new(Reads { mended, shift, ..Reads::default() });
         let value = rule.cell(&At::new(paper, place, used.of(), &reads));
-        (value, reads.into_inner())
+        (value.map(|v| if column.cut { v.perhaps_cut() } else { v }), reads.into_inner())
     };
     let (value, reads) = run(None);
     let value = value?;
@@ -371,7 +372,7 @@ impl Counts {
                 Verdict::PrintedWrong { .. } => counts.wrong += 1,
                 Verdict::Cannot { .. } => counts.cannot += 1,
             }
-            counts.numbers += 1;
+            counts.judged += 1;
             counts.measured += usize::from(cell.measured.is_some());
             counts.agree += usize::from(cell.measured.as_ref().is_some_and(|m| m.agreement != Agreement::Differs));
         }
@@ -381,7 +382,7 @@ impl Counts {
     /// These and others.
     pub fn plus(self, other: Self) -> Self {
         Self {
-            numbers: self.numbers + other.numbers,
+            judged: self.judged + other.judged,
             labels: self.labels + other.labels,
             equal: self.equal + other.equal,
             within: self.within + other.within,

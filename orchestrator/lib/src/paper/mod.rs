@@ -13,6 +13,7 @@ mod judge;
 mod load;
 mod measured;
 mod printed;
+mod report;
 pub mod rules;
 
 pub use cell::{Cell, PrintedTable};
@@ -21,3 +22,4 @@ pub use judge::{Agreement, Counts, Deviation, JudgedCell, JudgedMeasurement, Jud
 pub use load::{Paper, find, known, load};
 pub use measured::{CellKey, MeasuredHere, Measurements};
 pub use printed::{Digits, Printed, Recomputed};
+pub use report::report;

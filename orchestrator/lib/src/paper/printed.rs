@@ -96,6 +96,11 @@ impl Recomputed {
         Self { value, cut: true }
     }
 
+    /// The same number, which may be cut off in print.
+    pub(super) fn perhaps_cut(self) -> Self {
+        Self { cut: true, ..self }
+    }
+
     /// The number, in the unit of its column.
     pub fn value(self) -> f64 {
         self.value

@@ -1,6 +1,6 @@
 //! How numbers are shown to people: one scale and one number of decimals for a column.
 
-use super::model::{Cell, Table};
+use super::model::{Cell, Mark, Table};
 use crate::{
     stats::{Comparison, Summary},
     units::MIB,
@@ -26,7 +26,7 @@ impl Style {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
-                Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
+                Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Compared { .. } | Cell::Against { .. } => {}
             }
         }
         let unit = table.columns[column].unit.as_deref();
@@ -122,6 +122,56 @@ pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
     let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
     (main, interval, details)
+}
+
+/// A cell as text: for forms without markup in cells.
+pub(super) fn plain(cell: &Cell, style: &Style) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text { text } | Cell::Link { text, .. } => text.clone(),
+        Cell::Number { value } => style.number(*value),
+        Cell::Compared { comparison } => {
+            let (main, interval, _) = ratio(comparison);
+            format!("{main} {interval}").trim_end().to_owned()
+        }
+        Cell::Measured { summary } => {
+            let mut text = style.number(summary.mean);
+            // An interval without width says nothing that the mean does not.
+            if summary.min < summary.max {
+                text.push_str(&format!(" {}", style.interval(summary)));
+            }
+            if summary.outlier().is_some() {
+                text.push_str(" (outliers)");
+            }
+            text
+        }
+        Cell::Against { against } => {
+            let mut text = format!("{} {}", against.printed, against.mark.symbol()).trim_end().to_owned();
+            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| against.mark != Mark::Equal) {
+                text.push_str(&format!(" {} ({})", recomputed.shown, recomputed.deviation()));
+            }
+            if let Some(modelled) = &against.modelled {
+                text.push_str(&format!("; model {} ({})", modelled.shown, modelled.deviation()));
+            }
+            if let Some(measured) = &against.measured {
+                let mark = measured.mark.map_or("", Mark::symbol);
+                text.push_str(&format!("; here {mark} {} ({})", measured.shown, measured.deviation()));
+            }
+            if !against.notes.is_empty() {
+                text.push_str(&format!(" [{}]", against.notes.join(", ")));
+            }
+            text
+        }
+    }
+}
+
+/// Whether the cells of a column are numbers.
+pub(super) fn numeric(table: &Table, column: usize) -> bool {
+    table.rows.iter().any(|row| match &row[column] {
+        Cell::Number { .. } | Cell::Measured { .. } | Cell::Compared { .. } => true,
+        Cell::Against { against } => against.value.is_some(),
+        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } => false,
+    })
 }
 
 /// A number by itself, with four significant digits.

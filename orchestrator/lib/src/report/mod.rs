@@ -24,7 +24,7 @@ mod time;
 mod versions;
 
 pub use emit::write_all;
-pub use model::{Block, Cell, Column, Plot, RecordRow, Records, Report, Section, Table};
+pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, RecordRow, Records, Report, ReportKind, Section, Table};
 
 use crate::store::{Index, StoreError};
 use data::Data;
@@ -42,6 +42,7 @@ pub fn build(index: &Index) -> Result<Report, StoreError> {
     let meta = |key: &str| data.meta.get(key).cloned();
     Ok(Report {
         schema: SCHEMA,
+        kind: ReportKind::Campaign,
         campaign: meta("campaign").unwrap_or_default(),
         title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
@@ -51,7 +52,7 @@ pub fn build(index: &Index) -> Result<Report, StoreError> {
 }
 
 /// Letters, digits and hyphens of a text: for links and file names.
-fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {
         match c {

@@ -219,7 +219,7 @@ impl Grid {
 }
 
 /// Why an application cannot run on so many processes.
-fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
+pub(crate) fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
     if !rule.rule.has(processes) {
         let family = match rule.rule {
             Counts::Any => "any number of",

@@ -13,6 +13,7 @@ pub(crate) mod source;
 mod variant;
 
 pub use error::{SpecError, SpecErrors};
+pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};
 pub use load::{load, load_text, load_variant};
 pub use model::{

@@ -285,9 +285,14 @@ pub enum Format {
     Json,
     /// Tables for a wiki or a README.
     Markdown,
+    /// Tables for a paper.
+    Latex,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
+    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Json, Self::Markdown, Self::Latex];
+
+    /// What is written of a campaign unless its file says otherwise.
+    pub const USUAL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
 }

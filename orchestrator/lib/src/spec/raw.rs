@@ -406,7 +406,7 @@ pub(crate) struct RawReport {
 
 impl Default for RawReport {
     fn default() -> Self {
-        Self { formats: Format::ALL.to_vec(), title: None }
+        Self { formats: Format::USUAL.to_vec(), title: None }
     }
 }
 

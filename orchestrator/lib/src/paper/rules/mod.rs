@@ -119,7 +119,7 @@ pub static RULES: &[&dyn Rule] = &[
     &delegation::MetadataClaim,
 ];
 
-/// All rules of models.
+/// All rules of models. To add one: a type that implements [`ModelRule`], and its name here.
 pub static MODELS: &[&dyn ModelRule] = &[&no_run::NoRun, &no_run::NoRunIo];
 
 /// A rule by its name.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     model::{
         Estimate, Tier,
-        dtapp::{HEAP_MIB, static_arrays_mib},
+        dtapp::static_arrays_mib,
         library,
         nas::{Benchmark, Problem},
         shmem::{BUFFER_C_MIB, buffer_mib, open_mpi_mib},
@@ -18,6 +18,12 @@ use crate::{
 
 /// Half widths of the intervals (section 9 of the models' page): data, shared memory, file, MiB.
 const BANDS_MIB: [f64; 3] = [0.25, 0.7, 0.8];
+
+/// What the images of LU and CG hold besides data, libraries and the shared segment, MiB: less than those of BT and SP.
+const C_OF_LU_AND_CG_MIB: f64 = 24.2;
+
+/// What the data zone has more with Open MPI, least and most, MiB.
+const OPEN_MPI_DATA_MIB: [f64; 2] = [1.1, 2.2];
 
 /// A program on processes, as a row of a table says it.
 struct Row {
@@ -87,8 +93,11 @@ fn said(estimate: Estimate, model: &str) -> Modelled {
     Modelled { estimate, model: model.to_owned(), tier: Tier::NoRun }
 }
 
-fn data(row: &Row) -> Result<f64, Because> {
-    Ok(static_arrays_mib(row.problem, row.processes)?)
+fn data(row: &Row, open_mpi: bool) -> Result<Estimate, Because> {
+    let arrays = Estimate::plus_minus(static_arrays_mib(row.problem, row.processes)?, BANDS_MIB[0]);
+    let [least, most] = OPEN_MPI_DATA_MIB;
+    let more = Estimate::between((least + most) / 2.0, least, most);
+    Ok(if open_mpi { arrays.plus(more) } else { arrays })
 }
 
 /// Zones and files of the tables without collective I/O.
@@ -106,12 +115,16 @@ impl ModelRule for NoRun {
             if open_mpi {
                 return Ok(open_mpi_mib(row.per_node)?);
             }
-            Ok(Estimate::plus_minus(buffer_mib(row.per_node, BUFFER_C_MIB)?, BANDS_MIB[1]))
+            let c = match row.problem.benchmark {
+                Benchmark::Bt | Benchmark::Sp => BUFFER_C_MIB,
+                Benchmark::Lu | Benchmark::Cg => C_OF_LU_AND_CG_MIB,
+            };
+            Ok(Estimate::plus_minus(buffer_mib(row.per_node, c)?, BANDS_MIB[1]))
         };
         let lb = if open_mpi { library::OPEN_MPI_MIB } else { library::MPICH_MIB };
         let column = at.column_id();
         if column.contains("dtapp") {
-            return Ok(said(Estimate::plus_minus(data(&row)?, BANDS_MIB[0]), "static arrays + 0.5 MiB"));
+            return Ok(said(data(&row, open_mpi)?, if open_mpi { "static arrays + 2.15 MiB" } else { "static arrays + 0.5 MiB" }));
         }
         if column.contains("shmem") {
             return Ok(said(shmem()?, if open_mpi { "constant of Open MPI" } else { "buffers of MPICH" }));
@@ -119,8 +132,9 @@ impl ModelRule for NoRun {
         if column.contains("lb_") {
             return Ok(said(lb, "constant of the library"));
         }
-        let file = data(&row)? + lb.value + shmem()?.value;
-        let file = if open_mpi { Estimate::bare(file) } else { Estimate::plus_minus(file, BANDS_MIB[2]) };
+        let data = data(&row, open_mpi)?;
+        let file = data.value + lb.value + shmem()?.value;
+        let file = if open_mpi { data.plus(lb).plus(shmem()?) } else { Estimate::plus_minus(file, BANDS_MIB[2]) };
         Ok(said(file, "static arrays + libraries + buffers"))
     }
 }
