@@ -39,6 +39,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
     }
     let report = Report {
         schema: 1,
+        kind: report::ReportKind::Paper,
         campaign: paper.id.clone(),
         title: paper.title.clone(),
         span: None,
