@@ -33,6 +33,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Hold a paper's printed tables against what its own inputs give, and what was measured here
     Reproduce(ReproduceArgs),
+    /// Predict checkpoints of any mapping, process count or class from observed ones
+    Predict(PredictArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
     Image(cvc_probe::image::command::ImageArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
@@ -143,6 +145,9 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    #[arg(long)]
+    pub gate: bool,
 }
 
 #[derive(Args)]
@@ -189,6 +194,43 @@ pub enum ReportFormat {
     Json,
     Markdown,
     Latex,
+}
+
+#[derive(Args)]
+pub struct PredictArgs {
+    /// Campaign (its directory, file or name), or a CSV table of observations; may be given several times
+    #[arg(long, value_name = "CAMPAIGN|CSV")]
+    pub from: Vec<Utf8PathBuf>,
+    /// What to predict: APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
+    /// mapping is that many processes on one node; may be given several times
+    #[arg(long, value_name = "SETTING", required_unless_present = "judge")]
+    pub at: Vec<String>,
+    /// Train only on observations with these factors, as in "processes=1,4,9 app=npb-bt"; given several times, any of them
+    #[arg(long, value_name = "FACTORS")]
+    pub train: Vec<String>,
+    /// Leave out observations with these factors
+    #[arg(long, value_name = "FACTORS")]
+    pub exclude: Vec<String>,
+    /// Hold the observations that do not train against what is predicted for them
+    #[arg(long, requires = "from")]
+    pub judge: bool,
+    /// Part of the program's time that checkpoints may cost, as in 30% or 0.3: how many to take
+    #[arg(long, value_name = "PART", value_parser = crate::quantity::part)]
+    pub overhead: Option<f64>,
+    /// Time of the program without checkpoints, as in 3000s, 50min or 2h [default: as observed with as many processes]
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    pub app_time: Option<f64>,
+    /// Mean time between failures, as in 24h or 30d: how far apart to take checkpoints
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    pub mtbf: Option<f64>,
+    /// Show every model that was tried, with its parameters
+    #[arg(long)]
+    pub detail: bool,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

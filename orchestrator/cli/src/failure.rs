@@ -1,6 +1,6 @@
 //! Errors as a user sees them, and their exit codes.
 
-use cvc_lib::{run::EngineError, spec::SpecErrors, store::StoreError};
+use cvc_lib::{predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::process::ExitCode;
 
@@ -32,6 +32,16 @@ impl From<EngineError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+impl From<PredictError> for Failure {
+    fn from(error: PredictError) -> Self {
+        match error {
+            PredictError::Store(error) => Self::Store(error),
+            error @ (PredictError::Csv { .. } | PredictError::Question { .. } | PredictError::Model { .. }) => {
+                Self::Other { code: error.exit_code(), message: error.to_string(), help: error.help().map(str::to_owned) }
+            }
+        }
     }
 }
 impl From<std::io::Error> for Failure {

@@ -4,6 +4,7 @@ mod args;
 mod command;
 mod display;
 mod failure;
+mod quantity;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -16,6 +16,8 @@ pub mod paper;
 pub mod paths;
 pub mod plan;
 pub mod point;
+pub mod predict;
+pub mod prediction;
 pub mod record;
 pub mod render;
 pub mod report;

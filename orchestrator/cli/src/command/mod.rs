@@ -3,6 +3,7 @@
 mod doctor;
 mod measure;
 mod plan;
+mod predict;
 mod reference;
 mod report;
 mod reproduce;
@@ -32,6 +33,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Status(args) => status::status(&args),
         Command::Report(args) => report::report(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
             Ok(0)

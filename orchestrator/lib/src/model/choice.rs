@@ -55,7 +55,7 @@ impl Choice<'_> {
 /// # Errors
 /// The refusals of all models, if none can be fitted.
 pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choice<'s>, Vec<Candidate>> {
-    let points = training.samples().len();
+    let points = training.items().len();
     let decides = points >= LEAST_FOR_CHOICE;
     let mut candidates = Vec::new();
     let mut best: Option<(f64, Judgement<'s>)> = None;

@@ -2,7 +2,11 @@
 
 use super::{
     check::{at_least_one, finite, not_negative, positive},
+    curve::{Model, ModelInfo, Tier},
+    estimate::{Estimate, Interval},
     fit::{Fit, FitError, least_squares},
+    linear::{Linear, Weights, everywhere, no_offset},
+    scope::Along,
 };
 use serde::Serialize;
 
@@ -68,4 +72,62 @@ impl Bandwidth {
         let rate = positive("the bandwidth a + b·p", self.a + self.b * p)?;
         finite("the latency", p * not_negative("the size of a file", file_mib)? / rate)
     }
+}
+
+/// Seconds of a checkpoint of `per_node` files of `file` MiB on a node, from the bandwidth of the node that one of [`models`] predicts, MiB/s. The interval is
+/// that of the slowest and the fastest case; without an upper end if the bandwidth's interval reaches 0, and then there is none.
+///
+/// # Errors
+/// No process, or no bandwidth.
+pub fn latency_s(bandwidth: Estimate, per_node: u32, file: Estimate) -> Result<Estimate, FitError> {
+    let p = at_least_one("the number of processes on the node", per_node)?;
+    let value = p * not_negative("the size of a file", file.value)? / positive("the bandwidth of the node", bandwidth.value)?;
+    let ends = bandwidth.interval.zip(file.interval).filter(|(b, _)| b.low > 0.0);
+    let interval = ends.map(|(b, f)| Interval { low: p * f.low / b.high, high: p * f.high / b.low });
+    Ok(Estimate { value: finite("the latency", value)?, interval })
+}
+
+/// The models of the bandwidth of a node, MiB/s. Their samples are [`Written::bandwidth`]; [`latency_s`] makes a time of the answer.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![with_writers(), constant()]
+}
+
+fn with_writers() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "bandwidth-writers",
+            title: "bandwidth that grows with the writers",
+            formula: "MiB/s of a node = a + b·p; latency = p·file/(a + b·p)",
+            source: "latencies of the thesis's Tables 5.3 and 5.5",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        },
+        names: &["a", "b"],
+        terms: |at| Ok(vec![1.0, f64::from(at.per_node)]),
+        offset: no_offset,
+        weights: Weights::PerWriter,
+        common: &[],
+        along: Along::PerNode,
+        admits: everywhere,
+    })
+}
+
+fn constant() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "bandwidth-constant",
+            title: "constant bandwidth",
+            formula: "MiB/s of a node = a; latency = p·file/a",
+            source: "a disk or a link that one writer fills",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["a"],
+        terms: |_| Ok(vec![1.0]),
+        offset: no_offset,
+        weights: Weights::PerWriter,
+        common: &[],
+        along: Along::PerNode,
+        admits: everywhere,
+    })
 }

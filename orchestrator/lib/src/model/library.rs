@@ -1,6 +1,12 @@
 //! The zone of shared libraries in an image. It does not depend on the number of processes, the class or the mapping.
 
-use super::estimate::{Estimate, Interval};
+use super::{
+    curve::{Model, ModelInfo, MpiKind, Tier},
+    estimate::{Estimate, Interval},
+    fit::FitError,
+    linear::{Fixed, Linear, Weights, everywhere, no_offset},
+    scope::{Along, Common},
+};
 
 const fn around(value: f64, half: f64) -> Estimate {
     Estimate { value, interval: Some(Interval { low: value - half, high: value + half }) }
@@ -14,3 +20,57 @@ pub const OPEN_MPI_MIB: Estimate = around(2.72, 0.06);
 
 /// MiB with ROMIO linked, MPICH 3 (Table 5.10: 7.71; Table 5.7: 7.96).
 pub const ROMIO_MIB: Estimate = Estimate { value: 7.71, interval: Some(Interval { low: 7.7, high: 7.97 }) };
+
+/// The models of the library zone: the mean of the runs, and what was published for the thesis's versions.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![mean(), published()]
+}
+
+fn mean() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "lb-constant",
+            title: "constant",
+            formula: "MiB = c",
+            source: "a process maps the same libraries in every run",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["c"],
+        terms: |_| Ok(vec![1.0]),
+        offset: no_offset,
+        weights: Weights::Equal,
+        common: &[Common::Mpi],
+        // the curve is flat: nothing is far
+        along: Along::Nothing,
+        admits: everywhere,
+    })
+}
+
+fn published() -> Box<dyn Model> {
+    Box::new(Fixed {
+        info: ModelInfo {
+            id: "lb-published",
+            title: "as published",
+            formula: "MiB = 2.45 with MPICH, 2.72 with Open MPI",
+            source: "thesis, Table 5.1",
+            tier: Tier::Published,
+            parameters: 0,
+        },
+        answer: |at| Ok(of(at.mpi).into()),
+        believes: |samples| match samples.iter().filter(|s| of(s.at.mpi).covers(s.value) == Some(false)).count() {
+            far if 2 * far > samples.len() => Err(FitError::OutOfDomain(format!(
+                "{far} of {} training runs contradict it: it was published for other versions of DMTCP and MPI",
+                samples.len()
+            ))),
+            _ => Ok(()),
+        },
+    })
+}
+
+fn of(mpi: MpiKind) -> Estimate {
+    match mpi {
+        MpiKind::Nemesis | MpiKind::Mpich => MPICH_MIB,
+        MpiKind::OpenMpi => OPEN_MPI_MIB,
+    }
+}

@@ -3,7 +3,7 @@
 //! | to predict | file |
 //! | --- | --- |
 //! | the application's data in an image | [`dtapp`], with the sizes of the NAS benchmarks in [`nas`] |
-//! | its libraries, its shared memory | [`library`], [`shmem`] |
+//! | its libraries, its shared memory, the headers of its areas | [`library`], [`shmem`], [`headers`] |
 //! | what an I/O aggregator adds | [`surplus`] |
 //! | files and bytes of a whole checkpoint, for any mapping | [`stored`] |
 //! | a program's own checkpoint | [`application`] |
@@ -17,6 +17,7 @@
 pub mod application;
 pub mod asynchronous;
 pub mod dtapp;
+pub mod headers;
 pub mod io_phase;
 pub mod latency;
 pub mod library;
@@ -33,10 +34,12 @@ mod choice;
 mod curve;
 mod estimate;
 mod fit;
+mod linear;
+mod scope;
 mod split;
 
 pub use choice::{Candidate, Choice, Verdict, choose};
 pub use curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Parameter, Sample, Setting, Tier};
 pub use estimate::{Estimate, Interval, LEVEL, error_pct};
 pub use fit::{Fit, FitError, least_squares, relative_weights};
-pub use split::{HeldOut, Judged, Judgement, Training, split};
+pub use split::{HeldOut, Identified, Judged, Judgement, Training, split};

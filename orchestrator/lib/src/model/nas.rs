@@ -96,7 +96,7 @@ impl Problem {
     }
 
     /// Order of the matrix and nonzeros to a row, CG only.
-    fn matrix(self) -> Option<(u64, u64)> {
+    pub(super) fn matrix(self) -> Option<(u64, u64)> {
         match self.class {
             'S' => Some((1_400, 7)),
             'W' => Some((7_000, 8)),

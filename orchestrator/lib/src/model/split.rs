@@ -2,7 +2,16 @@
 //! the same split.
 //!
 //! Each call of [`split`] makes a lifetime of its own that marks both halves and every fit on them, so that a curve can neither be judged on
-//! points of its own training nor on those of another split:
+//! points of its own training nor on those of another split. This is how it goes:
+//!
+//! ```
+//! use cvc_lib::model::{FitError, Judged, Model, Sample, split};
+//! fn right(samples: Vec<Sample>, model: &dyn Model) -> Result<Vec<Judged>, FitError> {
+//!     split(samples, |s| s.at.processes() < 10, |training, held_out| Ok(training.fit(model)?.judge(&held_out)))
+//! }
+//! ```
+//!
+//! And these do not compile:
 //!
 //! ```compile_fail
 //! use cvc_lib::model::{Model, Sample, split};
@@ -36,17 +45,29 @@ use std::{collections::HashSet, marker::PhantomData};
 /// Marks the halves of one split; invariant, so that no two splits can be taken for each other.
 type Brand<'s> = PhantomData<fn(&'s ()) -> &'s ()>;
 
-/// Points that models are fitted on.
+/// What can be told from every other of its kind.
+pub trait Identified {
+    /// A point's or a run's identifier, or the name of a row of a table.
+    fn id(&self) -> &str;
+}
+
+impl Identified for Sample {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// Points that models are fitted on: samples of one quantity, or whole observations from which samples are taken.
 #[derive(Clone, Debug)]
-pub struct Training<'s> {
-    samples: Vec<Sample>,
+pub struct Training<'s, T = Sample> {
+    items: Vec<T>,
     brand: Brand<'s>,
 }
 
 /// Points that models are judged on.
 #[derive(Clone, Debug)]
-pub struct HeldOut<'s> {
-    samples: Vec<Sample>,
+pub struct HeldOut<'s, T = Sample> {
+    items: Vec<T>,
     brand: Brand<'s>,
 }
 
@@ -71,56 +92,68 @@ pub struct Judged {
     pub error_pct: Option<f64>,
 }
 
-/// Divides samples and hands both halves to `body`. Samples with the identifier of a training point never become held-out ones: repeats of a
+/// Divides items and hands both halves to `body`. Items with the identifier of a training point never become held-out ones: repeats of a
 /// point stay on one side.
-pub fn split<R>(
-    samples: impl IntoIterator<Item = Sample>,
-    trains: impl Fn(&Sample) -> bool,
-    body: impl for<'s> FnOnce(Training<'s>, HeldOut<'s>) -> R,
+pub fn split<T: Identified, R>(
+    items: impl IntoIterator<Item = T>,
+    trains: impl Fn(&T) -> bool,
+    body: impl for<'s> FnOnce(Training<'s, T>, HeldOut<'s, T>) -> R,
 ) -> R {
-    let (training, rest): (Vec<Sample>, Vec<Sample>) = samples.into_iter().partition(trains);
-    let used: HashSet<&str> = training.iter().map(|s| s.id.as_str()).collect();
-    let held_out = rest.into_iter().filter(|s| !used.contains(s.id.as_str())).collect();
-    body(Training { samples: training, brand: PhantomData }, HeldOut { samples: held_out, brand: PhantomData })
+    let (training, rest): (Vec<T>, Vec<T>) = items.into_iter().partition(trains);
+    let used: HashSet<&str> = training.iter().map(Identified::id).collect();
+    let held_out = rest.into_iter().filter(|s| !used.contains(s.id())).collect();
+    body(Training { items: training, brand: PhantomData }, HeldOut { items: held_out, brand: PhantomData })
+}
+
+impl<'s, T> Training<'s, T> {
+    /// The points.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The samples of one quantity, still training points of the same split.
+    pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> Training<'s> {
+        Training { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+    }
+}
+
+impl<'s, T> HeldOut<'s, T> {
+    /// The points.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The samples of one quantity, still held-out points of the same split.
+    pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> HeldOut<'s> {
+        HeldOut { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+    }
 }
 
 impl<'s> Training<'s> {
-    /// The points.
-    pub fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
     /// Fits a model on all points.
     ///
     /// # Errors
     /// What the model says.
     pub fn fit(&self, model: &dyn Model) -> Result<Judgement<'s>, FitError> {
-        let all: Vec<&Sample> = self.samples.iter().collect();
+        let all: Vec<&Sample> = self.items.iter().collect();
         Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
     }
 
     /// Fits a model without each of the points in turn and predicts that one.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
         let without = |left: usize| -> Judged {
-            let others: Vec<&Sample> = self.samples.iter().filter(|s| s.id != self.samples[left].id).collect();
-            let sample = self.samples[left].clone();
+            let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();
+            let sample = self.items[left].clone();
             judged(sample, |s| model.fit(&others).and_then(|curve| curve.predict(&s.at)).map(|a| a.estimate))
         };
-        (0..self.samples.len()).map(without).collect()
-    }
-}
-
-impl HeldOut<'_> {
-    /// The points.
-    pub fn samples(&self) -> &[Sample] {
-        &self.samples
+        (0..self.items.len()).map(without).collect()
     }
 }
 
 impl<'s> Judgement<'s> {
     /// Predicts every held-out point of the same split.
     pub fn judge(&self, held_out: &HeldOut<'s>) -> Vec<Judged> {
-        held_out.samples.iter().map(|s| judged(s.clone(), |s| self.curve.predict(&s.at).map(|a| a.estimate))).collect()
+        held_out.items.iter().map(|s| judged(s.clone(), |s| self.curve.predict(&s.at).map(|a| a.estimate))).collect()
     }
 }
 

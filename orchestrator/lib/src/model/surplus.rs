@@ -1,6 +1,14 @@
 //! What the image of an I/O aggregator has above those of other processes.
 
-use super::{check::at_least_one, fit::FitError};
+use super::{
+    check::at_least_one,
+    curve::{Model, ModelInfo, MpiKind, Setting, Tier},
+    estimate::Estimate,
+    fit::FitError,
+    linear::{Fixed, Linear, Weights, always, everywhere, no_offset},
+    nas::Benchmark,
+    scope::{Along, Common},
+};
 use serde::Serialize;
 
 /// Bytes of a MiB.
@@ -52,6 +60,104 @@ pub fn buffer_mib(write_bytes: u64, aggregators: u32) -> Result<f64, FitError> {
 pub fn bt_io_write_bytes(grid_points: u32) -> u64 {
     40 * u64::from(grid_points).pow(3)
 }
+
+/// The models of an aggregator's surplus, for one aggregator on each node: of BT-IO from the size of its writes, of other programs the mean of the runs.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![growing(), mean(), published_growing(), published_constant()]
+}
+
+/// min(16, V/Na) of BT-IO with an aggregator on each node.
+fn buffer_of(at: &Setting) -> Result<f64, FitError> {
+    let unknown = || FitError::OutOfDomain(format!("the collective writes of {}.{} are not known", at.app, at.class));
+    let problem = at.nas.filter(|n| n.benchmark == Benchmark::Bt).ok_or_else(unknown)?;
+    buffer_mib(bt_io_write_bytes(problem.grid_points().ok_or_else(unknown)?), at.mapping.nodes())
+}
+
+fn growing() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "surplus-buffer-growth",
+            title: "filled buffer and growth for each process",
+            formula: "MiB = min(16, V/Na) + k·P",
+            source: "the buffer is no larger than its share of the write; the lists of the exchange grow with the processes",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["k"],
+        terms: |at| Ok(vec![f64::from(at.processes())]),
+        offset: buffer_of,
+        weights: Weights::Equal,
+        common: &[Common::Mpi, Common::Benchmark],
+        along: Along::Processes,
+        admits: everywhere,
+    })
+}
+
+fn mean() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "surplus-mean",
+            title: "mean of the runs",
+            formula: "MiB = s",
+            source: "for programs whose collective writes are not known",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["s"],
+        terms: |_| Ok(vec![1.0]),
+        offset: no_offset,
+        weights: Weights::Equal,
+        common: &[Common::Mpi, Common::Program],
+        along: Along::Processes,
+        admits: everywhere,
+    })
+}
+
+fn published_growing() -> Box<dyn Model> {
+    Box::new(Fixed {
+        info: ModelInfo {
+            id: "surplus-buffer-growth-published",
+            title: "filled buffer and growth for each process, MPICH 3",
+            formula: "MiB = min(16, V/Na) + 0.228·P",
+            source: "fitted to the thesis's Table 5.8",
+            tier: Tier::NoRun,
+            parameters: 0,
+        },
+        answer: |at| {
+            if at.mpi == MpiKind::OpenMpi {
+                return Err(FitError::OutOfDomain("the slope was fitted with ROMIO".into()));
+            }
+            let value = buffer_of(at)? + PER_PROCESS_MIB * f64::from(at.processes());
+            Ok(Estimate::plus_minus(value, value * BAND).into())
+        },
+        believes: always,
+    })
+}
+
+fn published_constant() -> Box<dyn Model> {
+    Box::new(Fixed {
+        info: ModelInfo {
+            id: "surplus-constant",
+            title: "size of the collective buffer",
+            formula: "MiB = 16 with MPICH (ROMIO), 32 with Open MPI (OMPIO)",
+            source: "thesis, section 4.1.1, Algorithm 1",
+            tier: Tier::Published,
+            parameters: 0,
+        },
+        answer: |at| {
+            let layer = if at.mpi == MpiKind::OpenMpi { IoLayer::Ompio } else { IoLayer::Romio };
+            let value = constant_mib(layer);
+            Ok(Estimate::plus_minus(value, value * CONSTANT_BAND).into())
+        },
+        believes: always,
+    })
+}
+
+/// Largest part by which the formula was off in Table 5.8, left out in turn.
+const BAND: f64 = 0.08;
+
+/// The same of the constant.
+const CONSTANT_BAND: f64 = 0.33;
 
 #[cfg(test)]
 mod tests {

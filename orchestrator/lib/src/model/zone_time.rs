@@ -1,6 +1,10 @@
 //! Time to store a zone, by the thesis's straight lines through traced writes (equations 5.1 to 5.3).
 
-use super::{check::not_negative, fit::FitError};
+use super::{
+    check::not_negative,
+    estimate::{Estimate, Interval},
+    fit::FitError,
+};
 
 /// Slope in s/byte and offset in s.
 struct Line {
@@ -53,4 +57,19 @@ pub fn shmem_s(bytes: f64) -> Result<f64, FitError> {
 /// A negative or non-finite size.
 pub fn checkpoint_s(dtapp_bytes: f64, lb_bytes: f64, shmem_bytes: f64) -> Result<f64, FitError> {
     Ok(dtapp_s(dtapp_bytes)? + lb_s(lb_bytes)? + shmem_s(shmem_bytes)?)
+}
+
+/// The same for predicted sizes in MiB; the interval is that of the sizes, and says nothing of how well the lines hold.
+///
+/// # Errors
+/// A negative or non-finite size.
+pub fn estimate_s(dtapp: Estimate, lb: Estimate, shmem: Estimate) -> Result<Estimate, FitError> {
+    let bytes = |mib: f64| mib.max(0.0) * 1_048_576.0;
+    let of = |d: f64, l: f64, s: f64| checkpoint_s(bytes(d), bytes(l), bytes(s));
+    let ends = dtapp.interval.zip(lb.interval).zip(shmem.interval);
+    let interval = match ends {
+        Some(((d, l), s)) => Some(Interval { low: of(d.low, l.low, s.low)?, high: of(d.high, l.high, s.high)? }),
+        None => None,
+    };
+    Ok(Estimate { value: checkpoint_s(dtapp.value * 1_048_576.0, lb.value * 1_048_576.0, shmem.value * 1_048_576.0)?, interval })
 }

@@ -35,6 +35,8 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
+    /// What is predicted from what, if anything is.
+    pub predict: Option<super::PredictSettings>,
     /// The matrix, then each extra point.
     pub(crate) grids: Vec<super::grid::Grid>,
 }

@@ -8,11 +8,14 @@
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
 
+mod arrays;
+mod curves;
+mod halo;
 mod power_law;
 
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
 
-use super::{fit::FitError, nas::Problem};
+use super::{curve::Model, fit::FitError, nas::Problem};
 
 /// Heap and text of a NAS benchmark, MiB: 0.49 in the memory listing of the thesis (Table 5.20), and what the measured data zones have above their
 /// arrays.
@@ -27,4 +30,24 @@ const MIB: f64 = 1_048_576.0;
 /// A number of processes on which the benchmark does not run.
 pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
     Ok(problem.static_bytes(processes)? as f64 / MIB + HEAP_MIB)
+}
+
+/// The models of the data zone, those first that need least.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![
+        arrays::declared(),
+        arrays::stored_share(),
+        Box::new(halo::Halo),
+        curves::volume_and_faces(),
+        Box::new(power_law::Law { rounded: false }),
+        curves::volume_and_constant(),
+        curves::volume_faces_and_constant(),
+        arrays::stored_share_of_one(),
+    ]
+}
+
+/// The power law as the thesis evaluates it, with its parameters rounded as a spreadsheet prints them. It is not among [`models`]: the rounding serves to
+/// reproduce printed digits.
+pub fn published_power_law() -> Box<dyn Model> {
+    Box::new(power_law::Law { rounded: true })
 }

@@ -2,7 +2,10 @@
 
 use crate::model::{
     check::{at_least_one, finite, positive},
+    curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
+    estimate::Estimate,
     fit::{Fit, FitError, least_squares},
+    scope::{Along, Common, Scope},
 };
 use serde::Serialize;
 
@@ -66,6 +69,67 @@ impl PowerLaw {
 /// No process.
 pub fn eq_3_10_mib(processes: u32) -> Result<f64, FitError> {
     PowerLaw { a_mib: 354.54, b: -0.85 }.at(processes)
+}
+
+/// The power law, fitted; with the published rounding of its parameters or without.
+#[derive(Debug)]
+pub(super) struct Law {
+    pub(super) rounded: bool,
+}
+
+#[derive(Debug)]
+struct Curve {
+    law: PowerLaw,
+    line: Fit,
+    scope: Scope,
+}
+
+impl Model for Law {
+    fn info(&self) -> ModelInfo {
+        let (id, title, formula) = match self.rounded {
+            false => ("dtapp-power-law", "power law", "MiB = A·P^B, least squares on logarithms"),
+            true => (
+                "dtapp-power-law-rounded",
+                "power law, rounded as published",
+                "MiB = A·P^B, least squares on logarithms, A to 5 digits, B to 3 decimals",
+            ),
+        };
+        ModelInfo { id, title, formula, source: "thesis, section 3.3", tier: Tier::SmallRuns, parameters: 2 }
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        if samples.len() < 2 {
+            return Err(FitError::TooFewPoints { found: samples.len(), needed: 2 });
+        }
+        let scope = Scope::of(samples, &[Common::Program], Along::Processes)?;
+        let points: Vec<(u32, f64)> = samples.iter().map(|s| (s.at.processes(), s.value)).collect();
+        let PowerLawFit { law, line } = PowerLaw::fit(&points)?;
+        Ok(Box::new(Curve { law: if self.rounded { law.rounded() } else { law }, line, scope }))
+    }
+}
+
+impl Fitted for Curve {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        self.scope.admits(at)?;
+        let value = self.law.at(at.processes())?;
+        let line = self.line.predict(&[1.0, f64::from(at.processes()).ln()], 1.0);
+        // the interval is one of factors, around the rounded value too
+        let estimate = match line.half_width() {
+            Some(half) => Estimate::between(value, value * (-half).exp(), value * half.exp()),
+            None => Estimate::bare(value),
+        };
+        Ok(Answer { estimate, warnings: self.scope.warnings(at) })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let errors = self.line.standard_errors.as_ref();
+        // of A, from that of ln A
+        let of_a = errors.map(|e| e[0] * self.law.a_mib);
+        vec![
+            Parameter { name: "A", value: self.law.a_mib, standard_error: of_a },
+            Parameter { name: "B", value: self.law.b, standard_error: errors.map(|e| e[1]) },
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Shared memory between the processes of a node, with what else an image holds of the MPI library: stack, anonymous areas.
 
 mod algorithm2;
+mod copies;
+mod models;
 
 pub use algorithm2::{Algorithm2, algorithm2_clamped_mib, algorithm2_extended_mib, algorithm2_mib};
+pub use models::models;
 
 use super::{
     check::{at_least_one, not_negative},

@@ -1,0 +1,94 @@
+//! `cvc predict`
+
+mod show;
+
+use super::campaign_dir;
+use crate::{
+    args::{PredictArgs, Which},
+    failure::Failure,
+};
+use camino::Utf8Path;
+use cvc_lib::{
+    model::split,
+    predict::{Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index},
+    store::Index,
+};
+use serde::Serialize;
+use std::io::Write;
+
+/// Everything that the command says, as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    trained_on: Vec<&'a Observation>,
+    held_out: usize,
+    budget: Budget,
+    forecasts: Vec<Forecast>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judged: Option<Vec<JudgedQuantity>>,
+}
+
+pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
+    let mut observations = Vec::new();
+    for from in &args.from {
+        observations.extend(observed(from, args)?);
+    }
+    let trains = filters(&args.train)?;
+    let excludes = filters(&args.exclude)?;
+    observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
+    if observations.is_empty() && !args.from.is_empty() {
+        let (message, help) = if excludes.is_empty() {
+            ("nothing was observed: no run of these campaigns succeeded", "`cvc status` tells how far a campaign has come")
+        } else {
+            ("no observation is left", "let --exclude leave out less")
+        };
+        return Err(PredictError::Model { message: message.into(), help: help.into() }.into());
+    }
+    let apps = [cvc_lib::app::embedded::directory()?];
+    let known = Known { apps: &apps, observations: &observations };
+    let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
+    let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
+    let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
+    if !observations.is_empty() && !observations.iter().any(is_training) {
+        return Err(PredictError::Model {
+            message: format!("none of the {} observations is one to train on", observations.len()),
+            help: format!("there are for example: {}", examples(&observations)),
+        }
+        .into());
+    }
+    split(observations, is_training, |training, held_out| {
+        let predictor = Predictor::train(&training)?;
+        let said = Said {
+            trained_on: training.items().iter().collect(),
+            held_out: held_out.items().len(),
+            budget,
+            forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
+            judged: args.judge.then(|| predictor.judge(&held_out)),
+        };
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        if args.json {
+            serde_json::to_writer_pretty(&mut out, &said).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            show::show(&mut out, &said, args.detail)?;
+        }
+        out.flush()?;
+        Ok(0)
+    })
+}
+
+/// The observations of a campaign or a table.
+fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<Vec<Observation>, Failure> {
+    if from.extension() == Some("csv") {
+        return Ok(from_csv(from)?);
+    }
+    let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
+    Ok(from_index(&Index::rebuild(dir.root())?, dir.root().as_str())?)
+}
+
+fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {
+    texts.iter().map(|text| Filter::parse(text)).collect()
+}
+
+fn examples(observations: &[Observation]) -> String {
+    observations.iter().take(3).map(|o| o.label.as_str()).collect::<Vec<_>>().join(", ")
+}

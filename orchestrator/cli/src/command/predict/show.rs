@@ -1,0 +1,267 @@
+//! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
+
+use super::{
+    super::{paragraph, table},
+    Said,
+};
+use crate::display::duration;
+use cvc_lib::{
+    model::{Estimate, Parameter, Tier},
+    predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome, Quantity},
+};
+use std::{collections::BTreeMap, io::Write};
+
+/// Labels shown of the runs behind a number; JSON has all.
+const LABELS: usize = 12;
+
+pub fn show(out: &mut impl Write, said: &Said<'_>, detail: bool) -> std::io::Result<()> {
+    match (said.trained_on.len(), said.held_out) {
+        (0, _) => writeln!(out, "without observations: only what needs no run, and what was published")?,
+        (n, 0) => writeln!(out, "trained on {}", observations(n))?,
+        (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
+    }
+    for forecast in &said.forecasts {
+        writeln!(out)?;
+        show_forecast(out, forecast, detail)?;
+    }
+    if let Some(judged) = &said.judged {
+        writeln!(out)?;
+        show_judged(out, judged)?;
+    }
+    Ok(())
+}
+
+fn observations(n: usize) -> String {
+    if n == 1 { "1 observation".to_owned() } else { format!("{n} observations") }
+}
+
+fn tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::NoRun => "no run",
+        Tier::SmallRuns => "runs",
+        Tier::Published => "published",
+    }
+}
+
+/// As many digits as tell something: four significant ones, and two decimals at most.
+fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+fn interval(estimate: &Estimate) -> String {
+    estimate.interval.map_or_else(|| "-".to_owned(), |i| format!("{} … {}", number(i.low), number(i.high)))
+}
+
+fn name(line: &Line) -> String {
+    let title = line.quantity.title();
+    let unit = if line.unit.is_empty() { String::new() } else { format!(", {}", line.unit) };
+    let load = line.node_load.map(|l| format!(" ({l} on node)")).unwrap_or_default();
+    format!("{title}{load}{unit}")
+}
+
+fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std::io::Result<()> {
+    let mapping = &forecast.question.mapping;
+    let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
+    writeln!(out, "{}: {} processes on {nodes}", forecast.label, mapping.processes())?;
+    let mut rows = table(["quantity", "predicted", "95 % interval", "model", "tier", "trained on"], &["model"]);
+    let mut notes = Notes::default();
+    let mut refused: Vec<(String, &str)> = Vec::new();
+    for line in &forecast.lines {
+        match &line.outcome {
+            Outcome::Predicted(p) => {
+                rows.add_row([
+                    name(line),
+                    number(p.estimate.value),
+                    interval(&p.estimate),
+                    p.model.id.to_owned(),
+                    tier(p.model.tier).to_owned(),
+                    notes.of(&p.training),
+                ]);
+            }
+            Outcome::NoPrediction(reason) => refused.push((name(line), reason)),
+        }
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())?;
+    for (what, reason) in refused {
+        writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
+    }
+    for (letter, labels) in notes.lines() {
+        writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
+    }
+    show_files(out, forecast)?;
+    show_schedules(out, forecast)?;
+    if detail {
+        show_detail(out, forecast)?;
+    }
+    for warning in &forecast.warnings {
+        writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
+    }
+    Ok(())
+}
+
+/// Sets of runs, each with a letter.
+#[derive(Default)]
+struct Notes<'a> {
+    sets: Vec<&'a [String]>,
+}
+
+impl<'a> Notes<'a> {
+    fn of(&mut self, training: &'a [String]) -> String {
+        if training.is_empty() {
+            return "-".to_owned();
+        }
+        let place = self.sets.iter().position(|s| *s == training).unwrap_or_else(|| {
+            self.sets.push(training);
+            self.sets.len() - 1
+        });
+        format!("{} ({})", training.len(), letter(place))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.sets.iter().enumerate().map(|(place, labels)| {
+            let more = if labels.len() > LABELS { format!("; and {} more", labels.len() - LABELS) } else { String::new() };
+            (letter(place), format!("{}{more}", together(&labels[..labels.len().min(LABELS)])))
+        })
+    }
+}
+
+/// Labels with the mappings of one program, class and library together: `npb-bt.A 1Nx1P, 1Nx4P mpich-ch3`.
+fn together(labels: &[String]) -> String {
+    let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for label in labels {
+        let mut words = label.splitn(3, ' ');
+        let (program, mapping, library) =
+            (words.next().unwrap_or_default(), words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        match groups.iter_mut().find(|(p, l, _)| (*p, *l) == (program, library)) {
+            Some((_, _, mappings)) => mappings.push(mapping),
+            None => groups.push((program, library, vec![mapping])),
+        }
+    }
+    groups.iter().map(|(p, l, m)| format!("{p} {} {l}", m.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+fn letter(place: usize) -> String {
+    u8::try_from(place).ok().filter(|p| *p < 26).map_or_else(|| (place + 1).to_string(), |p| char::from(b'a' + p).to_string())
+}
+
+fn show_files(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
+    if forecast.files.is_empty() {
+        return Ok(());
+    }
+    let mut rows = table(["files of the ranks", "MiB each", "95 % interval", "processes on node", ""], &[]);
+    for group in &forecast.files {
+        rows.add_row([
+            group.count.to_string(),
+            number(group.size.value),
+            interval(&group.size),
+            group.node_load.to_string(),
+            if group.aggregator { "aggregators".to_owned() } else { String::new() },
+        ]);
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())
+}
+
+fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
+    if let Some(reason) = &forecast.no_schedules {
+        writeln!(out, "\n{}", paragraph("", &format!("no number of checkpoints: {reason}")))?;
+    }
+    if forecast.schedules.is_empty() {
+        return Ok(());
+    }
+    let mut rows = table(["rule", "checkpoints", "every", "run with them", "source"], &["source"]);
+    for s in &forecast.schedules {
+        rows.add_row([
+            s.rule.to_owned(),
+            s.checkpoints.to_string(),
+            s.interval_s.map_or_else(|| "-".to_owned(), duration),
+            duration(s.total_s),
+            s.source.to_owned(),
+        ]);
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())
+}
+
+/// Every model that was tried for each quantity, by tier.
+fn show_detail(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
+    for line in &forecast.lines {
+        let Outcome::Predicted(p) = &line.outcome else { continue };
+        writeln!(out, "\n{}", paragraph("", &format!("{}: {} ({})", name(line), p.model.title, p.reason)))?;
+        writeln!(out, "{}", paragraph("  ", &format!("{}; {}", p.model.formula, p.model.source)))?;
+        if p.candidates.is_empty() {
+            continue;
+        }
+        let mut rows =
+            table(["model", "tier", "predicted", "95 % interval", "left out", "parameters, or why not"], &["parameters, or why not"]);
+        let mut ordered: Vec<&CandidateAnswer> = p.candidates.iter().collect();
+        ordered.sort_by_key(|c| (c.model.tier, !c.chosen));
+        for c in ordered {
+            rows.add_row([
+                format!("{}{}", if c.chosen { "> " } else { "  " }, c.model.id),
+                tier(c.model.tier).to_owned(),
+                c.estimate.map_or_else(|| "-".to_owned(), |e| number(e.value)),
+                c.estimate.as_ref().map_or_else(|| "-".to_owned(), interval),
+                c.leave_one_out_pct.map_or_else(|| "-".to_owned(), |e| format!("{e:.2} %")),
+                c.refused.clone().unwrap_or_else(|| parameters(&c.parameters)),
+            ]);
+        }
+        writeln!(out, "{}", rows.trim_fmt())?;
+    }
+    Ok(())
+}
+
+fn parameters(all: &[Parameter]) -> String {
+    let one = |p: &Parameter| {
+        let error = p.standard_error.map(|e| format!(" ± {}", significant(e))).unwrap_or_default();
+        format!("{} = {}{error}", p.name, significant(p.value))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Four significant digits.
+fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let exponent = value.abs().log10().floor() as i32;
+    if (-4..6).contains(&exponent) {
+        let decimals = usize::try_from(3 - exponent).unwrap_or(0);
+        format!("{value:.decimals$}")
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+/// Predicted against measured: for each quantity how often, how far off, and how often the interval covers.
+fn show_judged(out: &mut impl Write, judged: &[JudgedQuantity]) -> std::io::Result<()> {
+    if judged.is_empty() {
+        return writeln!(out, "nothing was held out: --train says which observations train, the others are judged");
+    }
+    let mut by: BTreeMap<Quantity, Vec<&JudgedQuantity>> = BTreeMap::new();
+    for j in judged {
+        by.entry(j.quantity).or_default().push(j);
+    }
+    writeln!(out, "predicted against measured, held-out observations only")?;
+    let mut rows = table(["quantity", "n", "mean error", "largest", "at", "covered", "not predicted"], &["at"]);
+    for (quantity, all) in by {
+        let mut errors: Vec<(f64, &str)> = all.iter().filter_map(|j| Some((j.error_pct?, j.label.as_str()))).collect();
+        errors.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let covered: Vec<bool> = all.iter().filter_map(|j| j.covered).collect();
+        let mean = errors.iter().map(|(e, _)| e).sum::<f64>() / errors.len().max(1) as f64;
+        let percent = |e: f64| if errors.is_empty() { "-".to_owned() } else { format!("{e:.2} %") };
+        rows.add_row([
+            quantity.title().to_owned(),
+            all.len().to_string(),
+            percent(mean),
+            percent(errors.first().map_or(0.0, |(e, _)| *e)),
+            errors.first().map_or("-", |(_, label)| label).to_owned(),
+            format!("{} of {}", covered.iter().filter(|c| **c).count(), covered.len()),
+            all.iter().filter(|j| j.predicted.is_err()).count().to_string(),
+        ]);
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())
+}

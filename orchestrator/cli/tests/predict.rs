@@ -1,0 +1,109 @@
+//! `cvc predict` as it is typed: what it prints, and what it says to wrong inputs.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn predict(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cvc")).arg("predict").args(arguments).current_dir(root()).output().expect("cvc")
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let said = predict(&[arguments, &["--json"]].concat());
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    serde_json::from_slice(&said.stdout).expect("JSON")
+}
+
+const RUNS: &str = "experiments/nas-sizes.csv";
+
+#[test]
+fn the_json_has_every_number_with_its_model_and_runs() {
+    let said = json(&["--from", RUNS, "--exclude", "processes=16,25", "--at", "npb-sp.B 16 openmpi", "--at", "npb-bt.B 2Nx8P mpich-ch3"]);
+    let lines = said["forecasts"][0]["lines"].as_array().expect("lines");
+    let line = |name: &str| lines.iter().find(|l| l["quantity"] == name).unwrap_or_else(|| panic!("no {name}"));
+    for name in ["dtapp_mib", "lb_mib", "shmem_mib", "headers_mib", "image_mib", "file_mib", "ranks_mib", "stored_mib", "latency_s"] {
+        let predicted = &line(name)["predicted"];
+        let value = predicted["estimate"]["value"].as_f64().unwrap_or_else(|| panic!("{name}: {}", line(name)));
+        let interval = &predicted["estimate"]["interval"];
+        assert!(interval["low"].as_f64() <= Some(value) && Some(value) <= interval["high"].as_f64(), "{name}: {predicted}");
+        assert!(["no-run", "small-runs", "published"].map(Some).contains(&predicted["model"]["tier"].as_str()), "{name}");
+        assert!(predicted["training"].as_array().is_some_and(|t| t.iter().all(|l| !l.as_str().unwrap_or("").contains("16P"))), "{name}");
+    }
+    let candidates = line("dtapp_mib")["predicted"]["candidates"].as_array().expect("candidates").clone();
+    assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 1);
+    assert!(candidates.len() >= 3 && candidates.iter().any(|c| c["leave_one_out_pct"].is_f64()), "{candidates:?}");
+    assert_eq!(said["forecasts"][1]["question"]["mapping"], "2Nx8P");
+    assert_eq!(said["forecasts"][1]["files"][0]["count"], 16);
+}
+
+#[test]
+fn training_and_judged_observations_are_apart() {
+    let said = json(&["--from", RUNS, "--train", "class=A", "--train", "class=B processes=1", "--judge"]);
+    let trained: Vec<&str> = said["trained_on"].as_array().expect("a list").iter().filter_map(|o| o["label"].as_str()).collect();
+    let judged = said["judged"].as_array().expect("a list");
+    assert_eq!(trained.len() + said["held_out"].as_u64().expect("a number") as usize, 72);
+    assert!(judged.len() > 200 && judged.iter().all(|j| !trained.contains(&j["label"].as_str().unwrap_or_default())));
+}
+
+#[test]
+fn a_campaign_is_taken_by_its_directory_and_has_no_run_yet() {
+    let place = tempfile::tempdir().expect("a directory");
+    let dir = place.path().join("empty");
+    fs::create_dir(&dir).expect("a directory");
+    fs::write(dir.join("plan.json"), r#"{"schema":1,"campaign":"empty","seed":1,"points":[],"runs":[],"excluded":[]}"#).expect("writes");
+    fs::write(dir.join("journal.jsonl"), "").expect("writes");
+    let said = predict(&["--from", dir.to_str().expect("UTF-8"), "--at", "npb-bt.A 4 openmpi"]);
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(8), "{text}");
+    assert!(text.contains("nothing was observed"), "{text}");
+}
+
+#[test]
+fn each_wrong_input_is_refused_with_its_mend() {
+    let place = tempfile::tempdir().expect("a directory");
+    let table = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        fs::write(&path, text).expect("writes");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let missing = table("missing.csv", "app,class,mapping,dtapp_mib\nnpb-bt,A,1Nx4P,1\n");
+    let negative = table("negative.csv", "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,-1\n");
+    let bare = table("bare.csv", "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,\n");
+    let one = table("one.csv", "app,class,mapping,mpi,dtapp_mib\nsolver,A,1Nx4P,openmpi,10\n");
+    let at = ["--at", "npb-bt.A 4 openmpi"];
+    let cases: [(&str, Vec<&str>); 13] = [
+        ("nothing asked", vec!["--from", RUNS]),
+        ("no such campaign", [&["--from", "no-such-campaign"][..], &at].concat()),
+        ("no such table", [&["--from", "no-such.csv"][..], &at].concat()),
+        ("a column is missing", [&["--from", &missing][..], &at].concat()),
+        ("a negative size", [&["--from", &negative][..], &at].concat()),
+        ("a line without a value", [&["--from", &bare][..], &at].concat()),
+        ("nothing to train on", [&["--from", RUNS, "--train", "processes=36"][..], &at].concat()),
+        ("nothing left", [&["--from", RUNS, "--exclude", "mpi=openmpi,mpich-ch3"][..], &at].concat()),
+        ("an unknown factor", [&["--from", RUNS, "--train", "procs=4"][..], &at].concat()),
+        ("a count that no mapping gives", vec!["--from", RUNS, "--at", "npb-bt.A 24 openmpi"]),
+        ("an unknown program", vec!["--from", RUNS, "--at", "npb-ft.A 16 openmpi"]),
+        ("an overhead that is none", [&["--overhead", "lots"][..], &at].concat()),
+        ("a time that is none", [&["--mtbf", "24 weeks"][..], &at].concat()),
+    ];
+    let mut all = String::new();
+    for (what, arguments) in cases {
+        let said = predict(&arguments);
+        let text = String::from_utf8_lossy(&said.stderr).replace(place.path().to_str().expect("UTF-8"), "DIR");
+        // the list of applications grows
+        let text = text.split("known applications").next().unwrap_or_default().trim_end().to_owned();
+        all += &format!("{what} (exit {}):\n{text}\n\n", said.status.code().unwrap_or(-1));
+        assert!(said.stdout.is_empty() && !said.status.success(), "{what}");
+    }
+    insta::assert_snapshot!(all);
+    // one point of an unknown program is no error of the command, but of the quantity
+    let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && text.contains("application data, MiB: no prediction") && text.contains("too few points"), "{text}");
+}

@@ -1,0 +1,69 @@
+//! The headers of an image's areas.
+//!
+//! DMTCP 4 writes a header of 4 KiB before each run of pages that it stores, and splits an area wherever pages are left out: 8 to 13 MiB in an image,
+//! where older versions have some hundred KiB. Most belong to libraries and small areas and are the same everywhere; the rest lie between the pieces of the
+//! program's arrays, and grow with what is left out of them.
+
+use super::{
+    curve::{Model, ModelInfo, Tier},
+    linear::{Linear, Weights, everywhere, no_offset},
+    scope::{Along, Common},
+};
+
+/// The models of the headers, MiB.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![faces(), volume(), constant()]
+}
+
+fn faces() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "headers-faces",
+        title: "constant and faces",
+        formula: "MiB = a + b/√P",
+        source: "gaps lie between the planes of arrays, which are as many as the edge of the cells",
+        tier: Tier::SmallRuns,
+        parameters: 2,
+    };
+    line(Linear { names: &["a", "b"], terms: |at| Ok(vec![1.0, 1.0 / at.root()]), ..of(info) })
+}
+
+fn volume() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "headers-volume",
+        title: "constant and volume",
+        formula: "MiB = a + b/P",
+        source: "gaps in proportion to the data",
+        tier: Tier::SmallRuns,
+        parameters: 2,
+    };
+    line(Linear { names: &["a", "b"], terms: |at| Ok(vec![1.0, 1.0 / f64::from(at.processes())]), ..of(info) })
+}
+
+fn constant() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "headers-constant",
+        title: "constant",
+        formula: "MiB = a",
+        source: "headers of libraries and small areas",
+        tier: Tier::SmallRuns,
+        parameters: 1,
+    };
+    line(of(info))
+}
+
+fn line(model: Linear) -> Box<dyn Model> {
+    Box::new(model)
+}
+
+fn of(info: ModelInfo) -> Linear {
+    Linear {
+        info,
+        names: &["a"],
+        terms: |_| Ok(vec![1.0]),
+        offset: no_offset,
+        weights: Weights::Equal,
+        common: &[Common::Mpi, Common::Program],
+        along: Along::Processes,
+        admits: everywhere,
+    }
+}

@@ -1,0 +1,134 @@
+//! Models whose value is a sum of known terms with unknown factors.
+
+use super::{
+    curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting},
+    fit::{Fit, FitError, least_squares, relative_weights},
+    scope::{Along, Common, Scope},
+};
+
+/// A model of the form value = offset(at) + Σ parameterⱼ · termⱼ(at).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Linear {
+    pub(super) info: ModelInfo,
+    /// Names of the parameters.
+    pub(super) names: &'static [&'static str],
+    /// The terms.
+    pub(super) terms: fn(&Setting) -> Result<Vec<f64>, FitError>,
+    /// The part without a parameter.
+    pub(super) offset: fn(&Setting) -> Result<f64, FitError>,
+    pub(super) weights: Weights,
+    pub(super) common: &'static [Common],
+    pub(super) along: Along,
+    /// Training runs that it looks at, and settings that it answers for.
+    pub(super) admits: fn(&Setting) -> Result<(), FitError>,
+}
+
+/// How much a run counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weights {
+    /// All alike.
+    Equal,
+    /// 1/y²: residuals in proportion to the values.
+    Relative,
+    /// 1/p, with p processes on the node.
+    PerWriter,
+}
+
+/// Nothing is fixed.
+pub(super) fn no_offset(_: &Setting) -> Result<f64, FitError> {
+    Ok(0.0)
+}
+
+/// Answers everywhere.
+pub(super) fn everywhere(_: &Setting) -> Result<(), FitError> {
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Curve {
+    of: Linear,
+    fit: Fit,
+    scope: Scope,
+}
+
+impl Model for Linear {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        let samples: Vec<&Sample> = samples.iter().copied().filter(|s| (self.admits)(&s.at).is_ok()).collect();
+        let needed = self.names.len();
+        if samples.len() < needed {
+            return Err(FitError::TooFewPoints { found: samples.len(), needed });
+        }
+        let scope = Scope::of(&samples, self.common, self.along)?;
+        let rows = samples.iter().map(|s| (self.terms)(&s.at)).collect::<Result<Vec<_>, _>>()?;
+        let values = samples.iter().map(|s| Ok(s.value - (self.offset)(&s.at)?)).collect::<Result<Vec<_>, FitError>>()?;
+        let weights = match self.weights {
+            Weights::Equal => None,
+            Weights::Relative => Some(relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>())),
+            Weights::PerWriter => Some(samples.iter().map(|s| 1.0 / f64::from(s.at.per_node.max(1))).collect()),
+        };
+        let fit = least_squares(&rows, &values, weights.as_deref())?;
+        Ok(Box::new(Curve { of: *self, fit, scope }))
+    }
+}
+
+impl Fitted for Curve {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        (self.of.admits)(at)?;
+        self.scope.admits(at)?;
+        let row = (self.of.terms)(at)?;
+        let offset = (self.of.offset)(at)?;
+        let value = offset + self.fit.value(&row);
+        let weight = match self.of.weights {
+            Weights::Equal => 1.0,
+            Weights::Relative => 1.0 / (value * value),
+            Weights::PerWriter => 1.0 / f64::from(at.per_node.max(1)),
+        };
+        let estimate = self.fit.predict(&row, weight).plus_together(super::Estimate::exact(offset));
+        Ok(Answer { estimate: estimate.not_negative(), warnings: self.scope.warnings(at) })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let error = |i: usize| self.fit.standard_errors.as_ref().map(|e| e[i]);
+        let of = |(i, name): (usize, &&'static str)| Parameter { name, value: self.fit.coefficients[i], standard_error: error(i) };
+        self.of.names.iter().enumerate().map(of).collect()
+    }
+}
+
+/// A model with nothing to fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    pub(super) info: ModelInfo,
+    pub(super) answer: fn(&Setting) -> Result<Answer, FitError>,
+    /// What runs must show if it is to be believed.
+    pub(super) believes: fn(&[&Sample]) -> Result<(), FitError>,
+}
+
+/// Runs have no say in it.
+pub(super) fn always(_: &[&Sample]) -> Result<(), FitError> {
+    Ok(())
+}
+
+impl Model for Fixed {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        (self.believes)(samples)?;
+        Ok(Box::new(*self))
+    }
+}
+
+impl Fitted for Fixed {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        (self.answer)(at)
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        Vec::new()
+    }
+}

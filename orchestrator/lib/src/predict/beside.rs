@@ -1,0 +1,208 @@
+//! What is stored beside the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
+
+use super::{
+    compose::Sizes,
+    curves,
+    forecast::{Outcome, Prediction},
+    observation::{Observation, Quantity, setting},
+    predictor::{Answered, Predictor},
+    question::Question,
+};
+use crate::{
+    model::{
+        Estimate, Model, ModelInfo, MpiKind, Tier, nas,
+        stored::aux_cluster_mib,
+        surplus::{self, IoLayer},
+    },
+    units::MIB,
+};
+
+/// A file of a rank that is this much larger than the others is an aggregator's; smaller differences come from the libraries.
+const VISIBLE_SURPLUS_MIB: f64 = 4.0;
+
+const SHARE: ModelInfo = ModelInfo {
+    id: "surplus-share",
+    title: "share of a collective write",
+    formula: "min(buffer, V/Na) + 0.228·P",
+    source: "fitted to the thesis's Table 5.8",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+const BUFFER: ModelInfo = ModelInfo {
+    id: "surplus-buffer",
+    title: "collective buffer",
+    formula: "16 (ROMIO), 32 (OMPIO), or the buffer that is set",
+    source: "thesis, section 4.1.1, Algorithm 1",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+const LAUNCHERS_AND_AUX: ModelInfo = ModelInfo {
+    id: "aux-cluster",
+    title: "process manager, proxies, ssh",
+    formula: "18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7)",
+    source: "thesis, Table 3.1 (DMTCP 2, MPICH 3)",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+const MORE_NODES: ModelInfo = ModelInfo {
+    id: "launchers-one-node-and-published",
+    title: "observed on one node, published for each further one",
+    formula: "a + (n − 1)·22.44",
+    source: "a: the observations; 22.44: thesis, Table 3.1 (DMTCP 2, MPICH 3)",
+    tier: Tier::Published,
+    parameters: 1,
+};
+
+const WITHIN: ModelInfo = ModelInfo {
+    id: "within-launchers",
+    title: "contained in the launchers' formula",
+    formula: "0",
+    source: "thesis, Table 3.1",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+fn bare(model: ModelInfo, value: f64, reason: impl Into<String>) -> Prediction {
+    let (parameters, training, candidates) = (Vec::new(), Vec::new(), Vec::new());
+    Prediction { estimate: Estimate::bare(value), model, reason: reason.into(), parameters, training, candidates }
+}
+
+impl Predictor<'_> {
+    /// What an aggregator's image has more than others, if the program has aggregators.
+    pub(super) fn surplus(&self, question: &Question, sizes: &mut Sizes) -> Option<Prediction> {
+        if !question.collective {
+            return None;
+        }
+        let library = self.library(question);
+        let own = |o: &Observation| o.app == question.app && library(o) && o.value(Quantity::Surplus).is_some();
+        let visible = |o: &Observation| own(o) && o.value(Quantity::Surplus).is_some_and(|s| s >= VISIBLE_SURPLUS_MIB);
+        let alike = |o: &Observation| visible(o) && o.aggregators == question.aggregators && o.cb_buffer == question.cb_buffer;
+        let answered = if self.count(alike) > 0 {
+            let at =
+                setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
+            let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
+            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
+            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus)), &at)
+        } else if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none() {
+            let seen = self.count(own);
+            Answered::none(format!(
+                "no aggregator stands out in the {seen} observed checkpoints of {} (taken before its first write?), so none is added; \
+                 aggregators=N adds the published surplus",
+                question.app
+            ))
+        } else {
+            published_surplus(question)
+        };
+        sizes.add(Quantity::Surplus, None, answered).ok()
+    }
+
+    /// The images of the launcher's processes.
+    pub(super) fn launchers(&self, question: &Question) -> Answered {
+        let library = self.library(question);
+        let seen = |o: &Observation| library(o) && o.compression == question.compression && o.value(Quantity::Launchers).is_some();
+        let nodes = question.mapping.nodes();
+        if self.count(seen) == 0 {
+            return match aux_cluster_mib(nodes) {
+                Ok(mib) if self.training.items().is_empty() && question.mpi == MpiKind::Nemesis => {
+                    Answered::of(bare(LAUNCHERS_AND_AUX, mib, "no run was observed"))
+                }
+                _ => Answered::none(format!("no run with {} tells of its launchers", question.label_of_library())),
+            };
+        }
+        let at = setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
+        let several = self.count(|o| seen(o) && o.mapping.nodes() > 1) > 0;
+        let key = format!("launchers {} {:?} {several}", question.mpi_name, question.compression);
+        let models = || -> Vec<Box<dyn Model>> {
+            if several {
+                vec![Box::new(curves::NODES), Box::new(curves::MEAN)]
+            } else {
+                vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)]
+            }
+        };
+        let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers)), &at);
+        if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
+            (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
+        {
+            prediction.estimate = Estimate::bare(prediction.estimate.value + all - first);
+            prediction.model = MORE_NODES;
+            prediction.candidates.clear();
+            answered
+                .warnings
+                .push("launchers were only observed on one node: further nodes are counted as published, without interval".into());
+        }
+        answered
+    }
+
+    /// Files beside the images: for each node what a node with its load has.
+    pub(super) fn auxiliary(&self, question: &Question, launchers: Option<&Prediction>) -> Answered {
+        if launchers.is_some_and(|l| l.model.id == LAUNCHERS_AND_AUX.id) {
+            return Answered::of(Prediction { estimate: Estimate::exact(0.0), ..bare(WITHIN, 0.0, "one formula for both") });
+        }
+        let library = self.library(question);
+        let seen = |o: &Observation| library(o) && o.value(Quantity::Aux).is_some() && o.load().is_some();
+        let per_node = |o: &Observation| Some(o.value(Quantity::Aux)? / f64::from(o.mapping.nodes()));
+        let mut total: Option<Prediction> = None;
+        let mut warnings: Vec<String> = Vec::new();
+        for group in question.mapping.groups() {
+            let load = group.processes_per_node;
+            let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+            // with one process on a node nothing is shared
+            let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
+            let (key, alike) = (format!("aux {} {}", question.mpi_name, load == 1), self.count(regime) > 0);
+            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
+            let answered = self.ask(key, models, || self.samples(|o| if alike { regime(o) } else { seen(o) }, per_node), &at);
+            warnings.extend(answered.warnings);
+            match answered.outcome {
+                Outcome::NoPrediction(_) if self.count(seen) == 0 => {
+                    return Answered::none(format!("no run with {} tells of them", question.label_of_library()));
+                }
+                Outcome::NoPrediction(reason) => return Answered::none(reason),
+                Outcome::Predicted(mut one) => {
+                    if !alike {
+                        let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
+                        warnings.push(format!("auxiliary files were only observed with {how}"));
+                    }
+                    one.estimate = one.estimate.times(f64::from(group.nodes));
+                    total = Some(match total {
+                        None => one,
+                        Some(sum) => Prediction { estimate: sum.estimate.plus_together(one.estimate), ..sum },
+                    });
+                }
+            }
+        }
+        match total {
+            Some(total) => {
+                Answered { outcome: Outcome::Predicted(Prediction { estimate: total.estimate.not_negative(), ..total }), warnings }
+            }
+            None => Answered::none("the mapping has no node"),
+        }
+    }
+}
+
+/// By the formula that errs least where the size of a write is known, else by Algorithm 1.
+fn published_surplus(question: &Question) -> Answered {
+    let aggregators = question.aggregators.unwrap_or(question.mapping.nodes());
+    let processes = question.mapping.processes();
+    let buffer = question.cb_buffer.map(|b| b.0 as f64 / MIB);
+    let points =
+        nas::Problem::of(&question.app, &question.class).filter(|_| question.app.starts_with("btio")).and_then(|p| p.grid_points());
+    let romio = question.mpi != MpiKind::OpenMpi;
+    if let (Some(points), true) = (points, romio) {
+        let write = surplus::bt_io_write_bytes(points);
+        return match surplus::aggregator_mib(write, aggregators, processes) {
+            Ok(default) => {
+                let share = write as f64 / MIB / f64::from(aggregators);
+                // the published formula has the default buffer in it; a smaller or larger one replaces that part
+                let own = |b: f64| share.min(b) + surplus::PER_PROCESS_MIB * f64::from(processes);
+                Answered::of(bare(SHARE, buffer.map_or(default, own), "no aggregator was observed at this setting"))
+            }
+            Err(why) => Answered::none(why.to_string()),
+        };
+    }
+    let layer = if romio { IoLayer::Romio } else { IoLayer::Ompio };
+    let mib = buffer.unwrap_or_else(|| surplus::constant_mib(layer));
+    Answered::of(bare(BUFFER, mib, "no aggregator was observed at this setting"))
+}

@@ -1,0 +1,176 @@
+//! Forecasts, and forecasts held against observations that were kept apart.
+
+use super::{
+    forecast::{Budget, Forecast, Outcome, Prediction},
+    observation::{Observation, Quantity},
+    predictor::{Answered, Predictor},
+    question::Question,
+    time,
+};
+use crate::model::{Estimate, HeldOut, ModelInfo, Tier, error_pct};
+use serde::Serialize;
+
+/// A quantity of a held-out observation beside what was predicted for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct JudgedQuantity {
+    /// The observation.
+    pub id: String,
+    /// The same, for people.
+    pub label: String,
+    /// Which quantity.
+    pub quantity: Quantity,
+    /// What was measured, in the unit of the quantity.
+    pub measured: f64,
+    /// What was predicted, or why nothing was.
+    pub predicted: Result<Estimate, String>,
+    /// 100·|predicted − measured|/measured.
+    pub error_pct: Option<f64>,
+    /// Whether the interval covers what was measured; `None` without an interval.
+    pub covered: Option<bool>,
+    /// The model; `None` without a prediction.
+    pub model: Option<ModelInfo>,
+    /// Labels of the observations that it was fitted on.
+    pub training: Vec<String>,
+}
+
+/// Quantities that are held against measurements.
+const JUDGED: [Quantity; 11] = [
+    Quantity::Dtapp,
+    Quantity::Lb,
+    Quantity::Shmem,
+    Quantity::Headers,
+    Quantity::Image,
+    Quantity::File,
+    Quantity::Ranks,
+    Quantity::Launchers,
+    Quantity::Aux,
+    Quantity::Stored,
+    Quantity::Latency,
+];
+
+impl<'s> Predictor<'s> {
+    /// Everything that can be said of a question.
+    pub fn forecast(&self, question: &Question) -> Forecast {
+        self.forecast_within(question, &Budget::default())
+    }
+
+    /// The same, with schedules for a budget.
+    pub fn forecast_within(&self, question: &Question, budget: &Budget) -> Forecast {
+        let sizes = self.sizes(question);
+        let mut forecast = Forecast {
+            question: question.clone(),
+            label: question.label(),
+            lines: sizes.lines,
+            files: sizes.files,
+            schedules: Vec::new(),
+            no_schedules: None,
+            warnings: sizes.warnings,
+        };
+        let latency = self.latency(question, &forecast);
+        let ckpt_s = latency.outcome.estimate().map(|e| e.value);
+        forecast.push(Quantity::Latency, latency);
+        let app = self.app_time(question, budget);
+        if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
+            let planned = match (&app, ckpt_s) {
+                (Ok((app_s, _)), Ok(ckpt_s)) => time::schedules(*app_s, ckpt_s, budget),
+                (_, Err(_)) => Err("the time of a checkpoint is not known".to_owned()),
+                (Err(reason), _) => Err(reason.clone()),
+            };
+            match planned {
+                Ok(schedules) => forecast.schedules = schedules,
+                Err(reason) => forecast.no_schedules = Some(reason),
+            }
+        }
+        if let (Ok((app_s, training)), None) = (app, budget.app_s) {
+            forecast.push(Quantity::App, Answered::of(observed_time(app_s, training)));
+        }
+        let mut seen: Vec<String> = Vec::new();
+        forecast.warnings.retain(|w| {
+            let new = !seen.contains(w);
+            seen.push(w.clone());
+            new
+        });
+        forecast
+    }
+
+    /// Predicts every held-out observation of the same split, and says by how much that misses.
+    pub fn judge(&self, held_out: &HeldOut<'s, Observation>) -> Vec<JudgedQuantity> {
+        held_out.items().iter().flat_map(|o| self.judge_one(o)).collect()
+    }
+
+    fn judge_one(&self, observation: &Observation) -> Vec<JudgedQuantity> {
+        let forecast = self.forecast(&Question::of(observation));
+        let processes = f64::from(observation.mapping.processes());
+        let mut judged = Vec::new();
+        for quantity in JUDGED {
+            let Some(measured) = observation.value(quantity) else { continue };
+            // what was measured of one image is the mean over the ranks, which hold different nodes' shared memory and are aggregators or not
+            let (line, part) = match quantity {
+                Quantity::File | Quantity::Image if forecast.of(quantity).count() > 1 || forecast.files.iter().any(|f| f.aggregator) => {
+                    (forecast.of(Quantity::Ranks).next(), 1.0 / processes)
+                }
+                _ => (forecast.of(quantity).next(), 1.0),
+            };
+            let outcome = if quantity == Quantity::Shmem && forecast.of(quantity).count() > 1 {
+                mean_over_ranks(&forecast, observation)
+            } else {
+                line.map_or_else(|| Outcome::NoPrediction("it is not predicted".into()), |l| l.outcome.clone())
+            };
+            let predicted = outcome.estimate().map(|e| e.times(part));
+            let estimate = predicted.as_ref().ok();
+            judged.push(JudgedQuantity {
+                id: observation.id.clone(),
+                label: observation.label.clone(),
+                quantity,
+                measured,
+                error_pct: estimate.and_then(|e| error_pct(e.value, measured)),
+                covered: estimate.and_then(|e| e.covers(measured)),
+                model: outcome.prediction().map(|p| p.model),
+                training: outcome.prediction().map(|p| p.training.clone()).unwrap_or_default(),
+                predicted,
+            });
+        }
+        judged
+    }
+}
+
+impl Forecast {
+    fn push(&mut self, quantity: Quantity, answered: Answered) {
+        self.warnings.extend(answered.warnings);
+        self.lines.push(super::forecast::Line { quantity, unit: quantity.unit(), node_load: None, outcome: answered.outcome });
+    }
+}
+
+/// The mean over the ranks of what differs between nodes.
+fn mean_over_ranks(forecast: &Forecast, observation: &Observation) -> Outcome {
+    let mut total = Estimate::exact(0.0);
+    let mut first: Option<Prediction> = None;
+    for line in forecast.of(Quantity::Shmem) {
+        let ranks: u32 = observation.mapping.node_loads().filter(|l| Some(*l) == line.node_load).sum();
+        match &line.outcome {
+            Outcome::Predicted(one) => {
+                total = total.plus_together(one.estimate.times(f64::from(ranks) / f64::from(observation.mapping.processes())));
+                first.get_or_insert_with(|| one.clone());
+            }
+            Outcome::NoPrediction(reason) => return Outcome::NoPrediction(reason.clone()),
+        }
+    }
+    match first {
+        Some(first) => Outcome::Predicted(Prediction { estimate: total, ..first }),
+        None => Outcome::NoPrediction("it is not predicted".into()),
+    }
+}
+
+const OBSERVED: ModelInfo = ModelInfo {
+    id: "observed",
+    title: "as observed with as many processes",
+    formula: "mean",
+    source: "the observations",
+    tier: Tier::SmallRuns,
+    parameters: 0,
+};
+
+fn observed_time(app_s: f64, training: Vec<String>) -> Prediction {
+    let reason = "runs without checkpoint".to_owned();
+    Prediction { estimate: Estimate::bare(app_s), model: OBSERVED, reason, parameters: Vec::new(), training, candidates: Vec::new() }
+}

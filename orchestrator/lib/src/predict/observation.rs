@@ -1,0 +1,289 @@
+//! What was observed at one setting.
+
+use crate::{
+    mapping::Mapping,
+    model::{Identified, MpiKind, Setting, nas},
+    point::Compression,
+    units::ByteSize,
+};
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeMap, fmt};
+
+/// A quantity that is observed and predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quantity {
+    /// Application data in the image of a rank, MiB; the mean over the ranks, as all sizes of one image.
+    Dtapp,
+    /// Libraries in the image of a rank, MiB.
+    Lb,
+    /// Shared memory and stacks in the image of a rank, MiB.
+    Shmem,
+    /// Headers of the areas in the image of a rank, MiB.
+    Headers,
+    /// The whole image of a rank, not compressed, MiB.
+    Image,
+    /// The file of a rank on disk, MiB.
+    File,
+    /// What the largest file of the ranks has more than the median one, where all nodes carry the same number of ranks, MiB.
+    Surplus,
+    /// The files of all ranks, MiB.
+    Ranks,
+    /// The images of the launcher's processes, MiB in all.
+    Launchers,
+    /// Files beside the images, such as saved shared memory, MiB in all.
+    Aux,
+    /// The program's own checkpoint files, MiB in all.
+    Application,
+    /// Everything that one checkpoint stores, MiB.
+    Stored,
+    /// Files of the ranks.
+    RankFiles,
+    /// Images of the launcher's processes.
+    LauncherFiles,
+    /// Files beside the images.
+    AuxFiles,
+    /// Seconds that one checkpoint takes.
+    Latency,
+    /// Seconds that the program takes without any checkpoint.
+    App,
+}
+
+impl Quantity {
+    /// Every quantity, in the order of tables.
+    pub const ALL: [Self; 17] = [
+        Self::Dtapp,
+        Self::Lb,
+        Self::Shmem,
+        Self::Headers,
+        Self::Image,
+        Self::File,
+        Self::Surplus,
+        Self::Ranks,
+        Self::Launchers,
+        Self::Aux,
+        Self::Application,
+        Self::Stored,
+        Self::RankFiles,
+        Self::LauncherFiles,
+        Self::AuxFiles,
+        Self::Latency,
+        Self::App,
+    ];
+
+    /// Its name in tables and files, with the unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dtapp => "dtapp_mib",
+            Self::Lb => "lb_mib",
+            Self::Shmem => "shmem_mib",
+            Self::Headers => "headers_mib",
+            Self::Image => "image_mib",
+            Self::File => "file_mib",
+            Self::Surplus => "surplus_mib",
+            Self::Ranks => "ranks_mib",
+            Self::Launchers => "launchers_mib",
+            Self::Aux => "aux_mib",
+            Self::Application => "application_mib",
+            Self::Stored => "stored_mib",
+            Self::RankFiles => "rank_files",
+            Self::LauncherFiles => "launcher_files",
+            Self::AuxFiles => "aux_files",
+            Self::Latency => "latency_s",
+            Self::App => "app_s",
+        }
+    }
+
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Dtapp => "application data",
+            Self::Lb => "libraries",
+            Self::Shmem => "shared memory",
+            Self::Headers => "area headers",
+            Self::Image => "image of a rank",
+            Self::File => "file of a rank",
+            Self::Surplus => "aggregator surplus",
+            Self::Ranks => "files of all ranks",
+            Self::Launchers => "launchers",
+            Self::Aux => "auxiliary files",
+            Self::Application => "own checkpoint",
+            Self::Stored => "stored in all",
+            Self::RankFiles => "rank files",
+            Self::LauncherFiles => "launcher files",
+            Self::AuxFiles => "auxiliary files",
+            Self::Latency => "checkpoint time",
+            Self::App => "program alone",
+        }
+    }
+
+    /// `MiB`, `s`, or nothing for a count.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::RankFiles | Self::LauncherFiles | Self::AuxFiles => "",
+            Self::Latency | Self::App => "s",
+            Self::Dtapp
+            | Self::Lb
+            | Self::Shmem
+            | Self::Headers
+            | Self::Image
+            | Self::File
+            | Self::Surplus
+            | Self::Ranks
+            | Self::Launchers
+            | Self::Aux
+            | Self::Application
+            | Self::Stored => "MiB",
+        }
+    }
+
+    /// Whether it is of one image, so that it depends on the load of the node that the image is on.
+    pub fn is_of_one_image(self) -> bool {
+        matches!(self, Self::Dtapp | Self::Lb | Self::Shmem | Self::Headers | Self::Image | Self::File | Self::Surplus)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Everything that was observed at one point: of a campaign, the means over its counted runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observation {
+    /// A point's identifier, or FILE:LINE.
+    pub id: String,
+    /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
+    pub label: String,
+    /// Where it comes from: a campaign's directory or a file.
+    pub origin: String,
+    /// Name of the application's descriptor.
+    pub app: String,
+    /// Its workload.
+    pub class: String,
+    /// Processes on nodes.
+    pub mapping: Mapping,
+    /// Name of the MPI library, as in the campaign or the table.
+    pub mpi_name: String,
+    /// What kind of library that is.
+    pub mpi: MpiKind,
+    /// How the files were stored.
+    pub compression: Compression,
+    /// Aggregators of collective I/O, if they were set.
+    pub aggregators: Option<u32>,
+    /// Collective buffer, if it was set.
+    pub cb_buffer: Option<ByteSize>,
+    /// Means, by quantity.
+    pub quantities: BTreeMap<Quantity, f64>,
+}
+
+impl Identified for Observation {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Observation {
+    /// The label of a setting.
+    pub fn label_of(app: &str, class: &str, mapping: &Mapping, mpi: &str, compression: Compression) -> String {
+        let gzip = if compression == Compression::Gzip { " gzip" } else { "" };
+        format!("{app}.{class} {mapping} {mpi}{gzip}")
+    }
+
+    /// Processes on each node, if all nodes have the same number: only then does a mean over ranks belong to a node load.
+    pub fn load(&self) -> Option<u32> {
+        even_load(&self.mapping)
+    }
+
+    /// A value that was observed.
+    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+        self.quantities.get(&quantity).copied()
+    }
+
+    /// Where it was observed, as models see it. An uneven mapping stands with the load of its first node.
+    pub fn setting(&self) -> Setting {
+        let first = self.mapping.groups().first().map_or(1, |g| g.processes_per_node);
+        setting(&self.app, &self.class, &self.mapping, self.load().unwrap_or(first), self.mpi)
+    }
+}
+
+/// The common load of all nodes.
+pub(super) fn even_load(mapping: &Mapping) -> Option<u32> {
+    let mut loads = mapping.groups().iter().map(|g| g.processes_per_node);
+    let first = loads.next()?;
+    loads.all(|l| l == first).then_some(first)
+}
+
+/// A setting, with the benchmark that it is.
+pub(super) fn setting(app: &str, class: &str, mapping: &Mapping, per_node: u32, mpi: MpiKind) -> Setting {
+    Setting { app: app.to_owned(), class: class.to_owned(), nas: nas::Problem::of(app, class), mapping: mapping.clone(), per_node, mpi }
+}
+
+/// The kind of library that a run recorded: `MPICH 4.0.2 (ch3:nemesis), ROMIO`.
+pub fn mpi_kind_of_fact(fact: &str) -> Option<MpiKind> {
+    let fact = fact.to_ascii_lowercase();
+    match () {
+        () if fact.starts_with("open mpi") => Some(MpiKind::OpenMpi),
+        () if fact.starts_with("mpich") && fact.contains("nemesis") => Some(MpiKind::Nemesis),
+        () if fact.starts_with("mpich") => Some(MpiKind::Mpich),
+        () => None,
+    }
+}
+
+/// The kind of library that a name stands for where no run says it: `mpich-ch3` and `nemesis`, `mpich` (ch4), `openmpi`.
+pub fn mpi_kind_of_name(name: &str) -> Option<MpiKind> {
+    let name = name.to_ascii_lowercase().replace([' ', '_'], "-");
+    match () {
+        () if name.contains("openmpi") || name.contains("open-mpi") || name.contains("ompi") => Some(MpiKind::OpenMpi),
+        () if name.contains("ch3") || name.contains("nemesis") => Some(MpiKind::Nemesis),
+        () if name.contains("mpich") => Some(MpiKind::Mpich),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Quantity, even_load, mpi_kind_of_fact, mpi_kind_of_name};
+    use crate::model::MpiKind;
+
+    #[test]
+    fn the_kind_of_a_library_is_told_by_what_the_run_recorded() {
+        assert_eq!(mpi_kind_of_fact("MPICH 4.0.2 (ch3:nemesis), ROMIO"), Some(MpiKind::Nemesis));
+        assert_eq!(mpi_kind_of_fact("MPICH 4.2.1 (ch4:ofi), ROMIO"), Some(MpiKind::Mpich));
+        assert_eq!(mpi_kind_of_fact("Open MPI 4.1.4, OMPIO"), Some(MpiKind::OpenMpi));
+        assert_eq!(mpi_kind_of_fact("something else"), None);
+        assert_eq!(mpi_kind_of_name("mpich-ch3"), Some(MpiKind::Nemesis));
+        assert_eq!(mpi_kind_of_name("mpich"), Some(MpiKind::Mpich));
+        assert_eq!(mpi_kind_of_name("Open MPI"), Some(MpiKind::OpenMpi));
+        assert_eq!(mpi_kind_of_name("intel"), None);
+    }
+
+    #[test]
+    fn names_of_quantities_are_unique_and_carry_their_unit() {
+        let mut names: Vec<&str> = Quantity::ALL.iter().map(|q| q.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Quantity::ALL.len());
+        for q in Quantity::ALL {
+            let suffix = match q.unit() {
+                "MiB" => "_mib",
+                "s" => "_s",
+                _ => "_files",
+            };
+            assert!(q.name().ends_with(suffix), "{q}");
+        }
+    }
+
+    #[test]
+    fn only_an_even_mapping_has_a_load() {
+        assert_eq!(even_load(&"2Nx8P".parse().expect("a mapping")), Some(8));
+        assert_eq!(even_load(&"1Nx8P+2Nx8P".parse().expect("a mapping")), Some(8));
+        assert_eq!(even_load(&"6Nx4P+1Nx1P".parse().expect("a mapping")), None);
+    }
+}

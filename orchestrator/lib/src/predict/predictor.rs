@@ -1,0 +1,217 @@
+//! What was learnt from observations: which of them speak for a question, and the models fitted on them.
+
+use super::{
+    error::PredictError,
+    fitting::Fitting,
+    forecast::{Outcome, Prediction},
+    observation::{Observation, Quantity, setting},
+    question::Question,
+    registry,
+};
+use crate::model::{Model, Sample, Setting, Training};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+/// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows how
+/// they differ.
+const ENOUGH_OF_A_CLASS: usize = 4;
+
+/// A question or an observation that reaches this many times beyond the observations is warned of.
+const FAR: u32 = 2;
+
+/// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
+#[derive(Debug)]
+pub struct Predictor<'s> {
+    pub(super) training: Training<'s, Observation>,
+    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, String>>>>,
+}
+
+/// An answer with its warnings.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub outcome: Outcome,
+    pub warnings: Vec<String>,
+}
+
+impl Answered {
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new() }
+    }
+
+    pub fn of(prediction: Prediction) -> Self {
+        Self { outcome: Outcome::Predicted(prediction), warnings: Vec::new() }
+    }
+}
+
+impl<'s> Predictor<'s> {
+    /// Learns from the training half of a split; an empty one leaves what needs no run.
+    ///
+    /// # Errors
+    /// Observations without any quantity.
+    pub fn train(training: &Training<'s, Observation>) -> Result<Self, PredictError> {
+        if let Some(bare) = training.items().iter().find(|o| o.quantities.is_empty()) {
+            return Err(PredictError::Model {
+                message: format!("nothing was observed at {} ({})", bare.label, bare.id),
+                help: "leave it out, or give at least one quantity".into(),
+            });
+        }
+        Ok(Self { training: training.clone(), fittings: RefCell::default() })
+    }
+
+    /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
+    pub(super) fn library<'q>(&self, question: &'q Question) -> impl Fn(&Observation) -> bool + Copy + use<'q, 's> {
+        let named = self.training.items().iter().any(|o| o.mpi_name == question.mpi_name);
+        move |o: &Observation| if named { o.mpi_name == question.mpi_name } else { o.mpi == question.mpi }
+    }
+
+    /// Samples of a pool and their labels; `value` may leave out an observation.
+    pub(super) fn samples(
+        &self,
+        holds: impl Fn(&Observation) -> bool,
+        value: impl Fn(&Observation) -> Option<f64>,
+    ) -> (Training<'s>, Vec<String>) {
+        let of = |o: &Observation| value(o).filter(|_| holds(o));
+        let labels = self.training.items().iter().filter(|o| of(o).is_some()).map(|o| o.label.clone()).collect();
+        let sample = |o: &Observation| of(o).map(|value| Sample { id: o.id.clone(), at: o.setting(), value }).into_iter().collect();
+        (self.training.samples_of(sample), labels)
+    }
+
+    /// What models fitted on a pool say of a setting. Fits once for each key.
+    pub(super) fn ask(
+        &self,
+        key: String,
+        models: impl FnOnce() -> Vec<Box<dyn Model>>,
+        samples: impl FnOnce() -> (Training<'s>, Vec<String>),
+        at: &Setting,
+    ) -> Answered {
+        let known = self.fittings.borrow().get(&key).cloned();
+        let fitting = known.unwrap_or_else(|| {
+            let (training, labels) = samples();
+            let fitting = Rc::new(Fitting::new(&models(), &training, labels));
+            self.fittings.borrow_mut().insert(key, Rc::clone(&fitting));
+            fitting
+        });
+        match fitting.as_ref().as_ref().map_err(Clone::clone).and_then(|f| f.answer(at)) {
+            Ok((prediction, warnings)) => Answered { outcome: Outcome::Predicted(prediction), warnings },
+            Err(reason) => Answered::none(reason),
+        }
+    }
+
+    /// How many observations a pool has.
+    pub(super) fn count(&self, holds: impl Fn(&Observation) -> bool) -> usize {
+        self.training.items().iter().filter(|o| holds(o)).count()
+    }
+
+    /// A zone of an image on a node with `load` processes.
+    pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
+        let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+        if zone == Quantity::Dtapp { self.data(question, &at) } else { self.shared_zone(zone, question, &at) }
+    }
+
+    /// The application's data: of its own class, or of all classes where a model knows how they differ.
+    fn data(&self, question: &Question, at: &Setting) -> Answered {
+        let library = self.library(question);
+        let seen = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.app == question.app && library(o);
+        let (of_class, of_all) = (self.count(|o| seen(o) && o.class == question.class), self.count(seen));
+        let carries = at.nas.is_some() && of_class < ENOUGH_OF_A_CLASS;
+        let class = if carries { "*" } else { question.class.as_str() };
+        let key = format!("{} {}.{class} {}", Quantity::Dtapp, question.app, question.mpi_name);
+        let models = || -> Vec<Box<dyn Model>> {
+            registry::models(Quantity::Dtapp).into_iter().filter(|m| !carries || registry::carries_over_classes(m.info().id)).collect()
+        };
+        let holds = |o: &Observation| seen(o) && (carries || o.class == question.class);
+        let mut answered = self.ask(key, models, || self.samples(holds, |o| o.value(Quantity::Dtapp)), at);
+        match &mut answered.outcome {
+            Outcome::NoPrediction(reason) if of_class == 0 => {
+                let others = if of_all > 0 { format!(", only of other classes ({of_all} runs)") } else { String::new() };
+                *reason = format!("no run of {}.{} on {} was observed{others}: {reason}", question.app, question.class, question.mpi_name);
+            }
+            Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
+                answered.warnings.push(format!(
+                    "class {} of {} was not observed: its data are carried over from other classes",
+                    question.class, question.app
+                ));
+            }
+            Outcome::Predicted(_) | Outcome::NoPrediction(_) => {}
+        }
+        answered
+    }
+
+    /// A zone that does not depend on the class by any known law: all classes are taken together.
+    fn shared_zone(&self, zone: Quantity, question: &Question, at: &Setting) -> Answered {
+        let library = self.library(question);
+        let value = |o: &Observation| zone_value(o, zone);
+        // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
+        let regime = |o: &Observation| o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
+        let own = |o: &Observation| o.app == question.app && library(o) && value(o).is_some();
+        let own_class = |o: &Observation| own(o) && o.class == question.class;
+        let any = |o: &Observation| library(o) && value(o).is_some();
+        let mut warnings = Vec::new();
+        let name = &question.mpi_name;
+        let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
+            let key = format!("{zone} {scope} {name} {}", if at.per_node == 1 { "alone" } else { "shared" });
+            self.ask(key, || registry::models(zone), || self.samples(holds, value), at)
+        };
+        let by_class = zone == Quantity::Headers && self.count(own_class) >= ENOUGH_OF_A_CLASS;
+        // how many areas an image has goes with the arrays, whatever the program
+        let by_arrays = zone == Quantity::Headers && at.nas.is_some();
+        let needs_regime = zone != Quantity::Headers;
+        let mut answered = match () {
+            () if by_class => ask(format!("{}.{}", question.app, question.class), &own_class),
+            () if by_arrays && self.count(any) > 0 => ask("any program".into(), &any),
+            () if !needs_regime && self.count(own) > 0 => ask(question.app.clone(), &own),
+            () if self.count(|o| own(o) && regime(o)) > 0 => ask(question.app.clone(), &|o| own(o) && regime(o)),
+            () if self.count(|o| own(o) && o.load().is_some()) > 0 => {
+                let how = if at.per_node == 1 { "more processes on a node" } else { "one process on a node" };
+                warnings.push(format!("{} of {} was only observed with {how}", zone.title(), question.app));
+                ask(format!("{} otherwise", question.app), &|o| own(o) && o.load().is_some())
+            }
+            () if self.count(|o| any(o) && (regime(o) || !needs_regime)) > 0 => {
+                warnings.push(format!(
+                    "{}: no run of {} with {name} was observed, runs of other programs stand in",
+                    zone.title(),
+                    question.app
+                ));
+                ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime))
+            }
+            () => ask("no runs".into(), &|_| false),
+        };
+        if let Outcome::NoPrediction(reason) = &mut answered.outcome
+            && self.count(any) == 0
+        {
+            *reason = format!("{} with {name} was not observed: {reason}", zone.title());
+        }
+        answered.warnings.extend(warnings);
+        answered
+    }
+
+    /// What lies far beyond the observations of the same program and library.
+    pub(super) fn far(&self, question: &Question) -> Vec<String> {
+        let library = self.library(question);
+        let own = || self.training.items().iter().filter(|o| o.app == question.app && library(o));
+        let mut warnings = Vec::new();
+        let processes = question.mapping.processes();
+        if let Some(most) = own().map(|o| o.mapping.processes()).max()
+            && processes > FAR * most
+        {
+            warnings.push(format!("{processes} processes are more than twice the {most} that were observed at most"));
+        }
+        let load = question.mapping.node_loads().max().unwrap_or(1);
+        if let Some(most) = own().filter_map(Observation::load).max()
+            && load > FAR * most
+        {
+            warnings.push(format!("{load} processes on a node are more than twice the {most} that were observed at most"));
+        }
+        warnings
+    }
+}
+
+/// The value of a zone. Where a table tells of no headers, they are what an image has beyond its zones.
+pub(super) fn zone_value(o: &Observation, zone: Quantity) -> Option<f64> {
+    o.value(zone).or_else(|| match zone {
+        Quantity::Headers => {
+            let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].iter().map(|z| o.value(*z)).sum::<Option<f64>>()?;
+            Some(o.value(Quantity::Image)? - zones)
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,236 @@
+//! What is asked for, as people write it: `npb-bt.D 2Nx32P mpich gzip aggregators=2 cb=16MiB`.
+
+use super::{
+    error::PredictError,
+    observation::{Observation, even_load, mpi_kind_of_name},
+};
+use crate::{
+    app::{descriptor::Descriptor, load},
+    mapping::Mapping,
+    model::MpiKind,
+    point::Compression,
+    spec::{illegal_count, source::suggestion},
+    units::ByteSize,
+};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// A setting whose checkpoint is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Question {
+    /// Name of the application's descriptor, or of an application of the observations.
+    pub app: String,
+    /// Its workload.
+    pub class: String,
+    /// Processes on nodes.
+    pub mapping: Mapping,
+    /// Name of the MPI library.
+    pub mpi_name: String,
+    /// What kind of library that is.
+    pub mpi: MpiKind,
+    /// How the files are stored.
+    pub compression: Compression,
+    /// Aggregators of collective I/O, if they are set.
+    pub aggregators: Option<u32>,
+    /// Collective buffer, if it is set.
+    pub cb_buffer: Option<ByteSize>,
+    /// Whether the program writes collectively, so that some of its ranks may be aggregators.
+    pub collective: bool,
+}
+
+/// Names that a question may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Directories with application descriptors.
+    pub apps: &'a [PathBuf],
+    /// What was observed: its applications, classes and libraries are known too.
+    pub observations: &'a [Observation],
+}
+
+impl Question {
+    /// The question that an observation answers.
+    pub fn of(observation: &Observation) -> Self {
+        Self {
+            app: observation.app.clone(),
+            class: observation.class.clone(),
+            mapping: observation.mapping.clone(),
+            mpi_name: observation.mpi_name.clone(),
+            mpi: observation.mpi,
+            compression: observation.compression,
+            aggregators: observation.aggregators,
+            cb_buffer: observation.cb_buffer,
+            collective: observation.app.starts_with("btio"),
+        }
+    }
+
+    /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
+    pub fn label(&self) -> String {
+        Observation::label_of(&self.app, &self.class, &self.mapping, &self.mpi_name, self.compression)
+    }
+
+    /// The library, for messages.
+    pub(super) fn label_of_library(&self) -> String {
+        let gzip = if self.compression == Compression::Gzip { " and gzip" } else { "" };
+        format!("{}{gzip}", self.mpi_name)
+    }
+
+    /// Processes on each node, if all nodes have the same number.
+    pub fn load(&self) -> Option<u32> {
+        even_load(&self.mapping)
+    }
+
+    /// Reads `APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its mend.
+    pub fn parse(text: &str, known: Known<'_>) -> Result<Self, PredictError> {
+        let wrong = |message: String, help: String| PredictError::Question { text: text.to_owned(), message, help };
+        let form = || "write APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned();
+        let mut words = text.split_whitespace();
+        let (Some(program), Some(place), Some(library)) = (words.next(), words.next(), words.next()) else {
+            return Err(wrong("a program, a mapping and an MPI library are needed".into(), form()));
+        };
+        let (app, class) = program
+            .rsplit_once('.')
+            .filter(|(app, class)| !app.is_empty() && !class.is_empty())
+            .ok_or_else(|| wrong(format!("`{program}` names no class"), form()))?;
+        let descriptor = application(app, known).map_err(|help| wrong(format!("there is no application `{app}`"), help))?;
+        check_class(app, class, descriptor.as_ref(), known).map_err(|help| wrong(format!("{app} has no class `{class}`"), help))?;
+        let mapping = if place.bytes().all(|b| b.is_ascii_digit()) {
+            let processes = place.parse::<u32>().ok().filter(|p| *p > 0);
+            let processes = processes.ok_or_else(|| wrong(format!("`{place}` is no number of processes"), form()))?;
+            format!("1Nx{processes}P").parse::<Mapping>()
+        } else {
+            place.parse::<Mapping>()
+        }
+        .map_err(|why| wrong(why, "a number alone is that many processes on one node".into()))?;
+        if let Some(why) = descriptor.as_ref().and_then(|d| illegal_count(app, &d.processes, mapping.processes())) {
+            return Err(wrong(why, "choose a mapping with a number of processes that the program allows".into()));
+        }
+        let mpi = known.observations.iter().find(|o| o.mpi_name == library).map(|o| o.mpi).or_else(|| mpi_kind_of_name(library));
+        let mpi = mpi.ok_or_else(|| {
+            let names = names(known.observations.iter().map(|o| o.mpi_name.as_str()).chain(["mpich-ch3", "mpich", "openmpi"]));
+            wrong(format!("there is no MPI library `{library}`"), suggestion(library, "known libraries", names.iter().copied()))
+        })?;
+        let mut question = Self {
+            app: app.to_owned(),
+            class: class.to_owned(),
+            mapping,
+            mpi_name: library.to_owned(),
+            mpi,
+            compression: Compression::None,
+            aggregators: None,
+            cb_buffer: None,
+            collective: descriptor.as_ref().is_some_and(|d| d.io.collective),
+        };
+        for word in words {
+            question.option(word).map_err(|(message, help)| wrong(message, help.unwrap_or_else(form)))?;
+        }
+        if !question.collective && (question.aggregators.is_some() || question.cb_buffer.is_some()) {
+            let message = format!("{app} does not write collectively: aggregators and buffers have no effect on it");
+            return Err(wrong(message, "leave out `aggregators=` and `cb=`".into()));
+        }
+        Ok(question)
+    }
+
+    /// A word after the library.
+    fn option(&mut self, word: &str) -> Result<(), (String, Option<String>)> {
+        match word.split_once('=') {
+            None if word == "gzip" => self.compression = Compression::Gzip,
+            Some(("aggregators", count)) => {
+                let count = count.parse::<u32>().ok().filter(|n| *n > 0);
+                let count =
+                    count.ok_or_else(|| (format!("`{word}` gives no number of aggregators"), Some("write a number from 1 on".into())))?;
+                if count > self.mapping.processes() {
+                    let message = format!("{count} aggregators are more than the {} processes", self.mapping.processes());
+                    return Err((message, Some("at most every process aggregates".into())));
+                }
+                self.aggregators = Some(count);
+            }
+            Some(("cb", size)) => {
+                let size = size.parse::<ByteSize>().map_err(|why| (why, Some("write it as in cb=16MiB".into())))?;
+                self.cb_buffer = Some(size);
+            }
+            _ => return Err((format!("`{word}` is unknown"), None)),
+        }
+        Ok(())
+    }
+}
+
+/// The names in order, each once.
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = all.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The descriptor of an application; none if it is only known from observations. The error is the mend.
+fn application(app: &str, known: Known<'_>) -> Result<Option<Descriptor>, String> {
+    if let Some(path) = load::find(app, known.apps) {
+        return Ok(load::load(&path).ok().map(|loaded| loaded.descriptor));
+    }
+    if known.observations.iter().any(|o| o.app == app) {
+        return Ok(None);
+    }
+    let described = load::known(known.apps);
+    let names = names(described.iter().map(String::as_str).chain(known.observations.iter().map(|o| o.app.as_str())));
+    Err(suggestion(app, "known applications", names))
+}
+
+/// The error is the mend.
+fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: Known<'_>) -> Result<(), String> {
+    let observed = known.observations.iter().filter(|o| o.app == app).map(|o| o.class.as_str());
+    let described = descriptor.into_iter().flat_map(|d| d.workloads.keys().map(String::as_str));
+    let all = names(observed.chain(described));
+    if all.contains(&class) { Ok(()) } else { Err(suggestion(class, "its classes", all)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, Question};
+    use crate::{model::MpiKind, point::Compression, units::ByteSize};
+    use std::path::PathBuf;
+
+    fn parse(text: &str) -> Result<Question, String> {
+        let apps = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/apps"))];
+        Question::parse(text, Known { apps: &apps, observations: &[] }).map_err(|e| format!("{e}\n  help: {}", e.help().unwrap_or("-")))
+    }
+
+    #[test]
+    fn a_question_in_words() {
+        let q = parse("btio-full.C 6Nx4P+1Nx1P openmpi gzip aggregators=2 cb=16MiB").expect("a question");
+        assert_eq!((q.app.as_str(), q.class.as_str(), q.mapping.processes(), q.mpi), ("btio-full", "C", 25, MpiKind::OpenMpi));
+        assert_eq!((q.compression, q.aggregators, q.cb_buffer), (Compression::Gzip, Some(2), Some(ByteSize(16 << 20))));
+        assert_eq!((q.load(), q.collective), (None, true));
+        let q = parse("npb-bt.D 64 mpich-ch3").expect("a question");
+        assert_eq!((q.mapping.to_string().as_str(), q.mpi, q.load()), ("1Nx64P", MpiKind::Nemesis, Some(64)));
+    }
+
+    #[test]
+    fn each_wrong_question_is_refused_with_its_mend() {
+        let wrong = [
+            "",
+            "npb-bt.A 4",
+            "npb-bt 4 openmpi",
+            "npb-bt.A 24 openmpi",
+            "npb-cg.A 9 openmpi",
+            "npb-bd.A 4 openmpi",
+            "npb-bt.Z 4 openmpi",
+            "npb-bt.A 0 openmpi",
+            "npb-bt.A 4P openmpi",
+            "npb-bt.A 2Nx0P openmpi",
+            "npb-bt.A 99999999999 openmpi",
+            "npb-bt.A 4 mpi",
+            "npb-bt.A 4 openmpi bzip",
+            "npb-bt.A 4 openmpi aggregators=2",
+            "btio-full.A 4 openmpi aggregators=0",
+            "btio-full.A 4 openmpi aggregators=9",
+            "btio-full.A 4 openmpi cb=16MB",
+        ];
+        // the list of applications grows
+        let short = |said: String| said.split("known applications").next().unwrap_or_default().to_owned();
+        let said: Vec<String> = wrong.iter().map(|text| short(parse(text).expect_err(text))).collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+}
