@@ -73,18 +73,19 @@ fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
     let judged = judged(|o| o.mapping.processes() <= 9);
     assert!(judged.iter().all(|j| !j.training.contains(&j.label)), "a point is never judged by a model that was fitted on it");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
-    assert!(all >= 20 && mean < 0.5 && largest < 1.5, "files: mean {mean:.3} %, largest {largest:.3} %");
+    assert!(all >= 20 && mean < 0.25 && largest < 0.75, "files: mean {mean:.3} %, largest {largest:.3} %");
     assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
     let (mean, ..) = score(&judged, Quantity::Stored, |_| true);
-    assert!(mean < 0.5, "stored: {mean:.3} %");
+    assert!(mean < 0.25, "stored: {mean:.3} %");
 }
 
 #[test]
 fn class_a_predicts_class_b() {
     let judged = judged(|o| o.class == "A");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
-    assert!(all >= 30 && mean < 1.5 && largest < 5.0, "files: mean {mean:.3} %, largest {largest:.3} %");
-    assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
+    assert!(all >= 30 && mean < 1.0 && largest < 2.5, "files: mean {mean:.3} %, largest {largest:.3} %");
+    // one class tells nothing of how classes differ
+    assert!(covered * 100 >= all * 85, "{covered} of {all} intervals cover");
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
     let data = f.first(Quantity::Dtapp).expect("a fit");
     assert_eq!(data.model.tier, Tier::SmallRuns);
     assert!((data.estimate.value - 4.45).abs() < 0.7, "{}", data.estimate.value);
-    assert_eq!(data.training.len(), 5);
+    assert_eq!(data.training.len(), 4, "the process alone stands apart");
     // no file and no header was ever seen: the sizes say so
     assert!(f.warnings.iter().any(|w| w.contains("beyond its zones")), "{:?}", f.warnings);
     let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", Budget::default());

@@ -10,7 +10,7 @@ use crate::model::{
 };
 
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
-const BAND_MIB: f64 = 0.25;
+pub(super) const BAND_MIB: f64 = 0.25;
 
 /// Declared arrays and heap.
 pub(super) fn declared() -> Box<dyn Model> {

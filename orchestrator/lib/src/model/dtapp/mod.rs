@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
 //! | a stored share of the arrays | the same and one run | `arrays.rs` |
+//! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
@@ -11,6 +12,7 @@
 mod arrays;
 mod curves;
 mod halo;
+mod nonzeros;
 mod power_law;
 
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
@@ -37,6 +39,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         arrays::declared(),
         arrays::stored_share(),
+        nonzeros::filled(),
         Box::new(halo::Halo),
         curves::volume_and_faces(),
         Box::new(power_law::Law { rounded: false }),
