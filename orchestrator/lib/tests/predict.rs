@@ -204,7 +204,14 @@ fn a_time_needs_two_loads_of_a_node_and_a_schedule_needs_a_time() {
 fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     let table = "app,class,mapping,mpi,dtapp_mib,lb_mib,shmem_mib,headers_mib,surplus_mib\n";
     let row = |p: u32, surplus: f64| format!("btio-full,B,1Nx{p}P,mpich-ch3,{},50,{},9,{surplus}\n", 388.0 / f64::from(p), 12 + 4 * p);
-    let unseen = made_up(&format!("{table}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
+    // one process alone shares nothing, so that nothing follows for it from the others
+    let alone = "btio-full,B,1Nx1P,mpich-ch3,388,50,10,9,\n";
+    let several = made_up(&format!("{table}{}{}", row(4, 0.2), row(9, 0.3)));
+    let f = forecast(&several, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    assert!(f.of(Quantity::Image).next().is_some_and(|l| l.outcome.estimate().is_ok()), "on nodes of 4");
+    assert!(f.of(Quantity::Image).last().is_some_and(|l| l.outcome.estimate().is_err()), "on the node of 1");
+    assert!(f.files.is_empty() && !reason(&f, Quantity::Stored).is_empty());
+    let unseen = made_up(&format!("{table}{alone}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
     let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
     assert!(reason(&f, Quantity::Surplus).contains("no aggregator stands out"), "{}", reason(&f, Quantity::Surplus));
     assert!(f.files.iter().all(|g| !g.aggregator));
@@ -213,7 +220,7 @@ fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     assert_eq!((surplus.model.id, surplus.model.tier), ("surplus-share", Tier::Published));
     assert!((surplus.estimate.value - (4.0 + 0.228 * 25.0)).abs() < 1e-9, "{}", surplus.estimate.value);
     assert_eq!(f.files.iter().filter(|g| g.aggregator).map(|g| g.count).sum::<u32>(), 2);
-    let seen = made_up(&format!("{table}{}{}{}", row(4, 20.0), row(9, 20.4), row(16, 20.2)));
+    let seen = made_up(&format!("{table}{alone}{}{}{}", row(4, 20.0), row(9, 20.4), row(16, 20.2)));
     let f = forecast(&seen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
     assert!((value(&f, Quantity::Surplus) - 20.2).abs() < 0.2);
     let groups: Vec<(u32, u32, bool)> = f.files.iter().map(|g| (g.count, g.node_load, g.aggregator)).collect();
