@@ -124,6 +124,7 @@ fn without_runs_only_what_needs_none_and_what_was_published_is_said() {
     assert!((data.estimate.value - 441.0).abs() < 30.0, "{}", data.estimate.value);
     assert!(data.training.is_empty());
     assert!(f.first(Quantity::Shmem).is_some_and(|p| p.model.tier != Tier::SmallRuns));
+    assert!(f.warnings.iter().any(|w| w.contains("DMTCP 2")), "{:?}", f.warnings);
     // Table 3.1: one node
     assert!((value(&f, Quantity::Launchers) - 37.7).abs() < 1e-9);
     assert!(reason(&f, Quantity::Latency).contains("no time of a checkpoint"), "{}", reason(&f, Quantity::Latency));

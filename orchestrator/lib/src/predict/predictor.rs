@@ -106,6 +106,20 @@ impl<'s> Predictor<'s> {
         self.training.items().iter().filter(|o| holds(o)).count()
     }
 
+    /// What has to be said of software that no run tells of.
+    pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
+        let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
+        if observed.is_empty() {
+            let said = "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            return vec![said.to_owned()];
+        }
+        if self.count(self.library(question)) > 0 {
+            return Vec::new();
+        }
+        let names: Vec<&str> = observed.into_iter().collect();
+        vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+    }
+
     /// A zone of an image on a node with `load` processes.
     pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
         let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
