@@ -15,22 +15,14 @@ use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
-    let formats: Vec<Format> = if args.format.is_empty() {
-        super::load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::ALL.to_vec())
+    let wanted = if args.format.is_empty() {
+        super::load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {
-        args.format
-            .iter()
-            .map(|f| match f {
-                ReportFormat::Html => Format::Html,
-                ReportFormat::Csv => Format::Csv,
-                ReportFormat::Json => Format::Json,
-                ReportFormat::Markdown => Format::Markdown,
-            })
-            .collect()
+        formats(&args.format)
     };
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
     let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
-    let written = write(&dir, &to, &formats)?;
+    let written = write(&dir, &to, &wanted)?;
     let mut out = std::io::stdout().lock();
     for file in &written.files {
         writeln!(out, "{}", shown(file))?;
@@ -46,6 +38,18 @@ pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     }
     let kept = written.gate.is_none_or(|gate| show_gate(&gate));
     Ok(if args.gate && !kept { GATE_MISSED } else { 0 })
+}
+
+/// The formats of an option.
+pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
+    let format = |f: &ReportFormat| match f {
+        ReportFormat::Html => Format::Html,
+        ReportFormat::Csv => Format::Csv,
+        ReportFormat::Json => Format::Json,
+        ReportFormat::Markdown => Format::Markdown,
+        ReportFormat::Latex => Format::Latex,
+    };
+    wanted.iter().map(format).collect()
 }
 
 /// Exit code when predictions miss a bound.
