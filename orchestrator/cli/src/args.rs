@@ -31,7 +31,7 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
-    /// Hold a paper's printed tables against what its own inputs give and what was measured here
+    /// Hold a paper's printed tables against what its own inputs give, and what was measured here
     Reproduce(ReproduceArgs),
     /// Predict checkpoints of any mapping, process count or class from observed ones
     Predict(PredictArgs),
@@ -145,17 +145,33 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    #[arg(long)]
+    pub gate: bool,
 }
 
 #[derive(Args)]
 pub struct ReproduceArgs {
     /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
-    pub paper: Utf8PathBuf,
+    #[arg(required_unless_present = "list")]
+    pub paper: Option<Utf8PathBuf>,
+    /// Only this table: its number in print or its name; again for further ones
+    #[arg(long, value_name = "ID")]
+    pub table: Vec<String>,
+    /// List the papers, or the tables of the paper, and write nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Directory with folders of papers, which come before those that cvc carries
+    #[arg(long, value_name = "DIR")]
+    pub papers: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub measure: MeasureArgs,
-    /// Directory of the report [default: reports/PAPER]
+    /// Directory of the report [default: reports/papers/PAPER]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
+    /// Forms of the report [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub format: Vec<ReportFormat>,
 }
 
 /// What is measured for a paper's tables.
@@ -177,6 +193,7 @@ pub enum ReportFormat {
     Csv,
     Json,
     Markdown,
+    Latex,
 }
 
 #[derive(Args)]

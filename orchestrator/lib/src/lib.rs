@@ -17,6 +17,7 @@ pub mod paths;
 pub mod plan;
 pub mod point;
 pub mod predict;
+pub mod prediction;
 pub mod record;
 pub mod render;
 pub mod report;

@@ -77,6 +77,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
             Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
         grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
     }
+    if let Some(split) = &plan.predict {
+        writeln!(out, "\n{} points train the models, {} are held out and predicted", split.train.len(), split.held_out.len())?;
+    }
     if every_run {
         writeln!(out, "\nruns in their order:")?;
         let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();

@@ -111,7 +111,8 @@ fn split(source: &Source) -> Result<Vec<Vec<Field>>, SpecError> {
 /// Ends a record; an empty line is none.
 fn push(records: &mut Vec<Vec<Field>>, record: &mut Vec<Field>) {
     let whole = std::mem::take(record);
-    if !whole.is_empty() && !(whole.len() == 1 && whole[0].text.is_empty() && whole[0].span.is_empty()) {
+    let empty = whole.iter().all(|field| field.span.is_empty());
+    if whole.len() > 1 || !empty {
         records.push(whole);
     }
 }

@@ -153,14 +153,11 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
             {
                 fail(&way("model"), e.message, e.help);
             }
-            if let Some(tolerance) = &column.tolerance
-                && ![tolerance.by, tolerance.pct].iter().flatten().all(|v| v.is_finite() && *v > 0.0)
-            {
-                fail(
-                    &way("tolerance"),
-                    "a tolerance is a positive number".into(),
-                    "write by = ... (in the column's unit) or pct = ...".into(),
-                );
+            if let Some(tolerance) = &column.tolerance {
+                let amounts: Vec<f64> = [tolerance.by, tolerance.pct].into_iter().flatten().collect();
+                if amounts.is_empty() || !amounts.iter().all(|v| v.is_finite() && *v > 0.0) {
+                    fail(&way("tolerance"), "no tolerance".into(), "write by = ... (in the column's unit) or pct = ..., above 0".into());
+                }
             }
         }
     }

@@ -55,7 +55,9 @@ fn summary(of: &Reproduction) -> Section {
         "Cells: numbers in print, without those that say what a row is about. The other counts are defined below.",
         head,
     );
-    let counts = |c: &Counts| [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree].map(Cell::count);
+    let counts = |c: &Counts| {
+        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree].map(|n| Cell::number((n > 0).then_some(n as f64)))
+    };
     for t in &of.tables {
         let d = &t.definition;
         let mut row = vec![
@@ -118,7 +120,9 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
         caption.push_str(&format!(" In print: {}.", place.join(", ")));
     }
     if let Some(note) = &d.note {
-        caption.push_str(&format!(" {}.", note.trim_end_matches('.')));
+        let mut letters = note.trim_end_matches('.').chars();
+        let first: String = letters.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+        caption.push_str(&format!(" {first}{}.", letters.as_str()));
     }
     if c.judged > 0 {
         caption.push_str(&format!(
@@ -257,7 +261,7 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
 
 fn describe(anomaly: &Anomaly) -> String {
     format!(
-        "{}: printed {}; probably {}. {} (confidence: {})",
+        "{}: printed {}; likely: {}. {} (confidence: {})",
         anomaly.cell, anomaly.printed, anomaly.likely, anomaly.why, anomaly.confidence
     )
 }

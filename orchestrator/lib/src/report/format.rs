@@ -2,6 +2,7 @@
 
 use super::model::{Cell, Mark, Table};
 use crate::{
+    model::Estimate,
     stats::{Comparison, Summary},
     units::MIB,
 };
@@ -25,6 +26,7 @@ impl Style {
         for row in &table.rows {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
+                Cell::Predicted { estimate } => values.push(estimate.value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
                 Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Compared { .. } | Cell::Against { .. } => {}
             }
@@ -91,6 +93,18 @@ impl Style {
         s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
     }
 
+    /// A prediction, its interval, and everything about it in one line. The sign before it tells it from a measurement in any format.
+    pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
+        let main = format!("\u{2248} {}", self.number(e.value));
+        let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        let details = match e.interval {
+            Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
+            None => format!("predicted {}{unit}; nothing is known of its error", self.number(e.value)),
+        };
+        (main, interval, details)
+    }
+
     /// Everything about a measurement in one line.
     pub fn details(&self, s: &Summary) -> String {
         let mut text = format!("measured, n = {}", s.n);
@@ -134,6 +148,10 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
             let (main, interval, _) = ratio(comparison);
             format!("{main} {interval}").trim_end().to_owned()
         }
+        Cell::Predicted { estimate } => {
+            let (main, interval, _) = style.prediction(estimate);
+            format!("{main} {interval}")
+        }
         Cell::Measured { summary } => {
             let mut text = style.number(summary.mean);
             // An interval without width says nothing that the mean does not.
@@ -168,7 +186,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
 /// Whether the cells of a column are numbers.
 pub(super) fn numeric(table: &Table, column: usize) -> bool {
     table.rows.iter().any(|row| match &row[column] {
-        Cell::Number { .. } | Cell::Measured { .. } | Cell::Compared { .. } => true,
+        Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. } => true,
         Cell::Against { against } => against.value.is_some(),
         Cell::Empty | Cell::Text { .. } | Cell::Link { .. } => false,
     })

@@ -16,6 +16,7 @@ mod model;
 mod outcomes;
 mod overview;
 mod plot;
+mod prediction;
 mod quantity;
 mod repeat;
 mod size_by_zone;
@@ -36,6 +37,7 @@ pub const SCHEMA: u32 = 1;
 pub fn build(index: &Index) -> Result<Report, StoreError> {
     let data = Data::read(index)?;
     let mut sections = vec![found::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
+    sections.push(prediction::section(&data)?);
     sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
     sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
     sections.retain(|s| !s.blocks.is_empty());

@@ -1,6 +1,9 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
-use crate::stats::{Comparison, Summary};
+use crate::{
+    model::Estimate,
+    stats::{Comparison, Summary},
+};
 use serde::Serialize;
 
 /// A report, built from an index alone and the same for the same index.
@@ -95,6 +98,9 @@ pub struct Table {
     pub caption: String,
     /// Long and rarely read: shown folded.
     pub folded: bool,
+    /// For people only: another table has the same in a form for programs, so that there is no CSV file of this one.
+    #[serde(skip)]
+    pub page_only: bool,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
@@ -127,7 +133,7 @@ pub struct Column {
     pub data_only: bool,
 }
 
-/// One cell. A prediction or a printed value will never be a `Measured`.
+/// One cell. A predicted value is never a `Measured`, nor the other way round.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
@@ -147,6 +153,11 @@ pub enum Cell {
     Measured {
         /// In the unit of the column.
         summary: Summary,
+    },
+    /// Predicted: what a model says that has not seen the point.
+    Predicted {
+        /// In the unit of the column, with its prediction interval.
+        estimate: Estimate,
     },
     /// How many times one measurement is of another, from repeats that ran side by side.
     Compared {
@@ -332,6 +343,7 @@ impl Column {
         let suffix = match unit {
             "MiB/s" => "mib_per_s",
             "Mop/s" => "mop_per_s",
+            "%" => "pct",
             "1" | "count" | "bool" => "",
             other => other,
         };
@@ -370,6 +382,11 @@ impl Cell {
         Self::Number { value: value as f64 }
     }
 
+    /// A cell with a prediction, or an empty one.
+    pub fn predicted(estimate: Option<Estimate>) -> Self {
+        estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
+    }
+
     /// A cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
@@ -384,6 +401,7 @@ impl Table {
             title: title.to_owned(),
             caption: caption.to_owned(),
             folded: false,
+            page_only: false,
             columns,
             rows: Vec::new(),
             notes: Vec::new(),

@@ -335,7 +335,7 @@ impl Grid {
 }
 
 /// Whether two values of a free factor are equal; 1 and 1.0 are.
-fn same_user(a: &UserValue, b: &UserValue) -> bool {
+pub(crate) fn same_user(a: &UserValue, b: &UserValue) -> bool {
     match (a, b) {
         (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
         _ => a == b,

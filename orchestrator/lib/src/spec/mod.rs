@@ -7,6 +7,7 @@ mod grid;
 mod load;
 mod model;
 mod paths;
+mod predict;
 mod raw;
 mod settings;
 pub(crate) mod source;
@@ -21,6 +22,7 @@ pub use model::{
     RunSettings, Site, SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
 };
 pub use paths::expand_path;
+pub use predict::{PredictSettings, Role};
 pub use raw::schema;
 
 /// The JSON Schema of application descriptors.

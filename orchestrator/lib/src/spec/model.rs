@@ -35,13 +35,15 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
+    /// What is predicted from what, if anything is.
+    pub predict: Option<super::PredictSettings>,
     /// The matrix, then each extra point.
     pub(crate) grids: Vec<super::grid::Grid>,
 }
 
 impl Spec {
     /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
-    pub(crate) fn as_variant(self, variant: &str, text: &str) -> Self {
+    pub(crate) fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);
         let title = if self.report.title == self.name { name.clone() } else { self.report.title };
         Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }

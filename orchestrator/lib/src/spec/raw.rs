@@ -68,6 +68,9 @@ pub(crate) struct RawCampaign {
     /// What is reported.
     #[serde(default)]
     report: RawReport,
+    /// What models are fitted on and judged on, and how well they must do.
+    #[serde(default)]
+    predict: Option<RawPredict>,
     /// The same campaign with some keys changed, by name.
     #[serde(default)]
     variants: IndexMap<String, RawVariant>,
@@ -111,10 +114,13 @@ pub(crate) struct RawVariant {
     /// Settings of the report that differ.
     #[serde(default)]
     report: Option<RawReport>,
+    /// Other training and held-out points, or bounds.
+    #[serde(default)]
+    predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
 /// Top-level keys, in the order of the reference.
-pub(crate) const SECTIONS: [&str; 14] = [
+pub(crate) const SECTIONS: [&str; 15] = [
     "schema",
     "name",
     "variant",
@@ -128,6 +134,7 @@ pub(crate) const SECTIONS: [&str; 14] = [
     "checkpoint",
     "trace",
     "report",
+    "predict",
     "variants",
 ];
 
@@ -409,6 +416,33 @@ impl Default for RawReport {
         Self { formats: Format::USUAL.to_vec(), title: None }
     }
 }
+
+/// Training and held-out points, and bounds that the predictions must keep.
+#[derive(JsonSchema)]
+#[schemars(rename = "Predict")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPredict {
+    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    #[schemars(length(min = 1))]
+    train: Vec<IndexMap<String, serde_json::Value>>,
+    /// Conditions for the points that models are judged on. Default: every point that is no training point.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
+    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    #[serde(default)]
+    max_error: RawBounds,
+    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    min_coverage: Option<f64>,
+}
+
+/// Percents by quantity.
+#[derive(Default, JsonSchema)]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::prediction::Quantity::ALL.map(crate::prediction::quantity::short) }))]
+#[serde(transparent)]
+pub(crate) struct RawBounds(IndexMap<String, f64>);
 
 /// The JSON Schema of campaign files.
 pub fn schema() -> serde_json::Value {

@@ -91,3 +91,30 @@ SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpo
        p.storage, p.user, s.*,
        (SELECT count(*) FROM runs r WHERE r.point = p.id AND r.kind = 'measured' AND r.state = 'failed') AS failed
 FROM summaries s JOIN points p ON p.id = s.point;
+
+-- What [predict] of the campaign file asks for: sides of the split, and the bounds in percent (a quantity, or `coverage`).
+CREATE TABLE prediction_points (point TEXT PRIMARY KEY REFERENCES points(id), role TEXT NOT NULL CHECK (role IN ('train', 'held-out')));
+CREATE TABLE prediction_bounds (what TEXT PRIMARY KEY, percent REAL NOT NULL);
+
+-- Predicted, never measured: one row for each quantity of a held-out point, with the mean of its repeats beside it.
+CREATE TABLE predictions (
+    point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, measured REAL NOT NULL,
+    predicted REAL, low REAL, high REAL, level REAL,  -- NULL: refused, or no interval
+    error_pct REAL, covered INTEGER,
+    model TEXT, title TEXT, tier TEXT,  -- NULL: there is no prediction
+    training TEXT NOT NULL,   -- JSON list of the training points
+    refused TEXT
+);
+
+-- The models that were considered: leave-one-out error in percent, or why one was not fitted.
+CREATE TABLE prediction_candidates (
+    of TEXT NOT NULL, quantity TEXT NOT NULL, model TEXT NOT NULL, title TEXT NOT NULL, tier TEXT NOT NULL,
+    chosen INTEGER NOT NULL, leave_one_out_pct REAL, refused TEXT
+);
+CREATE TABLE prediction_problems (text TEXT NOT NULL);
+
+-- Each prediction with the factors of its point.
+CREATE VIEW v_predictions AS
+SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes,
+       p.storage, p.user, x.*
+FROM predictions x JOIN points p ON p.id = x.point;

@@ -56,6 +56,11 @@ pub trait Rule: Sync {
     /// The formula, with its source, for the foot of the table.
     fn about(&self) -> &'static str;
 
+    /// What belongs into `of`, in words.
+    fn arguments(&self) -> &'static str {
+        "names of columns"
+    }
+
     /// How many words of `of` it needs, at least; those before [`Rule::columns`] are names of columns of the table.
     fn needs(&self) -> usize {
         0
@@ -147,7 +152,7 @@ pub(super) fn check(used: &RuleUse, table: &TableDefinition) -> Result<(), Wrong
     };
     if used.of().len() < rule.needs() {
         let message = format!("the rule `{name}` needs {} names in `of`, and there are {}", rule.needs(), used.of().len());
-        return Err(WrongUse { message, help: format!("write {{ name = \"{name}\", of = [...] }}: {}", rule.about()) });
+        return Err(WrongUse { message, help: format!("write {{ name = \"{name}\", of = [...] }} with {}", rule.arguments()) });
     }
     for column in used.of().iter().take(rule.columns()) {
         if !table.columns.iter().any(|c| c.id == *column) {

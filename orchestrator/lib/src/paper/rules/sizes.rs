@@ -19,7 +19,10 @@ impl Rule for DataPowerLaw {
     }
     fn about(&self) -> &'static str {
         "A·P^B by least squares on the logarithms of the rows without an estimate, with A rounded to 5 digits and B to 3 decimals as a spreadsheet \
-         labels its trend line (of: processes, measured, estimated)"
+         labels its trend line"
+    }
+    fn arguments(&self) -> &'static str {
+        "the columns of processes, measured sizes and estimates"
     }
     fn needs(&self) -> usize {
         3
@@ -77,7 +80,10 @@ impl Rule for SharedMemoryZone {
     }
     fn about(&self) -> &'static str {
         "Algorithm 2 with C1 + C2 = 93 (with 64 processes its value at 63), but equation 3.11, rounded or cut off, for 64 processes in Table 4.1, 36 in \
-         4.2 and 24 in 4.3 (of: processes on the node)"
+         4.2 and 24 in 4.3"
+    }
+    fn arguments(&self) -> &'static str {
+        "the column of processes on a node"
     }
     fn needs(&self) -> usize {
         1
@@ -133,8 +139,10 @@ impl Rule for Grid {
         "grid"
     }
     fn about(&self) -> &'static str {
-        "processes times the points of a cubic grid times 8 bytes times variables (of: processes or a product of columns, points to an edge, variables; \
-         for what is read, one variable)"
+        "processes times the points of a cubic grid times 8 bytes times 5 variables; for what is read, one variable"
+    }
+    fn arguments(&self) -> &'static str {
+        "the column of processes (or several, joined by *), points to an edge of the grid, variables"
     }
     fn needs(&self) -> usize {
         3

@@ -6,6 +6,9 @@ use crate::report::model::{Beside, Cell, Column, Mark, RecordRow, Report, Report
 const OF_MEASURED: [&str; 10] =
     ["_n", "_mean", "_median", "_sd", "_ci_low", "_ci_high", "_min", "_max", "_mild_outliers", "_severe_outliers"];
 
+/// The same for a prediction.
+const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
+
 /// The same for a ratio.
 const OF_COMPARED: [&str; 4] = ["", "_ci_low", "_ci_high", "_pairs"];
 
@@ -27,7 +30,8 @@ const OF_AGAINST: [&str; 12] = [
 
 /// Names and contents of the files.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = report.tables().map(|t| (format!("{}.csv", t.id), table(t))).collect();
+    let shown = report.tables().filter(|t| !t.page_only);
+    let mut files: Vec<(String, String)> = shown.map(|t| (format!("{}.csv", t.id), table(t))).collect();
     if report.kind == ReportKind::Campaign {
         files.push(("records.csv".to_owned(), records(report)));
     }
@@ -40,6 +44,8 @@ fn table(table: &Table) -> String {
             let any = |is: fn(&Cell) -> bool| table.rows.iter().any(|r| is(&r[i]));
             if any(|c| matches!(c, Cell::Measured { .. })) {
                 &OF_MEASURED[..]
+            } else if any(|c| matches!(c, Cell::Predicted { .. })) {
+                &OF_PREDICTED[..]
             } else if any(|c| matches!(c, Cell::Compared { .. })) {
                 &OF_COMPARED[..]
             } else if any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label)) {
@@ -67,6 +73,9 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
     match cell {
         Cell::Compared { comparison: c } => {
             vec![number(c.ratio), optional(c.interval.map(|i| i.low)), optional(c.interval.map(|i| i.high)), c.n.0.to_string()]
+        }
+        Cell::Predicted { estimate: e } => {
+            vec![number(e.value), optional(e.interval.map(|i| i.low)), optional(e.interval.map(|i| i.high))]
         }
         Cell::Measured { summary: s } => {
             vec![

@@ -91,6 +91,8 @@ fn class(table: &Table, column: usize) -> &'static str {
     let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
     if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
         "num measured"
+    } else if cells().any(|c| matches!(c, Cell::Predicted { .. })) {
+        "num predicted"
     } else if numeric(table, column) {
         "num"
     } else if longest > 28 {
@@ -118,6 +120,10 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
         Cell::Compared { comparison } => {
             let (main, interval, details) = ratio(comparison);
             element(out, class, &comparison.ratio.to_string(), &details, &main, &below(&interval));
+        }
+        Cell::Predicted { estimate } => {
+            let (main, interval, details) = style.prediction(estimate);
+            element(out, class, &estimate.value.to_string(), &details, &main, &below(&interval));
         }
         Cell::Measured { summary: s } => {
             let flag = match s.outlier() {

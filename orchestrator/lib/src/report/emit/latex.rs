@@ -109,9 +109,9 @@ fn widths(heads: &[String], cells: &[Vec<String>]) -> Vec<f64> {
 }
 
 fn line(out: &mut String, cells: &[String]) {
-    let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
-    // a bracket after the end of a line would be taken for its argument
-    out.push_str(&format!("{} \\\\{{}}\n", cells.join(" & ").replace(" & [", " & {[}")));
+    // a bracket or a star after the end of a line would be taken for its argument
+    let guarded = |c: &String| if c.starts_with(['[', '*']) { format!("{{}}{}", escape(c)) } else { escape(c) };
+    out.push_str(&format!("{} \\\\\n", cells.iter().map(guarded).collect::<Vec<_>>().join(" & ")));
 }
 
 /// Text that LaTeX takes for nothing else, in letters that its usual fonts have.
