@@ -139,13 +139,12 @@ impl<'s> Training<'s> {
         Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
     }
 
-    /// Fits a model without each of the points in turn and predicts that one. Points with the same processes on the same nodes are left out
-    /// together: of two classes of a program on 9 processes, one would tell the model what the other is, and any curve that goes through both
-    /// would look perfect however badly it goes on.
+    /// Fits a model without each of the points in turn and predicts that one. Points with the same identifier are left out together: where two
+    /// classes of a program hold the same, one would tell the model what the other is, and any curve that goes through both would look perfect
+    /// however badly it goes on. Who makes the samples gives such points one identifier.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
-        let alike = |a: &Sample, b: &Sample| a.id == b.id || (a.at.mapping == b.at.mapping && a.at.per_node == b.at.per_node);
         let without = |left: usize| -> Judged {
-            let others: Vec<&Sample> = self.items.iter().filter(|s| !alike(s, &self.items[left])).collect();
+            let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();
             let sample = self.items[left].clone();
             judged(sample, |s| model.fit(&others).and_then(|curve| curve.predict(&s.at)).map(|a| a.estimate))
         };
