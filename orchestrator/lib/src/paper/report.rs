@@ -46,7 +46,7 @@ fn summary(of: &Reproduction) -> Section {
     blocks.extend(of.note.clone().map(|text| Block::Text { text }));
     let mut head = vec![Column::plain("table", "table"), Column::plain("about", "about"), Column::plain("page", "page")];
     head.extend(
-        ["cells", "equal", "within", "differs", "printed wrong", "cannot be recomputed", "measured here", "of these agree"]
+        ["cells", "equal", "within", "differs", "printed wrong", "cannot be recomputed", "measured here", "of these agree", "differ, known why"]
             .map(|h| Column::plain(&h.replace(' ', "_"), h)),
     );
     let mut table = Table::new(
@@ -56,7 +56,7 @@ fn summary(of: &Reproduction) -> Section {
         head,
     );
     let counts = |c: &Counts| {
-        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree].map(|n| Cell::number((n > 0).then_some(n as f64)))
+        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained].map(|n| Cell::number((n > 0).then_some(n as f64)))
     };
     for t in &of.tables {
         let d = &t.definition;

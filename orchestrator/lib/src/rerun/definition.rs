@@ -1,5 +1,6 @@
 //! `measured.toml` in the folder of a paper: which campaigns rerun its tables, and which runs and records belong to which cells.
 
+use super::runs::FACTOR_NAMES;
 use crate::spec::{
     SpecError, SpecErrors,
     source::{Source, suggestion},
@@ -95,6 +96,9 @@ pub struct Column {
     /// Rows that this is about: values that their cells must have, or lists of them. Without any, all rows.
     #[serde(default)]
     pub rows: IndexMap<String, OneOrMany>,
+    /// Factors of the points that differ from those of the table.
+    #[serde(default)]
+    pub point: IndexMap<String, Wanted>,
     /// How the value comes out of the records.
     pub value: Value,
     /// How far it may be from print and still count as the same, in percent of print.
@@ -257,20 +261,20 @@ fn check(source: &Source, definition: &Definition) -> Vec<SpecError> {
     if definition.schema != SCHEMA {
         fail(format!("format {} of measured tables is not known", definition.schema), "this version reads `schema = 1`");
     }
-    for factor in definition
+    let points: Vec<&IndexMap<String, Wanted>> = definition
         .tables
         .iter()
-        .flat_map(|t| t.point.keys())
-        .chain(definition.differences.iter().filter_map(|d| d.point.as_ref()).flat_map(|p| p.keys()))
-    {
-        if !super::runs::FACTOR_NAMES.contains(&factor.as_str()) {
-            fail(format!("`{factor}` is no factor of a point"), &suggestion(factor, "factors", super::runs::FACTOR_NAMES));
+        .flat_map(|t| std::iter::once(&t.point).chain(t.columns.iter().map(|c| &c.point)))
+        .chain(definition.differences.iter().filter_map(|d| d.point.as_ref()))
+        .collect();
+    for factor in points.iter().flat_map(|p| p.keys()) {
+        if !FACTOR_NAMES.contains(&factor.as_str()) {
+            fail(format!("`{factor}` is no factor of a point"), &suggestion(factor, "factors", FACTOR_NAMES));
         }
     }
-    let points = definition.tables.iter().map(|t| &t.point).chain(definition.differences.iter().filter_map(|d| d.point.as_ref()));
     let values = definition.tables.iter().flat_map(|t| &t.columns).map(|c| &c.value).chain(definition.differences.iter().map(|d| &d.value));
     let series = definition.differences.iter().flat_map(|d| d.series.iter().chain([&d.along]));
-    for wanted in points.flat_map(IndexMap::values).chain(values.map(|v| &v.images)).chain(series) {
+    for wanted in points.iter().flat_map(|p| p.values()).chain(values.map(|v| &v.images)).chain(series) {
         if let Wanted::Cell(FromCell { pattern: Some(pattern), .. }) = wanted {
             match regex::Regex::new(pattern) {
                 Ok(regex) if regex.captures_len() == 2 => {}

@@ -206,6 +206,14 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &Measured, mistake
         };
         let before = joined.cells.len();
         for column in table.columns.iter().filter(|c| matches(&c.rows, row)) {
+            let mut wanted = wanted.clone();
+            match factors(&column.point, row) {
+                Ok(own) => wanted.extend(own),
+                Err(mistake) => {
+                    mistakes.push(format!("table {id}, `{}`: {mistake}", column.column));
+                    continue;
+                }
+            }
             let Some(number_in_print) = printed.cell(number, &column.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
             match collect(measured, &wanted, &column.value, row) {
                 Ok(found) => joined.cells.extend(cell(id, number, column, number_in_print, &found)),
