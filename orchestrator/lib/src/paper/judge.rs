@@ -232,7 +232,7 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
         let reads = RefCell::new(Reads::default());
         let said = rules::model(used.name())?.cell(&At::new(paper, place, used.of(), &reads)).ok()?;
         let deviation = Deviation::between(said.estimate.value, p);
-        Some((said, deviation))
+        said.estimate.value.is_finite().then_some((said, deviation))
     });
     let key = CellKey::new(&table.definition.id, row, &table.definition.columns[column].id);
     let measured = number.zip(measurements.get(&key)).map(|(p, m)| measurement(p, m, &verdict));
