@@ -4,7 +4,7 @@ mod common;
 #[path = "../../lib/tests/common/measured.rs"]
 mod measured;
 
-use cvc_testkit::{Campaign, campaign::Finished};
+use cvc_testkit::{Campaign, Tool, campaign::Finished, require};
 use std::fs;
 
 const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\n";
@@ -65,7 +65,20 @@ fn a_run_ends_with_the_gates_code_unless_runs_failed() {
     c.put("campaign.toml", &format!("{}{SPLIT}{KEPT}", measured::CAMPAIGN));
     let run = c.run().expect(0);
     assert!(run.stderr.contains("the predictions keep their bounds"), "{}", said(&run));
-    let c = finished(&missed, |p| p.processes() == 25 && p.app == "npb-bt");
-    let run = c.run().expect(10);
-    assert!(run.stderr.contains("a prediction misses its bound"), "{}", said(&run));
+}
+
+#[test]
+fn failed_runs_come_before_the_gate() {
+    require!(Tool::Mpich);
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\nprocesses = [1, 2]\nmpi = \"mpich\"\n[run]\nrepeats = 1\nretries = 0\n[predict]\ntrain = [{{ processes = 1 }}]\nmax_error = {{ image = 1 }}\n",
+        common::SITE
+    );
+    for (script, code) in [("echo SUCCESS", 11), ("exit 1", 10)] {
+        let c = common::campaign("gate", &text);
+        c.script_app("script", &format!("sleep 0.1\n{script}"), "");
+        let run = c.run().expect(code);
+        let miss = "a prediction misses its bound: image of script on mpich was measured at no held-out point (bound 1 %)";
+        assert!(run.stderr.contains(miss), "{}", said(&run));
+    }
 }

@@ -10,6 +10,9 @@ use super::{
     scope::{Along, Common},
 };
 
+/// Least half width of an interval, MiB: 25 areas more or less.
+const BAND_MIB: f64 = 0.1;
+
 /// The models of the headers, MiB.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![faces(), volume(), constant()]
@@ -62,6 +65,8 @@ fn of(info: ModelInfo) -> Linear {
         terms: |_| Ok(vec![1.0]),
         offset: no_offset,
         weights: Weights::Equal,
+        least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi, Common::Program],
         along: Along::Processes,
         admits: everywhere,

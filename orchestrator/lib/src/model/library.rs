@@ -12,6 +12,9 @@ const fn around(value: f64, half: f64) -> Estimate {
     Estimate { value, interval: Some(Interval { low: value - half, high: value + half }) }
 }
 
+/// Least half width of the interval of the mean of runs, MiB: a page here and there.
+const BAND_MIB: f64 = 0.02;
+
 /// MiB with MPICH 3 and DMTCP 2 (thesis, Tables 4.1 to 4.3 and 5.1: 2.44 or 2.45 in every row).
 pub const MPICH_MIB: Estimate = around(2.45, 0.01);
 
@@ -40,6 +43,8 @@ fn mean() -> Box<dyn Model> {
         terms: |_| Ok(vec![1.0]),
         offset: no_offset,
         weights: Weights::Equal,
+        least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi],
         // the curve is flat: nothing is far
         along: Along::Nothing,

@@ -1,6 +1,7 @@
 //! Models whose value is a sum of known terms with unknown factors.
 
 use super::{
+    Estimate,
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting},
     fit::{Fit, FitError, least_squares, relative_weights},
     scope::{Along, Common, Scope},
@@ -19,6 +20,10 @@ pub(super) struct Linear {
     pub(super) weights: Weights,
     pub(super) common: &'static [Common],
     pub(super) along: Along,
+    /// What the model leaves out, MiB: no interval is narrower to each side, however well few runs agree.
+    pub(super) least_band: f64,
+    /// The same as a part of the value; the larger of both counts.
+    pub(super) least_part: f64,
     /// Training runs that it looks at, and settings that it answers for.
     pub(super) admits: fn(&Setting) -> Result<(), FitError>,
 }
@@ -87,8 +92,11 @@ impl Fitted for Curve {
             Weights::Relative => 1.0 / (value * value),
             Weights::PerWriter => 1.0 / f64::from(at.per_node.max(1)),
         };
-        let estimate = self.fit.predict(&row, weight).plus_together(super::Estimate::exact(offset));
-        Ok(Answer { estimate: estimate.not_negative(), warnings: self.scope.warnings(at) })
+        let estimate = self.fit.predict(&row, weight).plus_together(Estimate::exact(offset));
+        Ok(Answer {
+            estimate: widened(estimate, self.of.least_band.max(self.of.least_part * value)).not_negative(),
+            warnings: self.scope.warnings(at),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -96,6 +104,11 @@ impl Fitted for Curve {
         let of = |(i, name): (usize, &&'static str)| Parameter { name, value: self.fit.coefficients[i], standard_error: error(i) };
         self.of.names.iter().enumerate().map(of).collect()
     }
+}
+
+/// An interval with what the model leaves out, which has nothing to do with the scatter of the runs. Where the runs tell nothing of their scatter, there is none.
+pub(super) fn widened(estimate: Estimate, band: f64) -> Estimate {
+    estimate.plus(Estimate::plus_minus(0.0, band))
 }
 
 /// A model with nothing to fit.

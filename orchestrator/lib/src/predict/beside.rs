@@ -85,7 +85,7 @@ impl Predictor<'_> {
                 setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
             let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
             let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
-            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus)), &at)
+            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o| o.id.clone()), &at)
         } else if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none() {
             let seen = self.count(own);
             Answered::none(format!(
@@ -122,7 +122,7 @@ impl Predictor<'_> {
                 vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)]
             }
         };
-        let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers)), &at);
+        let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.mapping.to_string()), &at);
         if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
             (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
         {
@@ -153,7 +153,12 @@ impl Predictor<'_> {
             let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
             let (key, alike) = (format!("aux {} {}", question.mpi_name, load == 1), self.count(regime) > 0);
             let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
-            let answered = self.ask(key, models, || self.samples(|o| if alike { regime(o) } else { seen(o) }, per_node), &at);
+            let answered = self.ask(
+                key,
+                models,
+                || self.samples(|o| if alike { regime(o) } else { seen(o) }, per_node, |o| format!("{:?}", o.load())),
+                &at,
+            );
             warnings.extend(answered.warnings);
             match answered.outcome {
                 Outcome::NoPrediction(_) if self.count(seen) == 0 => {

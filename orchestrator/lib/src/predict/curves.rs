@@ -8,6 +8,9 @@ use crate::model::{
 /// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
 const FINEST_MIB: f64 = 2.0 * 4096.0 / crate::units::MIB;
 
+/// A curve that is asked for more than so many times its largest training run says so.
+const FAR: u32 = 2;
+
 /// A constant, or a constant and a straight line in one number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
@@ -72,7 +75,9 @@ impl Model for Line {
         }
         let rows: Vec<Vec<f64>> = samples.iter().map(|s| self.row(&s.at)).collect::<Result<_, _>>()?;
         let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
-        Ok(Box::new(FittedLine { line: *self, fit: least_squares(&rows, &values, None)? }))
+        let most = |of: fn(&Setting) -> u32| samples.iter().map(|s| of(&s.at)).max().unwrap_or(0);
+        let (processes, per_node) = (most(Setting::processes), most(|at| at.per_node));
+        Ok(Box::new(FittedLine { line: *self, fit: least_squares(&rows, &values, None)?, processes, per_node }))
     }
 }
 
@@ -80,11 +85,18 @@ impl Model for Line {
 struct FittedLine {
     line: Line,
     fit: Fit,
+    /// Most processes, in all and on a node, of the runs that it was fitted on.
+    processes: u32,
+    per_node: u32,
 }
 
 impl Fitted for FittedLine {
     fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
-        Ok(at_least(self.fit.predict(&self.line.row(at)?, 1.0), FINEST_MIB).into())
+        let estimate = at_least(self.fit.predict(&self.line.row(at)?, 1.0), FINEST_MIB);
+        let asked = [(at.processes(), self.processes, "processes"), (at.per_node, self.per_node, "processes on a node")];
+        let far = asked.into_iter().filter(|(asked, most, _)| *asked > most.saturating_mul(FAR));
+        let warning = |(asked, most, what)| format!("{asked} {what} are more than {FAR} times the {most} of the largest training run");
+        Ok(Answer { estimate, warnings: far.map(warning).collect() })
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -1,7 +1,13 @@
 //! One quantity: the models that are tried on its samples, the one that is taken, and what each of them says of a setting.
 
-use super::forecast::{CandidateAnswer, Prediction};
-use crate::model::{Choice, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict, choose};
+use super::{
+    curves::at_least,
+    forecast::{CandidateAnswer, Prediction},
+};
+use crate::model::{Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict, choose};
+
+/// Samples from which on left-out errors count.
+const ENOUGH: usize = 4;
 
 /// Models that were tried on samples.
 #[derive(Debug)]
@@ -9,6 +15,8 @@ pub(super) struct Fitting<'s> {
     choice: Choice<'s>,
     tried: Vec<Tried>,
     labels: Vec<String>,
+    /// Largest error in percent of the chosen model over the samples that were left out in turn.
+    largest_pct: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -21,44 +29,39 @@ struct Tried {
 impl<'s> Fitting<'s> {
     /// Chooses among models. `labels` name the samples for people.
     ///
-    /// A model that needs no run is set aside where the observations contradict it: when more than half of them lie outside its interval. Its
-    /// constants are then of other software than that of the runs.
-    ///
     /// # Errors
     /// The refusals of all models.
     pub fn new(models: &[Box<dyn Model>], training: &Training<'s>, labels: Vec<String>) -> Result<Self, String> {
         let samples = training.items();
-        let contradicted: Vec<Option<String>> = models.iter().map(|m| contradiction(&**m, samples)).collect();
-        let open: Vec<&dyn Model> = models.iter().zip(&contradicted).filter(|(_, c)| c.is_none()).map(|(m, _)| &**m).collect();
-        let choice = choose(&open, training).map_err(|candidates| {
+        let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(|candidates| {
             let mut reasons: Vec<String> = Vec::new();
             for candidate in candidates {
                 if let Verdict::Refused(why) = candidate.verdict {
                     reasons.push(format!("{}: {why}", candidate.info.id));
                 }
             }
-            reasons.extend(models.iter().zip(&contradicted).filter_map(|(m, c)| Some(format!("{}: {}", m.info().id, c.as_ref()?))));
             if reasons.is_empty() { "there is no model for it".to_owned() } else { reasons.join("; ") }
         })?;
         let all: Vec<&Sample> = samples.iter().collect();
         let tried = models
             .iter()
-            .zip(contradicted)
-            .map(|(model, contradicted)| {
+            .map(|model| {
                 let info = model.info();
                 let verdict = choice.candidates.iter().find(|c| c.info.id == info.id).map(|c| &c.verdict);
                 let leave_one_out_pct = match verdict {
                     Some(Verdict::Fitted { leave_one_out_pct }) => *leave_one_out_pct,
                     Some(Verdict::Refused(_)) | None => None,
                 };
-                let curve = match contradicted {
-                    Some(why) => Err(why),
-                    None => model.fit(&all).map_err(|e| e.to_string()),
-                };
+                let curve = model.fit(&all).map_err(|e| e.to_string());
                 Tried { info, leave_one_out_pct, curve }
             })
             .collect();
-        Ok(Self { choice, tried, labels })
+        let chosen = models.iter().find(|m| m.info().id == choice.chosen.info.id && m.info().tier == Tier::SmallRuns);
+        let largest_pct = chosen.filter(|_| samples.len() >= ENOUGH).and_then(|m| {
+            let errors: Option<Vec<f64>> = training.leave_one_out(&**m).iter().map(|j| j.error_pct).collect();
+            errors?.into_iter().reduce(f64::max)
+        });
+        Ok(Self { choice, tried, labels, largest_pct })
     }
 
     /// What the chosen model says of a setting, with warnings; where it has no answer, the next best.
@@ -79,8 +82,9 @@ impl<'s> Fitting<'s> {
                     if !refusals.is_empty() {
                         warnings.push(format!("{}; {} is taken instead", refusals.join("; "), tried.info.id));
                     }
+                    let estimate = if tried.info.id == chosen { self.widened(answer.estimate) } else { answer.estimate };
                     let prediction = Prediction {
-                        estimate: answer.estimate,
+                        estimate,
                         model: tried.info,
                         reason: self.choice.reason.clone(),
                         parameters: curve.parameters(),
@@ -93,6 +97,13 @@ impl<'s> Fitting<'s> {
             }
         }
         Err(refusals.join("; "))
+    }
+
+    /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right errs by more
+    /// than its residuals tell.
+    fn widened(&self, estimate: Estimate) -> Estimate {
+        let half = self.largest_pct.map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
+        at_least(estimate, half)
     }
 
     /// A model that needs no run was fitted on none, whatever observations there are.
@@ -114,16 +125,4 @@ impl<'s> Fitting<'s> {
         };
         self.tried.iter().map(answer).collect()
     }
-}
-
-/// Why a model that needs no run cannot be right about these samples.
-fn contradiction(model: &dyn Model, samples: &[Sample]) -> Option<String> {
-    if model.info().tier == Tier::SmallRuns || samples.is_empty() {
-        return None;
-    }
-    let curve = model.fit(&samples.iter().collect::<Vec<_>>()).ok()?;
-    let covered: Vec<bool> = samples.iter().filter_map(|s| curve.predict(&s.at).ok()?.estimate.covers(s.value)).collect();
-    let outside = covered.iter().filter(|c| !**c).count();
-    (outside * 2 > covered.len())
-        .then(|| format!("contradicted by the observations: {outside} of {} lie outside its interval", covered.len()))
 }

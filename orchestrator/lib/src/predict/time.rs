@@ -82,12 +82,19 @@ impl Curve {
         if rows.is_empty() {
             return Err(FitError::TooFewPoints { found: 0, needed: self.info.parameters });
         }
-        least_squares(&rows, &values, None)
+        let weights: Vec<f64> = runs.iter().zip(&values).map(|(w, value)| self.weight(w.p, *value)).collect();
+        least_squares(&rows, &values, Some(&weights))
+    }
+
+    /// Rates of many writers vary more than those of few; times vary in proportion to themselves.
+    fn weight(&self, p: f64, value: f64) -> f64 {
+        if self.of_rate { 1.0 / p } else { 1.0 / (value * value) }
     }
 
     fn at(&self, fit: &Fit, p: f64, file: Estimate) -> Result<Estimate, FitError> {
         let of = |file: f64| -> Result<Estimate, FitError> {
-            let said = fit.predict(&(self.row)(p, file), 1.0);
+            let row = (self.row)(p, file);
+            let said = fit.predict(&row, self.weight(p, fit.value(&row)));
             let seconds = if self.of_rate {
                 let time = |rate: f64| p * file / rate;
                 let interval = said.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: time(i.high), high: time(i.low) });

@@ -53,6 +53,8 @@ fn in_processes(info: ModelInfo, names: &'static [&'static str], terms: fn(&Sett
         terms,
         offset: no_offset,
         weights: Weights::Relative,
+        least_band: 0.0,
+        least_part: 0.0,
         common: &[Common::Program],
         along: Along::Processes,
         admits: everywhere,
