@@ -167,6 +167,24 @@ fn every_format_is_written_and_rows_are_rectangular() {
 }
 
 #[test]
+fn latex_typesets_whatever_users_write() {
+    cvc_testkit::require!(cvc_testkit::Tool::Latex);
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&Index::rebuild(utf8(dir.path())).expect("an index")).expect("a report");
+    let to = dir.path().join("report");
+    write_all(&report, utf8(&to), &[Format::Latex]).expect("files");
+    let program = cvc_testkit::Tool::Latex.find().expect("required above");
+    let mut command = std::process::Command::new(&program);
+    if program.ends_with("pdflatex") {
+        command.args(["-interaction=nonstopmode", "-halt-on-error"]);
+    }
+    let said = command.arg("report.tex").current_dir(&to).output().expect("starts");
+    let log = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
+}
+
+#[test]
 fn what_the_reader_came_for_stands_apart_from_the_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());

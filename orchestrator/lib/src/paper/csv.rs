@@ -127,6 +127,21 @@ mod tests {
         split(&source).map(|r| r.into_iter().map(|f| f.into_iter().map(|f| f.text).collect()).collect()).map_err(|e| e.to_string())
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "[a,\"\\r\\n\u{feff}\u{e9} ]{0,40}") {
+            if let Ok(records) = fields(&text) {
+                proptest::prop_assert!(records.iter().all(|r| !r.is_empty()));
+            }
+        }
+
+        #[test]
+        fn what_is_quoted_comes_back(cells in proptest::collection::vec("[a,\"\\r\\n ]{0,6}", 1..5)) {
+            let line: Vec<String> = cells.iter().map(|c| format!("\"{}\"", c.replace('"', "\"\""))).collect();
+            proptest::prop_assert_eq!(fields(&line.join(",")), Ok(vec![cells]));
+        }
+    }
+
     #[test]
     fn fields_quotes_and_empty_fields() {
         assert_eq!(

@@ -162,6 +162,8 @@ pub struct Counts {
     pub measured: usize,
     /// Measured here, and in agreement with print or what was meant.
     pub agree: usize,
+    /// Measured here, and different for a known cause.
+    pub explained: usize,
 }
 
 /// A paper with everything that is known of its cells.
@@ -230,7 +232,7 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
         let reads = RefCell::new(Reads::default());
         let said = rules::model(used.name())?.cell(&At::new(paper, place, used.of(), &reads)).ok()?;
         let deviation = Deviation::between(said.estimate.value, p);
-        Some((said, deviation))
+        said.estimate.value.is_finite().then_some((said, deviation))
     });
     let key = CellKey::new(&table.definition.id, row, &table.definition.columns[column].id);
     let measured = number.zip(measurements.get(&key)).map(|(p, m)| measurement(p, m, &verdict));
@@ -374,7 +376,9 @@ impl Counts {
             }
             counts.judged += 1;
             counts.measured += usize::from(cell.measured.is_some());
-            counts.agree += usize::from(cell.measured.as_ref().is_some_and(|m| m.agreement != Agreement::Differs));
+            let Some(m) = &cell.measured else { continue };
+            counts.agree += usize::from(m.agreement != Agreement::Differs);
+            counts.explained += usize::from(m.agreement == Agreement::Differs && m.measured.cause.is_some());
         }
         counts
     }
@@ -391,6 +395,7 @@ impl Counts {
             cannot: self.cannot + other.cannot,
             measured: self.measured + other.measured,
             agree: self.agree + other.agree,
+            explained: self.explained + other.explained,
         }
     }
 }

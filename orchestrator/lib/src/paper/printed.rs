@@ -42,7 +42,7 @@ impl Printed {
     pub(super) fn equals(&self, other: Recomputed) -> Option<Digits> {
         let unit = 10f64.powi(self.decimals as i32);
         // binary fractions lie beside decimal ones: a half that is meant as one is taken either way
-        let slack = 1e-9 * (other.value() * unit).abs().max(1.0);
+        let slack = 1e-9 + 8.0 * f64::EPSILON * (other.value() * unit).abs();
         let difference = other.value() * unit - (self.value * unit).round();
         if difference.abs() <= 0.5 + slack {
             Some(Digits::Rounded)
@@ -118,6 +118,17 @@ mod tests {
 
     fn equals(printed: &str, column: u32, value: f64) -> Option<Digits> {
         Printed::parse(printed, column).expect("a number").equals(Recomputed::new(value))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_rounded_number_is_equal_and_its_neighbours_are_not(value in -1e6..1e6f64, decimals in 0..6usize) {
+            let text = format!("{value:.decimals$}");
+            proptest::prop_assert!(equals(&text, 0, value).is_some());
+            let unit = 10f64.powi(-(decimals as i32));
+            proptest::prop_assert!(equals(&text, 0, value + 1.01 * unit).is_none());
+            proptest::prop_assert!(equals(&text, 0, value - 1.01 * unit).is_none());
+        }
     }
 
     #[test]

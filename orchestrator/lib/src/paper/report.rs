@@ -46,8 +46,18 @@ fn summary(of: &Reproduction) -> Section {
     blocks.extend(of.note.clone().map(|text| Block::Text { text }));
     let mut head = vec![Column::plain("table", "table"), Column::plain("about", "about"), Column::plain("page", "page")];
     head.extend(
-        ["cells", "equal", "within", "differs", "printed wrong", "cannot be recomputed", "measured here", "of these agree"]
-            .map(|h| Column::plain(&h.replace(' ', "_"), h)),
+        [
+            "cells",
+            "equal",
+            "within",
+            "differs",
+            "printed wrong",
+            "cannot be recomputed",
+            "measured here",
+            "of these agree",
+            "differ, known why",
+        ]
+        .map(|h| Column::plain(&h.replace(' ', "_"), h)),
     );
     let mut table = Table::new(
         "summary",
@@ -56,7 +66,8 @@ fn summary(of: &Reproduction) -> Section {
         head,
     );
     let counts = |c: &Counts| {
-        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree].map(|n| Cell::number((n > 0).then_some(n as f64)))
+        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained]
+            .map(|n| Cell::number((n > 0).then_some(n as f64)))
     };
     for t in &of.tables {
         let d = &t.definition;
@@ -172,6 +183,8 @@ fn cell(judged: &JudgedCell) -> Cell {
             Agreement::WithLikely => (Mark::Within, format!("within {} % of what was probably meant", m.measured.tolerance_pct)),
             Agreement::Differs => (Mark::Differs, format!("more than {} % from print", m.measured.tolerance_pct)),
         };
+        let same = number.is_some_and(|n| shown(n.value(), decimals) == shown(m.measured.value, decimals));
+        let mark = if same { Mark::Equal } else { mark };
         let cause = m.measured.cause.as_ref().map(|c| format!("; {c}")).unwrap_or_default();
         let runs = if m.measured.n == 1 { "1 run".to_owned() } else { format!("{} runs", m.measured.n) };
         let details = format!("measured here, {runs}, {agreement}{cause}; {}", m.measured.from);
@@ -226,7 +239,7 @@ fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Anomalies first, then how the columns were recomputed, then why others were not.
+/// Anomalies first, then how the columns were recomputed, why measurements differ, and why cells were not recomputed.
 fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     let mut names: Vec<&String> = judged.anomalies.iter().collect();
     names.extend(judged.rows.iter().flatten().flat_map(|c| &c.anomalies));
@@ -243,6 +256,13 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
         }
     }
     notes.extend(rules.into_iter().map(|(about, headings)| Note { mark: format!("= {}", headings.join(", ")), text: about.to_owned() }));
+    let mut causes: Vec<&str> = Vec::new();
+    for cause in judged.rows.iter().flatten().filter_map(|c| c.measured.as_ref()?.measured.cause.as_deref()) {
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    notes.extend(causes.into_iter().map(|cause| Note { mark: "\u{25cf} \u{2260}".to_owned(), text: cause.to_owned() }));
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for cell in judged.rows.iter().flatten() {
         if let Verdict::Cannot { because } = &cell.verdict {

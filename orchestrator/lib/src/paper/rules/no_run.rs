@@ -82,7 +82,7 @@ fn row(at: &At<'_>) -> Result<Row, Because> {
     let processes = match words.next().and_then(|p| p.parse().ok()) {
         Some(processes) => processes,
         None => match at.table_id() {
-            "5.17" => at.count("nodes")? * per_node,
+            "5.17" => at.count("nodes")?.checked_mul(per_node).ok_or_else(|| other("too many processes"))?,
             _ => first(at, &["processes", "row_processes"])?,
         },
     };

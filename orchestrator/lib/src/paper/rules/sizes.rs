@@ -187,7 +187,9 @@ impl Rule for FileCount {
         let count = match kind {
             "mpiexec" | "restart_script" | "proxy_main_node" | "pmi_proxy_main" => 1,
             "ssh" | "sshd" | "proxy_secondary_node" | "pmi_proxy_secondary" => nodes.saturating_sub(1),
-            _ if kind.is_empty() || kind.starts_with("ckpt_") => nodes * per_node,
+            _ if kind.is_empty() || kind.starts_with("ckpt_") => {
+                nodes.checked_mul(per_node).ok_or_else(|| Because::Other("too many processes".to_owned()))?
+            }
             other => return Err(Because::Other(format!("nothing is known of files of the kind {other}"))),
         };
         Ok(Recomputed::new(f64::from(count)))
