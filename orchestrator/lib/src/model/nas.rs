@@ -176,17 +176,33 @@ impl Problem {
     }
 
     fn cg_bytes(self, processes: u32) -> Result<u64, FitError> {
+        let (order, nonzeros, rows) = self.cg_blocks(processes)?;
+        let p = u64::from(processes);
+        let bound = order * (nonzeros + 1) / p * (nonzeros + 1) + nonzeros + order * (nonzeros + 2 + p / 256) / (p / rows);
+        Ok(cg_bytes_of(order, rows, bound))
+    }
+
+    /// Bytes of CG's arrays that are written. The arrays of the matrix are declared for an estimate of its elements; as many are made as n outer products of
+    /// vectors with k + 1 elements have, and the diagonal: n·((k + 1)² + 1) over all processes.
+    pub(super) fn cg_written_bytes(self, processes: u32) -> Result<u64, FitError> {
+        let (order, nonzeros, rows) = self.cg_blocks(processes)?;
+        Ok(cg_bytes_of(order, rows, order * ((nonzeros + 1).pow(2) + 1) / u64::from(processes)))
+    }
+
+    /// Order, elements of a vector, and rows of processes.
+    fn cg_blocks(self, processes: u32) -> Result<(u64, u64, u64), FitError> {
         at_least_one("the number of processes", processes)?;
-        let (a, k) = self.matrix().ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;
+        let (order, nonzeros) = self.matrix().ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;
         if !processes.is_power_of_two() {
             return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is none")));
         }
-        let p = u64::from(processes);
-        let rows = 1_u64 << (processes.trailing_zeros() / 2);
-        let cols = p / rows;
-        let z = a * (k + 1) / p * (k + 1) + k + a * (k + 2 + p / 256) / cols;
-        Ok(4 * (3 * z + 3 * a + 2) + 8 * (2 * z + a + 1 + 6 * (a / rows + 2)))
+        Ok((order, nonzeros, 1 << (processes.trailing_zeros() / 2)))
     }
+}
+
+/// Bytes of CG's arrays for so many matrix elements.
+fn cg_bytes_of(order: u64, rows: u64, elements: u64) -> u64 {
+    4 * (3 * elements + 3 * order + 2) + 8 * (2 * elements + order + 1 + 6 * (order / rows + 2))
 }
 
 /// The factors x ≥ y of P that LU takes: the first x from √P upwards that divides P, as long as x ≤ 2y.

@@ -19,7 +19,8 @@ fn dtapp_model(id: &str) -> Box<dyn Model> {
 #[test]
 fn far_beyond_the_training_runs_the_answer_says_so() {
     let samples = zones("B", &[4, 9, 25]);
-    for model in dtapp::models().iter().filter(|m| m.info().parameters > 0 && !m.info().id.contains("written")) {
+    let others = ["dtapp-written-arrays-rest", "dtapp-nonzeros"];
+    for model in dtapp::models().iter().filter(|m| m.info().parameters > 0 && !others.contains(&m.info().id)) {
         let curve = fitted(&**model, &samples).expect("a fit");
         let warnings = |p: u32| curve.predict(&on_one_node("BT", "B", p, MpiKind::Nemesis)).expect("an answer").warnings;
         assert!(warnings(49).is_empty(), "{}", model.info().id);
