@@ -31,6 +31,8 @@ pub enum Command {
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
+    /// Hold a paper's printed tables against what its own inputs give, and what was measured here
+    Reproduce(ReproduceArgs),
     /// Predict checkpoints of any mapping, process count or class from observed ones
     Predict(PredictArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
@@ -75,10 +77,20 @@ pub struct Where {
     pub campaigns: Utf8PathBuf,
 }
 
+/// Which campaign of a file.
+#[derive(Args, Clone)]
+pub struct Which {
+    /// A variant of the campaign file, [variants.NAME] in it
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+}
+
 #[derive(Args)]
 pub struct PlanArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
     #[arg(long)]
     pub json: bool,
@@ -91,6 +103,8 @@ pub struct PlanArgs {
 pub struct RunArgs {
     /// Campaign file
     pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
     #[command(flatten)]
     pub place: Where,
     /// Print one JSON object for each event
@@ -109,6 +123,8 @@ pub struct CampaignArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Print JSON
     #[arg(long)]
@@ -120,6 +136,8 @@ pub struct ReportArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
     #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
     pub place: Where,
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
@@ -127,6 +145,46 @@ pub struct ReportArgs {
     /// Forms of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
+    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    #[arg(long)]
+    pub gate: bool,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
+    #[arg(required_unless_present = "list")]
+    pub paper: Option<Utf8PathBuf>,
+    /// Only this table: its number in print or its name; again for further ones
+    #[arg(long, value_name = "ID")]
+    pub table: Vec<String>,
+    /// List the papers, or the tables of the paper, and write nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Directory with folders of papers, which come before those that cvc carries
+    #[arg(long, value_name = "DIR")]
+    pub papers: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Directory of the report [default: reports/papers/PAPER]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+    /// Forms of the report [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub format: Vec<ReportFormat>,
+}
+
+/// What is measured for a paper's tables.
+#[derive(Args, Clone)]
+pub struct MeasureArgs {
+    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    #[arg(long)]
+    pub measure: bool,
+    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub from: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -135,6 +193,7 @@ pub enum ReportFormat {
     Csv,
     Json,
     Markdown,
+    Latex,
 }
 
 #[derive(Args)]
@@ -178,6 +237,8 @@ pub struct PredictArgs {
 pub struct DoctorArgs {
     /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
     pub file: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub which: Which,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod ckpt;
+mod embedded;
 pub mod host;
 pub mod ids;
 pub mod journal;
@@ -11,13 +12,16 @@ pub mod kernels;
 pub mod mapping;
 pub mod model;
 pub mod mpi;
+pub mod paper;
 pub mod paths;
 pub mod plan;
 pub mod point;
 pub mod predict;
+pub mod prediction;
 pub mod record;
 pub mod render;
 pub mod report;
+pub mod rerun;
 pub mod run;
 pub mod spec;
 pub mod stats;

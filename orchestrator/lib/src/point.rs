@@ -111,6 +111,11 @@ impl Point {
         })
     }
 
+    /// The point in a few words: `npb-bt.A 1Nx4P mpich-ch3`.
+    pub fn label(&self) -> String {
+        format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi)
+    }
+
     /// The factors that every point has, in the order of tables.
     pub const FACTORS: [&'static str; 11] =
         ["site", "app", "class", "mapping", "processes", "mpi", "checkpointer", "compression", "aggregators", "cb_buffer", "storage"];

@@ -64,6 +64,8 @@ pub enum Source {
 /// | `image_bytes` | bytes | ckpt, rank or role, image | uncompressed size of one image |
 /// | `file_bytes` | bytes | ckpt, rank or role, image | size on disk of one image |
 /// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
+/// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored, because it was never written, counts too |
+/// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of a zone, by the structural rules |
 /// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
@@ -82,6 +84,9 @@ pub mod names {
     pub const IMAGE_BYTES: &str = "image_bytes";
     pub const FILE_BYTES: &str = "file_bytes";
     pub const ZONE_BYTES: &str = "zone_bytes";
+    pub const ZONE_RANGE_BYTES: &str = "zone_range_bytes";
+    pub const SUB_ZONE_BYTES: &str = "sub_zone_bytes";
+    pub const SUB_ZONE_RANGE_BYTES: &str = "sub_zone_range_bytes";
     pub const RESTART_TO_END_S: &str = "restart_to_end_s";
     pub const RESTART_VERIFIED: &str = "restart_verified";
     pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";

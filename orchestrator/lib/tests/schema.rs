@@ -58,7 +58,7 @@ fn the_reference_page_names_every_key_and_its_examples_load() {
 
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
-    assert_eq!(blocks.len(), 2);
+    assert_eq!(blocks.len(), 4);
     for block in blocks {
         let head = if block.contains("schema =") { "" } else { "schema = 1\nname = \"x\"\n[sites.local]\nkind = \"local\"\n" };
         let text = format!("{head}{block}").replace("kernel-stencil", "demo").replace("npb-bt", "demo");
@@ -90,6 +90,7 @@ fn schema_and_loader_know_the_same_keys() {
         ("[run]\nzzzzzz = 1", "Run"),
         ("[checkpoint]\nzzzzzz = 1", "Checkpoint"),
         ("[report]\nzzzzzz = 1", "Report"),
+        ("[predict]\nzzzzzz = 1", "Predict"),
         ("[[exclude]]\nzzzzzz = 1", "Exclude"),
     ] {
         assert_eq!(error(text), described(definition(name)), "{name}");

@@ -32,6 +32,8 @@ pub enum Tool {
     Npb,
     /// The right to mount a tmpfs, for a disk that is full.
     Tmpfs,
+    /// A LaTeX, to typeset reports as a reader does.
+    Latex,
     /// Python 3, the peer of benchmarks and the reader of reports.
     Python,
 }
@@ -56,6 +58,7 @@ impl Tool {
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
             Self::Npb => env::var_os("CVC_NPB_DIR").map(PathBuf::from).filter(|p| p.is_dir()),
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
+            Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
         }
     }
@@ -72,6 +75,7 @@ impl Tool {
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS parallel benchmarks (CVC_NPB_DIR)",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
+            Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
         }
     }

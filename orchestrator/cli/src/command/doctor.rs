@@ -29,7 +29,7 @@ const EVERYTHING: &str = "schema = 1\nname = \"doctor\"\n[sites.local]\nkind = \
 
 pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let spec = match &args.file {
-        Some(file) => load(file)?,
+        Some(file) => load(file, &args.which)?,
         None => cvc_lib::spec::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_lib::app::embedded::directory()?])?,
     };
     let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));

@@ -1,16 +1,18 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
 mod doctor;
+mod measure;
 mod plan;
 mod predict;
 mod reference;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 mod status;
 
 use crate::{
-    args::{Arguments, Command, Where},
+    args::{Arguments, Command, Where, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -30,6 +32,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
         Command::Report(args) => report::report(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
@@ -54,20 +57,26 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
 }
 
 /// Reads a campaign file, with the descriptors beside it and those that cvc carries.
-fn load(file: &Utf8Path) -> Result<Spec, Failure> {
+fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
     let embedded = cvc_lib::app::embedded::directory()?;
-    Ok(cvc_lib::spec::load(file.as_std_path(), &[embedded])?)
+    Ok(cvc_lib::spec::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
 }
 
-/// The directory of a campaign that is named by its file, its directory or its name.
-fn campaign_dir(campaign: &Utf8Path, place: &Where) -> Result<CampaignDir, Failure> {
+/// The directory of a campaign that is named by its file (and variant), its directory or its name.
+fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
     let missing = |dir: &Utf8Path| Failure::Other {
         code: 7,
         message: format!("{dir} is no campaign: it has no journal"),
         help: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
     };
     let dir = if campaign.is_file() {
-        CampaignDir::new(&place.campaigns, &load(campaign)?.name)
+        CampaignDir::new(&place.campaigns, &load(campaign, which)?.name)
+    } else if let Some(variant) = &which.variant {
+        return Err(Failure::Other {
+            code: 2,
+            message: format!("--variant {variant} beside {campaign}, which is no campaign file"),
+            help: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
+        });
     } else if campaign.is_dir() {
         CampaignDir::at(campaign)
     } else {

@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
 
 pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
-    let spec = load(&args.file)?;
+    let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if args.json {
@@ -38,6 +38,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
         writeln!(out, "{}", paragraph("", &spec.description))?;
+    }
+    if spec.variant.is_none() && !spec.variants.is_empty() {
+        writeln!(out, "{}", paragraph("", &format!("variants (--variant NAME): {}", spec.variants.join(", "))))?;
     }
     constants(out, plan, &varying)?;
 
@@ -73,6 +76,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         let all =
             Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
         grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
+    }
+    if let Some(split) = &plan.predict {
+        writeln!(out, "\n{} points train the models, {} are held out and predicted", split.train.len(), split.held_out.len())?;
     }
     if every_run {
         writeln!(out, "\nruns in their order:")?;

@@ -2,44 +2,83 @@
 
 use super::{campaign_dir, shown};
 use crate::{
-    args::{ReportArgs, ReportFormat},
+    args::{ReportArgs, ReportFormat, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
+    prediction::{Gate, Outcome},
     spec::Format,
     store::{CampaignDir, Index},
 };
 use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.place)?;
-    let formats: Vec<Format> = if args.format.is_empty() {
-        super::load(&dir.campaign_file()).map(|s| s.report.formats).unwrap_or_else(|_| Format::ALL.to_vec())
+    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let wanted = if args.format.is_empty() {
+        super::load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {
-        args.format
-            .iter()
-            .map(|f| match f {
-                ReportFormat::Html => Format::Html,
-                ReportFormat::Csv => Format::Csv,
-                ReportFormat::Json => Format::Json,
-                ReportFormat::Markdown => Format::Markdown,
-            })
-            .collect()
+        formats(&args.format)
     };
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
     let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
-    let files = write(&dir, &to, &formats)?;
+    let written = write(&dir, &to, &wanted)?;
     let mut out = std::io::stdout().lock();
-    for file in files {
-        writeln!(out, "{}", shown(&file))?;
+    for file in &written.files {
+        writeln!(out, "{}", shown(file))?;
     }
-    Ok(0)
+    drop(out);
+    let bounds = written.gate.as_ref().is_some_and(Gate::has_bounds);
+    if args.gate && !bounds {
+        return Err(Failure::Other {
+            code: 2,
+            message: format!("{} has no bounds for predictions, so --gate has nothing to hold them against", dir.campaign_file()),
+            help: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
+        });
+    }
+    let kept = written.gate.is_none_or(|gate| show_gate(&gate));
+    Ok(if args.gate && !kept { GATE_MISSED } else { 0 })
 }
 
-/// Rebuilds the index and writes the report; the main file of each format first.
-pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, Failure> {
+/// The formats of an option.
+pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
+    let format = |f: &ReportFormat| match f {
+        ReportFormat::Html => Format::Html,
+        ReportFormat::Csv => Format::Csv,
+        ReportFormat::Json => Format::Json,
+        ReportFormat::Markdown => Format::Markdown,
+        ReportFormat::Latex => Format::Latex,
+    };
+    wanted.iter().map(format).collect()
+}
+
+/// Exit code when predictions miss a bound.
+pub const GATE_MISSED: u8 = 11;
+
+/// Says on standard error whether predictions keep their bounds, and which they miss by how much; true if all are kept.
+pub fn show_gate(gate: &Gate) -> bool {
+    let misses = gate.misses();
+    for miss in &misses {
+        eprintln!("a prediction misses its bound: {miss}");
+    }
+    if misses.is_empty() && gate.has_bounds() {
+        eprintln!("the predictions keep their bounds; {} held-out cells lie within their 95 % intervals", gate.coverage);
+    }
+    misses.is_empty()
+}
+
+/// A report that was written.
+pub struct Written {
+    /// Its files, the main one of each format first.
+    pub files: Vec<Utf8PathBuf>,
+    /// How the predictions did, if the campaign makes any.
+    pub gate: Option<Gate>,
+}
+
+/// Rebuilds the index and writes the report.
+pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Written, Failure> {
     let index = Index::rebuild(dir.root())?;
     let report = cvc_lib::report::build(&index)?;
-    Ok(cvc_lib::report::write_all(&report, to, formats)?)
+    let files = cvc_lib::report::write_all(&report, to, formats)?;
+    Ok(Written { files, gate: Outcome::read(&index)?.map(|outcome| outcome.gate()) })
 }

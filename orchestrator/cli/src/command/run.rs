@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 const RUNS_FAILED: u8 = 10;
 
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let spec = load(&args.file)?;
+    let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
         return Err(Failure::Other {
@@ -58,9 +58,11 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     });
     let summary = result?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
+    let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
         let to = args.report.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(&plan.campaign));
-        let files = report::write(&dir, &to, &spec.report.formats)?;
+        let report::Written { files, gate: of } = report::write(&dir, &to, &spec.report.formats)?;
+        gate = of;
         if args.json {
             println!("{}", serde_json::json!({ "event": "report", "files": files }));
         } else {
@@ -71,11 +73,28 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     if summary.interrupted {
         if !args.json {
-            eprintln!("{} runs are left: `cvc run {}` goes on with them", summary.left, args.file);
+            let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
+            eprintln!("{} runs are left: `cvc run {}{variant}` goes on with them", summary.left, args.file);
         }
         return Ok(INTERRUPTED);
     }
-    if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) { Ok(RUNS_FAILED) } else { Ok(0) }
+    let kept = match &gate {
+        None => true,
+        Some(gate) if args.json => {
+            let missed = gate.misses();
+            println!(
+                "{}",
+                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage })
+            );
+            missed.is_empty()
+        }
+        Some(gate) => report::show_gate(gate),
+    };
+    // Numbers of a campaign with failures are not whole: that comes first.
+    if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
+        return Ok(RUNS_FAILED);
+    }
+    Ok(if kept { 0 } else { report::GATE_MISSED })
 }
 
 /// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.

@@ -11,7 +11,7 @@ use cvc_lib::{
 use std::{collections::HashMap, io::Write};
 
 pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.place)?;
+    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let entries = journal::read(&dir.journal())?;
     let state = CampaignState::of(&entries);
     let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {

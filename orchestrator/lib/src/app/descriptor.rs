@@ -119,10 +119,30 @@ pub enum Counts {
     Any,
     /// 1, 4, 9, 16, … (BT, SP)
     Square,
-    /// 1, 2, 4, 8, … (LU, CG)
+    /// 1, 2, 4, 8, … (CG)
     PowerOfTwo,
+    /// x·y with x <= y <= 2x: 1, 2, 4, 6, 8, 9, 12, 15, … (LU)
+    NearSquare,
     /// 1, 8, 27, … (LULESH)
     Cube,
+}
+
+impl Counts {
+    /// Whether a number of processes belongs to the family.
+    pub fn has(self, processes: u32) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Square => processes.isqrt().pow(2) == processes,
+            Self::PowerOfTwo => processes.is_power_of_two(),
+            // The divisor next to the square root decides: the two sides are closest there. This is what `isqrt2` of NPB 3.3's setparams and
+            // LU's proc_grid search for, going the other way.
+            Self::NearSquare => (1..=processes.isqrt())
+                .rev()
+                .find(|x| processes.is_multiple_of(*x))
+                .is_some_and(|x| u64::from(processes / x) <= 2 * u64::from(x)),
+            Self::Cube => (1..=1625u32).any(|r| r.checked_pow(3) == Some(processes)),
+        }
+    }
 }
 
 /// A named size.
@@ -251,4 +271,21 @@ pub struct Io {
     /// Regular expression with one group: how many processes really wrote, if the program counts them itself.
     #[serde(default)]
     pub writers: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    /// The counts that `isqrt2` of NPB 3.3's setparams accepts.
+    #[test]
+    fn near_squares_are_the_counts_that_lu_accepts() {
+        let found: Vec<u32> = (0..=100).filter(|p| Counts::NearSquare.has(*p)).collect();
+        let wanted = [
+            1, 2, 4, 6, 8, 9, 12, 15, 16, 18, 20, 24, 25, 28, 30, 32, 35, 36, 40, 42, 45, 48, 49, 50, 54, 56, 60, 63, 64, 66, 70, 72, 77,
+            80, 81, 84, 88, 90, 91, 96, 98, 99, 100,
+        ];
+        assert_eq!(found, wanted);
+        assert!(Counts::NearSquare.has(324) && !Counts::NearSquare.has(326) && !Counts::NearSquare.has(2 * 97));
+    }
 }

@@ -66,6 +66,7 @@ fn of(info: ModelInfo) -> Linear {
         offset: no_offset,
         weights: Weights::Equal,
         least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi, Common::Program],
         along: Along::Processes,
         admits: everywhere,

@@ -44,6 +44,7 @@ fn mean() -> Box<dyn Model> {
         offset: no_offset,
         weights: Weights::Equal,
         least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi],
         // the curve is flat: nothing is far
         along: Along::Nothing,

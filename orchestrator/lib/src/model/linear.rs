@@ -22,6 +22,8 @@ pub(super) struct Linear {
     pub(super) along: Along,
     /// What the model leaves out, MiB: no interval is narrower to each side, however well few runs agree.
     pub(super) least_band: f64,
+    /// The same as a part of the value; the larger of both counts.
+    pub(super) least_part: f64,
     /// Training runs that it looks at, and settings that it answers for.
     pub(super) admits: fn(&Setting) -> Result<(), FitError>,
 }
@@ -91,7 +93,10 @@ impl Fitted for Curve {
             Weights::PerWriter => 1.0 / f64::from(at.per_node.max(1)),
         };
         let estimate = self.fit.predict(&row, weight).plus_together(Estimate::exact(offset));
-        Ok(Answer { estimate: widened(estimate, self.of.least_band).not_negative(), warnings: self.scope.warnings(at) })
+        Ok(Answer {
+            estimate: widened(estimate, self.of.least_band.max(self.of.least_part * value)).not_negative(),
+            warnings: self.scope.warnings(at),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -139,7 +139,9 @@ impl<'s> Training<'s> {
         Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
     }
 
-    /// Fits a model without each of the points in turn and predicts that one.
+    /// Fits a model without each of the points in turn and predicts that one. Points with the same identifier are left out together: where two
+    /// classes of a program hold the same, one would tell the model what the other is, and any curve that goes through both would look perfect
+    /// however badly it goes on. Who makes the samples gives such points one identifier.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
         let without = |left: usize| -> Judged {
             let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();

@@ -3,7 +3,8 @@
 use super::{Excluded, ExcludedBy, Plan, PlannedRun, SCHEMA, digest::Digester};
 use crate::{
     point::{PlannedPoint, Repeat},
-    spec::{Combination, Order, RunSettings, Spec},
+    prediction::Split,
+    spec::{Combination, Order, PredictSettings, Role, RunSettings, Spec},
 };
 use std::collections::HashSet;
 
@@ -30,7 +31,19 @@ pub fn build(spec: &Spec) -> Plan {
         }
     }
     let runs = runs(&points, &spec.run, &mut digester);
-    Plan { schema: SCHEMA, campaign: spec.name.clone(), seed: spec.run.seed, points, runs, excluded }
+    let predict = spec.predict.as_ref().map(|settings| split(&points, settings));
+    Plan { schema: SCHEMA, campaign: spec.name.clone(), seed: spec.run.seed, points, runs, excluded, predict }
+}
+
+/// The points on both sides; a point is on one of them at most.
+fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
+    let of = |role: Role| points.iter().filter(|p| settings.role(&p.point) == Some(role)).map(|p| p.id.clone()).collect();
+    Split {
+        train: of(Role::Train),
+        held_out: of(Role::HeldOut),
+        max_error_pct: settings.max_error_pct.clone(),
+        min_coverage_pct: settings.min_coverage_pct,
+    }
 }
 
 fn repeats(settings: &RunSettings) -> impl Iterator<Item = Repeat> {

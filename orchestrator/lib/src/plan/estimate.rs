@@ -125,7 +125,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, machine: Machine) -> Point
     if dmtcp {
         checkpoints = match &spec.checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
-            Moment::AfterStep(_) | Moment::SizeOnly => 1.0,
+            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
         images_peak = images_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
@@ -133,8 +133,11 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, machine: Machine) -> Point
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * processes.min(f64::from(machine.cores.max(1)))),
         };
-        if spec.checkpoint.moment == Moment::SizeOnly {
-            seconds += SIZE_ONLY_S.min(compute_s) - compute_s;
+        match spec.checkpoint.moment {
+            Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
+            // how many steps there are is not known
+            Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
+            Moment::AtS(_) | Moment::AfterStep(_) => {}
         }
         seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * images_mib / rate;
     }

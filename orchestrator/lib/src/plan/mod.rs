@@ -11,6 +11,7 @@ pub use estimate::{DiskNeed, Estimates, Machine, PointEstimate, estimate};
 use crate::{
     ids::{PointId, RunId},
     point::{PlannedPoint, Point, Repeat},
+    prediction::Split,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct Plan {
     pub runs: Vec<PlannedRun>,
     /// Every point that does not run, in the order of the campaign file.
     pub excluded: Vec<Excluded>,
+    /// Training and held-out points, if the campaign file has `[predict]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predict: Option<Split>,
 }
 
 /// One run.

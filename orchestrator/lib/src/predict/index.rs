@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 const AREA_HEADER_BYTES: f64 = 4096.0;
 
 /// What of the index's quantities is taken as it is, with the factor to the unit here. Zones are those of the structural rule.
-const TAKEN: [(&str, Quantity, f64); 13] = [
+pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
     ("zone_bytes_DTAPP_structural", Quantity::Dtapp, 1.0 / MIB),
     ("zone_bytes_LB_structural", Quantity::Lb, 1.0 / MIB),
     ("zone_bytes_SHMEM_structural", Quantity::Shmem, 1.0 / MIB),

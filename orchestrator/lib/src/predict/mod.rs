@@ -33,6 +33,7 @@ pub use csv::from_csv;
 pub use error::PredictError;
 pub use filter::Filter;
 pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled};
+pub(crate) use index::TAKEN;
 pub use index::from_index;
 pub use judge::JudgedQuantity;
 pub use observation::{Observation, Quantity, mpi_kind_of_fact, mpi_kind_of_name};

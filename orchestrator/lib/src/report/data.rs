@@ -7,6 +7,8 @@ use super::{
 };
 use crate::{
     app::descriptor::Better,
+    ids::PointId,
+    prediction::Outcome,
     stats::{Interval, Summary},
     store::{Index, StoreError},
 };
@@ -26,6 +28,8 @@ pub(super) struct Data {
     pub quantities: IndexMap<String, Quantity>,
     /// Key, then value, then the runs that have it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
+    /// What models say of held-out points, if the campaign file asks for it.
+    pub predictions: Option<Outcome>,
 }
 
 /// What is known of a quantity as such.
@@ -37,6 +41,7 @@ pub(super) struct Quantity {
 }
 
 pub(super) struct PointRow {
+    pub id: PointId,
     pub factors: IndexMap<String, String>,
     pub nodes: u32,
     pub processes: u32,
@@ -73,7 +78,8 @@ pub(super) struct ExcludedRow {
 
 impl Data {
     pub fn read(index: &Index) -> Result<Self, StoreError> {
-        Self::query(index).map_err(index.failed())
+        let data = Self::query(index).map_err(index.failed())?;
+        Ok(Self { predictions: Outcome::read(index)?, ..data })
     }
 
     fn query(index: &Index) -> rusqlite::Result<Self> {
@@ -87,6 +93,7 @@ impl Data {
         while let Some(r) = rows.next()? {
             ids.insert(r.get::<_, String>("id")?, points.len());
             points.push(PointRow {
+                id: PointId::from_written(&r.get::<_, String>("id")?),
                 factors: factors(r)?,
                 nodes: r.get("nodes")?,
                 processes: r.get("processes")?,
@@ -191,7 +198,16 @@ impl Data {
         for p in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
             names.extend(p.keys().cloned());
         }
-        Ok(Self { meta, factors: names.into_iter().collect(), points, runs, excluded, quantities: quantities.into_iter().collect(), facts })
+        Ok(Self {
+            meta,
+            factors: names.into_iter().collect(),
+            points,
+            runs,
+            excluded,
+            quantities: quantities.into_iter().collect(),
+            facts,
+            predictions: None,
+        })
     }
 
     /// The quantities that a reader came for: tables, comparison and plots have these; the index and the folded table have all.

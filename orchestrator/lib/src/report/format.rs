@@ -1,7 +1,8 @@
 //! How numbers are shown to people: one scale and one number of decimals for a column.
 
-use super::model::{Cell, Table};
+use super::model::{Cell, Mark, Table};
 use crate::{
+    model::Estimate,
     stats::{Comparison, Summary},
     units::MIB,
 };
@@ -25,8 +26,9 @@ impl Style {
         for row in &table.rows {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
+                Cell::Predicted { estimate } => values.push(estimate.value.abs()),
                 Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
-                Cell::Empty | Cell::Text { .. } | Cell::Compared { .. } => {}
+                Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Compared { .. } | Cell::Against { .. } => {}
             }
         }
         let unit = table.columns[column].unit.as_deref();
@@ -91,6 +93,18 @@ impl Style {
         s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
     }
 
+    /// A prediction, its interval, and everything about it in one line. The sign before it tells it from a measurement in any format.
+    pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
+        let main = format!("\u{2248} {}", self.number(e.value));
+        let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        let details = match e.interval {
+            Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
+            None => format!("predicted {}{unit}; nothing is known of its error", self.number(e.value)),
+        };
+        (main, interval, details)
+    }
+
     /// Everything about a measurement in one line.
     pub fn details(&self, s: &Summary) -> String {
         let mut text = format!("measured, n = {}", s.n);
@@ -122,6 +136,60 @@ pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
     let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
     (main, interval, details)
+}
+
+/// A cell as text: for forms without markup in cells.
+pub(super) fn plain(cell: &Cell, style: &Style) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text { text } | Cell::Link { text, .. } => text.clone(),
+        Cell::Number { value } => style.number(*value),
+        Cell::Compared { comparison } => {
+            let (main, interval, _) = ratio(comparison);
+            format!("{main} {interval}").trim_end().to_owned()
+        }
+        Cell::Predicted { estimate } => {
+            let (main, interval, _) = style.prediction(estimate);
+            format!("{main} {interval}")
+        }
+        Cell::Measured { summary } => {
+            let mut text = style.number(summary.mean);
+            // An interval without width says nothing that the mean does not.
+            if summary.min < summary.max {
+                text.push_str(&format!(" {}", style.interval(summary)));
+            }
+            if summary.outlier().is_some() {
+                text.push_str(" (outliers)");
+            }
+            text
+        }
+        Cell::Against { against } => {
+            let mut text = format!("{} {}", against.printed, against.mark.symbol()).trim_end().to_owned();
+            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| against.mark != Mark::Equal) {
+                text.push_str(&format!(" {} ({})", recomputed.shown, recomputed.deviation()));
+            }
+            if let Some(modelled) = &against.modelled {
+                text.push_str(&format!("; model {} ({})", modelled.shown, modelled.deviation()));
+            }
+            if let Some(measured) = &against.measured {
+                let mark = measured.mark.map_or("", Mark::symbol);
+                text.push_str(&format!("; here {mark} {} ({})", measured.shown, measured.deviation()));
+            }
+            if !against.notes.is_empty() {
+                text.push_str(&format!(" [{}]", against.notes.join(", ")));
+            }
+            text
+        }
+    }
+}
+
+/// Whether the cells of a column are numbers.
+pub(super) fn numeric(table: &Table, column: usize) -> bool {
+    table.rows.iter().any(|row| match &row[column] {
+        Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. } => true,
+        Cell::Against { against } => against.value.is_some(),
+        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } => false,
+    })
 }
 
 /// A number by itself, with four significant digits.

@@ -3,7 +3,7 @@
 use super::{
     data::Data,
     model::{Block, Cell, Column, Section, Table},
-    quantity,
+    prediction, quantity,
 };
 use crate::record::names;
 
@@ -29,6 +29,7 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
     if !data.excluded.is_empty() {
         pairs.push(("points skipped".to_owned(), data.excluded.len().to_string()));
     }
+    pairs.extend(prediction::found(data));
     pairs
 }
 

@@ -153,7 +153,7 @@ impl Sheet<'_> {
 }
 
 /// As many panels as a sheet may have. What is left out is said.
-fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
+pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     if parts.len() > MOST_PANELS {
         caption.push_str(&format!(" The first {MOST_PANELS} of {} panels; the tables have all points.", parts.len()));
         parts.truncate(MOST_PANELS);

@@ -16,6 +16,7 @@ mod model;
 mod outcomes;
 mod overview;
 mod plot;
+mod prediction;
 mod quantity;
 mod repeat;
 mod size_by_zone;
@@ -24,7 +25,7 @@ mod time;
 mod versions;
 
 pub use emit::write_all;
-pub use model::{Block, Cell, Column, Plot, RecordRow, Records, Report, Section, Table};
+pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, RecordRow, Records, Report, ReportKind, Section, Table};
 
 use crate::store::{Index, StoreError};
 use data::Data;
@@ -36,12 +37,14 @@ pub const SCHEMA: u32 = 1;
 pub fn build(index: &Index) -> Result<Report, StoreError> {
     let data = Data::read(index)?;
     let mut sections = vec![found::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
+    sections.push(prediction::section(&data)?);
     sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
     sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
     sections.retain(|s| !s.blocks.is_empty());
     let meta = |key: &str| data.meta.get(key).cloned();
     Ok(Report {
         schema: SCHEMA,
+        kind: ReportKind::Campaign,
         campaign: meta("campaign").unwrap_or_default(),
         title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
@@ -51,7 +54,7 @@ pub fn build(index: &Index) -> Result<Report, StoreError> {
 }
 
 /// Letters, digits and hyphens of a text: for links and file names.
-fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {
         match c {

@@ -1,6 +1,9 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
-use crate::stats::{Comparison, Summary};
+use crate::{
+    model::Estimate,
+    stats::{Comparison, Summary},
+};
 use serde::Serialize;
 
 /// A report, built from an index alone and the same for the same index.
@@ -8,7 +11,9 @@ use serde::Serialize;
 pub struct Report {
     /// Version of this model.
     pub schema: u32,
-    /// Name of the campaign.
+    /// What it is about.
+    pub kind: ReportKind,
+    /// Name of the campaign, or of the paper.
     pub campaign: String,
     /// Heading: what the campaign file asks for, else the name of the campaign.
     pub title: String,
@@ -19,6 +24,26 @@ pub struct Report {
     /// All records, for those who want to compute themselves; only the CSV emitter writes them.
     #[serde(skip)]
     pub records: Records,
+}
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportKind {
+    /// The runs of a campaign.
+    Campaign,
+    /// The printed tables of a paper.
+    Paper,
+}
+
+impl ReportKind {
+    /// Above the heading.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Campaign => "Checkpoint campaign",
+            Self::Paper => "Printed tables, recomputed and measured",
+        }
+    }
 }
 
 /// A part with a heading.
@@ -73,10 +98,24 @@ pub struct Table {
     pub caption: String,
     /// Long and rarely read: shown folded.
     pub folded: bool,
+    /// For people only: another table has the same in a form for programs, so that there is no CSV file of this one.
+    #[serde(skip)]
+    pub page_only: bool,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
     pub rows: Vec<Vec<Cell>>,
+    /// What stands at its foot.
+    pub notes: Vec<Note>,
+}
+
+/// A note at the foot of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What cells name it by.
+    pub mark: String,
+    /// The words.
+    pub text: String,
 }
 
 /// One column.
@@ -94,7 +133,7 @@ pub struct Column {
     pub data_only: bool,
 }
 
-/// One cell. A prediction or a printed value will never be a `Measured`.
+/// One cell. A predicted value is never a `Measured`, nor the other way round.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
@@ -115,11 +154,138 @@ pub enum Cell {
         /// In the unit of the column.
         summary: Summary,
     },
+    /// Predicted: what a model says that has not seen the point.
+    Predicted {
+        /// In the unit of the column, with its prediction interval.
+        estimate: Estimate,
+    },
     /// How many times one measurement is of another, from repeats that ran side by side.
     Compared {
         /// Ratio of the means with its interval.
         comparison: Comparison,
     },
+    /// Text that leads to a table of the same report.
+    Link {
+        /// The text.
+        text: String,
+        /// Identifier of the table.
+        to: String,
+    },
+    /// A cell of a printed table with what is known of it.
+    Against {
+        /// All of it.
+        against: Box<Against>,
+    },
+}
+
+/// A printed number beside those that can be held against it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Against {
+    /// As printed.
+    pub printed: String,
+    /// The printed number; `None` for text.
+    pub value: Option<f64>,
+    /// What follows.
+    pub mark: Mark,
+    /// What follows, in words.
+    pub verdict: String,
+    /// Recomputed from the paper's own inputs.
+    pub recomputed: Option<Beside>,
+    /// What a model says.
+    pub modelled: Option<Beside>,
+    /// Measured here.
+    pub measured: Option<Beside>,
+    /// Marks of the notes that a reader has to know.
+    pub notes: Vec<String>,
+}
+
+/// A number beside a printed one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Beside {
+    /// The number.
+    pub value: f64,
+    /// As it is shown.
+    pub shown: String,
+    /// The number minus print.
+    pub by: f64,
+    /// The same in percent of print.
+    pub pct: Option<f64>,
+    /// Whether that is as near as can be expected; `None` if nobody says so.
+    pub mark: Option<Mark>,
+    /// More about it, in words.
+    pub details: String,
+}
+
+/// How a number compares with print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// Nothing to compare.
+    Label,
+    /// Equal to the printed digits.
+    Equal,
+    /// Within a tolerance.
+    Within,
+    /// Another number.
+    Differs,
+    /// The printed number is wrong.
+    Wrong,
+    /// Nothing to compare it with.
+    Cannot,
+}
+
+impl Mark {
+    /// All that follow from a comparison.
+    pub const COMPARED: [Self; 5] = [Self::Equal, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
+
+    /// One character for it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Label => "",
+            Self::Equal => "\u{2713}",
+            Self::Within => "\u{2248}",
+            Self::Differs => "\u{2260}",
+            Self::Wrong => "\u{2717}",
+            Self::Cannot => "\u{00b7}",
+        }
+    }
+
+    /// A word for it, for classes and data files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Equal => "equal",
+            Self::Within => "within",
+            Self::Differs => "differs",
+            Self::Wrong => "printed-wrong",
+            Self::Cannot => "cannot",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Label => "says what the row is about",
+            Self::Equal => "recomputed, and equal to the printed digits",
+            Self::Within => "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows",
+            Self::Differs => "recomputed, and another number",
+            Self::Wrong => "wrong in print: see the note",
+            Self::Cannot => "cannot be recomputed from what is printed",
+        }
+    }
+}
+
+impl Beside {
+    /// The distance to print as people read it.
+    pub fn deviation(&self) -> String {
+        match self.pct {
+            // no sign without a digit
+            Some(pct) if pct.abs() < 0.005 => "0.00 %".to_owned(),
+            Some(pct) if pct.abs() < 10.0 => format!("{pct:+.2} %"),
+            Some(pct) => format!("{pct:+.1} %"),
+            None => format!("{:+}", self.by),
+        }
+    }
 }
 
 /// A drawing.
@@ -177,6 +343,7 @@ impl Column {
         let suffix = match unit {
             "MiB/s" => "mib_per_s",
             "Mop/s" => "mop_per_s",
+            "%" => "pct",
             "1" | "count" | "bool" => "",
             other => other,
         };
@@ -215,6 +382,11 @@ impl Cell {
         Self::Number { value: value as f64 }
     }
 
+    /// A cell with a prediction, or an empty one.
+    pub fn predicted(estimate: Option<Estimate>) -> Self {
+        estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
+    }
+
     /// A cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
@@ -224,7 +396,16 @@ impl Cell {
 impl Table {
     /// A table without rows.
     pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), folded: false, columns, rows: Vec::new() }
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption: caption.to_owned(),
+            folded: false,
+            page_only: false,
+            columns,
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 }
 

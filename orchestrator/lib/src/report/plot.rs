@@ -126,6 +126,30 @@ pub(super) enum Marks {
     Lines(Vec<Vec<Option<Whisker>>>),
     /// The same as bars side by side, where a line would join what has no order.
     Grouped(Vec<Vec<Option<Whisker>>>),
+    /// What was measured at training and at held-out points, and predicted at the latter, in each category.
+    Judged {
+        /// Measured, seen by the models.
+        training: Vec<Option<Whisker>>,
+        /// Measured, not seen by them.
+        held_out: Vec<Option<Whisker>>,
+        /// Predicted.
+        predicted: Vec<Option<Whisker>>,
+    },
+}
+
+/// Intervals of predictions may reach so many times the largest value; wider ones are cut, or nothing else could be seen.
+const WIDEST: f64 = 1.5;
+
+/// How far up the intervals of [`Marks::Judged`] are drawn.
+fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
+    marks.iter().flat_map(|m| m.iter()).flatten().map(|w| w.0).filter(|v| v.is_finite()).fold(0.0, f64::max) * WIDEST
+}
+
+/// Whether an interval is cut.
+pub(super) fn is_cut(marks: &Marks) -> bool {
+    let Marks::Judged { training, held_out, predicted } = marks else { return false };
+    let most = reach([training, held_out, predicted]);
+    predicted.iter().flatten().any(|w| w.2 > most)
 }
 
 impl Marks {
@@ -134,6 +158,10 @@ impl Marks {
         match self {
             Self::Stacked(bars) => {
                 highest(&mut bars.iter().flatten().map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))))
+            }
+            Self::Judged { training, held_out, predicted } => {
+                let most = reach([training, held_out, predicted]);
+                highest(&mut training.iter().chain(held_out).chain(predicted).flatten().map(|w| w.2.min(most)))
             }
             Self::Lines(series) | Self::Grouped(series) => highest(&mut series.iter().flatten().flatten().map(|w| w.2)),
         }
@@ -161,6 +189,7 @@ pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels:
                 Marks::Stacked(bars) => stacked(&mut chart, bars)?,
                 Marks::Lines(series) => lines(&mut chart, panel.x.names.len(), legend_names, series)?,
                 Marks::Grouped(series) => grouped(&mut chart, legend_names, series)?,
+                Marks::Judged { training, held_out, predicted } => judged(&mut chart, [training, held_out, predicted], top)?,
             }
         }
         Ok(())
@@ -212,6 +241,22 @@ fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Wh
             let corners = [(left + wide * 0.06, 0.0), (left + wide * 0.94, w.0)];
             chart.draw_series([Rectangle::new(corners, colour_of(legend, s).filled())])?;
             whisker(chart, left + wide / 2.0, w, INK.mix(0.9))?;
+        }
+    }
+    Ok(())
+}
+
+/// Measured values in the middle of a category, predictions beside them; no line joins what was measured with what was not.
+fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) -> Drawn {
+    let categories = series[0].len();
+    let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+    for (s, values) in series.into_iter().enumerate() {
+        let colour = PALETTE[s];
+        let aside = 0.5 + if s == 2 { 7.0 } else { -7.0 } * pixel;
+        for (i, (mean, low, high)) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            let x = i as f64 + aside;
+            whisker(chart, x, (mean, low.clamp(0.0, top), high.clamp(0.0, top)), colour.to_rgba())?;
+            marker(chart, s, (x, mean.min(top)), colour)?;
         }
     }
     Ok(())

@@ -73,7 +73,7 @@ pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Op
 /// Main quantities as listed, then figures of merit, then the rest, zones last.
 pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
-    let zone = quantity.starts_with("zone_bytes_") || quantity.starts_with("sub_zone_bytes_");
+    let zone = quantity.trim_start_matches("sub_").starts_with("zone_");
     let last = MAIN.len() + KNOWN.len();
     (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
 }

@@ -8,7 +8,7 @@ use crate::{
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
     render,
-    spec::{Moment, Spec},
+    spec::Spec,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
@@ -203,12 +203,14 @@ impl Judge<'_> {
                     let mut labels = base.to_vec();
                     labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
                     self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+                    self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
                 }
             }
             for sub in &image.image.sub_zones {
                 let mut labels = base.to_vec();
                 labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
-                self.record("sub_zone_bytes", sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
+                self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
+                self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
             }
         }
     }
@@ -216,12 +218,12 @@ impl Judge<'_> {
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
     fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.spec.checkpoint.moment == Moment::SizeOnly || self.evidence.spec.checkpoint.restart_check))
+        !(under_dmtcp && (self.evidence.spec.checkpoint.moment.kills() || self.evidence.spec.checkpoint.restart_check))
     }
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.spec.checkpoint.moment == Moment::SizeOnly
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.spec.checkpoint.moment.kills()
     }
 
     fn end(&mut self) -> Result<(), EngineError> {

@@ -156,13 +156,13 @@ async fn take_all(
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
     let coordinator = Coordinator { prepared, install, layout, port };
-    let goes_on = settings.moment != Moment::SizeOnly && !settings.restart_check;
+    let goes_on = !settings.moment.kills() && !settings.restart_check;
     // until the program computes, a checkpoint would be one of a start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
     let begin = Instant::now();
     let moments: Vec<f64> = match &settings.moment {
         Moment::AtS(seconds) => seconds.clone(),
-        Moment::AfterStep(step) => {
+        Moment::AfterStep(step) | Moment::SizeOnlyAfterStep(step) => {
             let wanted = *step;
             watch.until(shepherd, &format!("step {wanted}"), |w| w.has_done(wanted)).await?;
             vec![0.0]

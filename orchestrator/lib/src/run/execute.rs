@@ -14,7 +14,7 @@ use crate::{
     journal::{Cause, Outcome},
     point::CheckpointerKind,
     record::Record,
-    spec::{Moment, Spec},
+    spec::Spec,
 };
 use cvc_probe::{proc::ProcessId, shepherd::Exit};
 
@@ -60,7 +60,7 @@ pub(super) async fn execute(
         driven = dmtcp::drive(prepared, &spec.checkpoint, &mut shepherd, wishes, observer).await;
     }
     let restart_from_images = under_dmtcp && spec.checkpoint.restart_check && driven.failure.is_none();
-    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && spec.checkpoint.moment == Moment::SizeOnly);
+    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && spec.checkpoint.moment.kills());
     let mut exit = None;
     if !driven.interrupted {
         if kill {

@@ -200,7 +200,7 @@ impl Grid {
                                   trace with strace, or run Darshan without checkpoints";
                     return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
                 }
-                if let Moment::AfterStep(step @ 2..) = spec.checkpoint.moment
+                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = spec.checkpoint.moment
                     && descriptor.progress.is_none()
                 {
                     return no(format!("the output of {app} does not tell its steps, so step {step} cannot be waited for; use at_s"));
@@ -220,17 +220,12 @@ impl Grid {
 
 /// Why an application cannot run on so many processes.
 pub(crate) fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
-    let legal = match rule.rule {
-        Counts::Any => true,
-        Counts::Square => processes.isqrt().pow(2) == processes,
-        Counts::PowerOfTwo => processes.is_power_of_two(),
-        Counts::Cube => (1..=102u32).any(|r| r.pow(3) == processes),
-    };
-    if !legal {
+    if !rule.rule.has(processes) {
         let family = match rule.rule {
             Counts::Any => "any number of",
             Counts::Square => "a square number (1, 4, 9, 16, ...) of",
             Counts::PowerOfTwo => "a power of two (1, 2, 4, 8, ...) of",
+            Counts::NearSquare => "x*y (x <= y <= 2x: 1, 2, 4, 6, 8, 9, 12, 15, ...)",
             Counts::Cube => "a cube number (1, 8, 27, ...) of",
         };
         return Some(format!("{app} needs {family} processes, not {processes}"));
@@ -340,7 +335,7 @@ impl Grid {
 }
 
 /// Whether two values of a free factor are equal; 1 and 1.0 are.
-fn same_user(a: &UserValue, b: &UserValue) -> bool {
+pub(crate) fn same_user(a: &UserValue, b: &UserValue) -> bool {
     match (a, b) {
         (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
         _ => a == b,

@@ -6,9 +6,11 @@ use super::{
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value},
     grid::Grid,
     model::{LoadedApp, Site, TraceSettings},
+    predict::{self, PredictSettings},
     raw::{RawCheckpoint, RawReport, RawRun, RawSite, RawTrace, SECTIONS},
     settings::{self, Checker, is_name},
     source::{Source, Span, Step, key_span, span_of, suggestion},
+    variant,
 };
 use crate::app;
 use indexmap::IndexMap;
@@ -29,8 +31,16 @@ pub const SCHEMA: i64 = 1;
 /// # Errors
 /// Everything that was found wrong, in the order of the file.
 pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
+    load_variant(path, None, app_dirs)
+}
+
+/// Like [`load`], with a variant of the file laid over it; `None` takes the one that the file itself names, if it names one.
+///
+/// # Errors
+/// Everything that was found wrong, in the order of the file; also when it has no such variant.
+pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
     let source = Source::read(path)?;
-    load_source(&source, app_dirs)
+    load_source(&source, variant, app_dirs)
 }
 
 /// Like [`load`], of a text that would stand in `path`.
@@ -38,13 +48,20 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
 /// # Errors
 /// Everything that was found wrong, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
-    load_source(&Source { path: path.to_owned(), text: text.into() }, app_dirs)
+    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs)
 }
 
-fn load_source(source: &Source, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
-    let table = source.parse().map_err(SpecErrors)?;
+fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SpecErrors> {
+    let mut table = source.parse().map_err(SpecErrors)?;
     let mut errors = Vec::new();
-    let spec = read(source, &table, app_dirs, &mut errors);
+    let variants = variant::names(&table);
+    let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    // without the variant that was asked for, everything else would be about another campaign
+    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
+        Some(variant) => spec.as_variant(variant, &variant::fixed_text(source, Some(variant))),
+        None => spec,
+    });
+    let spec = spec.map(|spec| Spec { variants, ..spec });
     match spec {
         Some(spec) if errors.is_empty() => Ok(spec),
         _ => {
@@ -80,6 +97,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| TraceSettings { tracer: raw.tracer });
     let title = name.clone().unwrap_or_default();
     let report = settings_section(&mut check, table, "report", |check, raw: RawReport, place| settings::report(check, raw, &title, place));
+    let predict = predict::read(&mut check, table);
     let tables = tables(&mut check, table);
 
     let mut app_dirs = app_dirs.to_vec();
@@ -91,12 +109,14 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     }
     let known = Known { sites: &sites, apps: &apps, rules: &tables.rules };
     let grids = grids(&mut check, &known, &tables, table);
-    check_rules(&mut check, &known, &tables);
+    check_rules(&mut check, &known, &tables, predict.as_ref());
     check_templates(&mut check, &apps, &grids, &tables);
-    Some(Spec {
+    let spec = Spec {
         path: source.path.clone(),
         text: source.text.clone(),
         name: name?,
+        variant: None,
+        variants: Vec::new(),
         description,
         sites,
         apps,
@@ -104,8 +124,14 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         checkpoint: checkpoint?,
         trace: trace?,
         report: report?,
+        predict,
         grids,
-    })
+    };
+    // Every point is looked at, so only when all the rest is sound.
+    if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
+        predict::check_points(&mut check, &spec, settings, key_span(table, "predict"));
+    }
+    Some(spec)
 }
 
 fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
@@ -336,7 +362,7 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
 }
 
 /// Conditions: like a matrix, but free factors may be named without `user`.
-fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
+pub(crate) fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
     let (mut plain, mut users) = (DeTable::new(), DeTable::new());
     for (key, value) in table {
         let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
@@ -411,10 +437,10 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
     grids
 }
 
-/// Names in rules must exist, or a misspelt rule would silently exclude nothing.
-fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
+/// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
+fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
     let all_entries = || tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
-    for entry in known.rules.iter().flat_map(|r| &r.when) {
+    for entry in predict::entries_of(known, predict) {
         let names = |of: &dyn Fn(&Site) -> Vec<String>| known.sites.values().flat_map(of).collect::<Vec<_>>();
         match &entry.factor {
             Factor::Site => build::check_names(check, entry, "site", &known.sites.keys().cloned().collect::<Vec<_>>()),

@@ -7,19 +7,22 @@ mod grid;
 mod load;
 mod model;
 mod paths;
+mod predict;
 mod raw;
 mod settings;
 pub(crate) mod source;
+mod variant;
 
 pub use error::{SpecError, SpecErrors};
 pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};
-pub use load::{load, load_text};
+pub use load::{load, load_text, load_variant};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, LoadedApp, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings,
     RunSettings, Site, SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
 };
 pub use paths::expand_path;
+pub use predict::{PredictSettings, Role};
 pub use raw::schema;
 
 /// The JSON Schema of application descriptors.

@@ -13,10 +13,14 @@ use std::{path::PathBuf, sync::Arc};
 pub struct Spec {
     /// The campaign file.
     pub path: PathBuf,
-    /// Its text, as read.
+    /// Its text, as read; with a variant, that variant is named in it, so that what is stored is read again as the same campaign.
     pub text: Arc<str>,
-    /// Name of the campaign.
+    /// Name of the campaign; with a variant, `NAME-VARIANT`.
     pub name: String,
+    /// The variant that was laid over the file.
+    pub variant: Option<String>,
+    /// All variants of the file, in its order.
+    pub variants: Vec<String>,
     /// One line for people; may be empty.
     pub description: String,
     /// Places where runs happen, by name, in the order of the file.
@@ -31,8 +35,19 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
+    /// What is predicted from what, if anything is.
+    pub predict: Option<super::PredictSettings>,
     /// The matrix, then each extra point.
     pub(crate) grids: Vec<super::grid::Grid>,
+}
+
+impl Spec {
+    /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
+    pub(crate) fn as_variant(self, variant: &str, text: &str) -> Self {
+        let name = format!("{}-{variant}", self.name);
+        let title = if self.report.title == self.name { name.clone() } else { self.report.title };
+        Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }
+    }
 }
 
 /// A descriptor and the file that it came from.
@@ -217,6 +232,18 @@ pub enum Moment {
     /// After the first step, and then the program is killed: sizes in minutes instead of hours.
     #[serde(rename = "size-only")]
     SizeOnly,
+    /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
+    SizeOnlyAfterStep(u64),
+}
+
+impl Moment {
+    /// Whether the program is killed after its checkpoint, for good.
+    pub fn kills(&self) -> bool {
+        match self {
+            Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
+            Self::AtS(_) | Self::AfterStep(_) => false,
+        }
+    }
 }
 
 /// What is traced.
@@ -260,9 +287,14 @@ pub enum Format {
     Json,
     /// Tables for a wiki or a README.
     Markdown,
+    /// Tables for a paper.
+    Latex,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
+    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Json, Self::Markdown, Self::Latex];
+
+    /// What is written of a campaign unless its file says otherwise.
+    pub const USUAL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
 }

@@ -36,6 +36,9 @@ pub(crate) struct RawCampaign {
     /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
     #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
     name: String,
+    /// The variant that is meant when none is asked for; the copy of the file that is kept with the runs says it.
+    #[serde(default)]
+    variant: Option<String>,
     /// One line for people.
     #[serde(default)]
     description: String,
@@ -65,11 +68,75 @@ pub(crate) struct RawCampaign {
     /// What is reported.
     #[serde(default)]
     report: RawReport,
+    /// What models are fitted on and judged on, and how well they must do.
+    #[serde(default)]
+    predict: Option<RawPredict>,
+    /// The same campaign with some keys changed, by name.
+    #[serde(default)]
+    variants: IndexMap<String, RawVariant>,
+}
+
+/// What a variant changes: its tables are merged with those of the file key by key; lists and single values replace the file's.
+#[derive(JsonSchema)]
+#[schemars(rename = "Variant")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawVariant {
+    /// Keys of the file that the variant does without, as in `matrix.aggregators`; removed first.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// One line for people.
+    #[serde(default)]
+    description: Option<String>,
+    /// Of each site, what differs.
+    #[serde(default)]
+    sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
+    /// Factors that differ. `processes` or `mapping` here takes the place of both.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Instead of the file's.
+    #[serde(default)]
+    zip: Option<Vec<RawZip>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    exclude: Option<Vec<RawExclude>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    points: Option<Vec<RawPoint>>,
+    /// Settings of the runs that differ.
+    #[serde(default)]
+    run: Option<RawRun>,
+    /// Settings of the checkpoints that differ.
+    #[serde(default)]
+    checkpoint: Option<RawCheckpoint>,
+    /// What is traced instead.
+    #[serde(default)]
+    trace: Option<RawTrace>,
+    /// Settings of the report that differ.
+    #[serde(default)]
+    report: Option<RawReport>,
+    /// Other training and held-out points, or bounds.
+    #[serde(default)]
+    predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
 /// Top-level keys, in the order of the reference.
-pub(crate) const SECTIONS: [&str; 12] =
-    ["schema", "name", "description", "sites", "matrix", "zip", "exclude", "points", "run", "checkpoint", "trace", "report"];
+pub(crate) const SECTIONS: [&str; 15] = [
+    "schema",
+    "name",
+    "variant",
+    "description",
+    "sites",
+    "matrix",
+    "zip",
+    "exclude",
+    "points",
+    "run",
+    "checkpoint",
+    "trace",
+    "report",
+    "predict",
+    "variants",
+];
 
 /// A place where runs happen.
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -310,6 +377,8 @@ pub(crate) enum RawMoment {
     /// After the first step, and then the program is killed.
     #[serde(rename = "size-only")]
     SizeOnly,
+    /// After this step of the program, from 1, and then the program is killed.
+    SizeOnlyAfterStep(i64),
 }
 
 /// A number of seconds, or several.
@@ -344,9 +413,36 @@ pub(crate) struct RawReport {
 
 impl Default for RawReport {
     fn default() -> Self {
-        Self { formats: Format::ALL.to_vec(), title: None }
+        Self { formats: Format::USUAL.to_vec(), title: None }
     }
 }
+
+/// Training and held-out points, and bounds that the predictions must keep.
+#[derive(JsonSchema)]
+#[schemars(rename = "Predict")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPredict {
+    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    #[schemars(length(min = 1))]
+    train: Vec<IndexMap<String, serde_json::Value>>,
+    /// Conditions for the points that models are judged on. Default: every point that is no training point.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
+    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    #[serde(default)]
+    max_error: RawBounds,
+    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    min_coverage: Option<f64>,
+}
+
+/// Percents by quantity.
+#[derive(Default, JsonSchema)]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::prediction::Quantity::ALL.map(crate::prediction::quantity::short) }))]
+#[serde(transparent)]
+pub(crate) struct RawBounds(IndexMap<String, f64>);
 
 /// The JSON Schema of campaign files.
 pub fn schema() -> serde_json::Value {

@@ -70,11 +70,8 @@ pub(crate) fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &P
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let moment = match &raw.moment {
         RawMoment::SizeOnly => Moment::SizeOnly,
-        RawMoment::AfterStep(step) if *step >= 1 => Moment::AfterStep(*step as u64),
-        RawMoment::AfterStep(step) => {
-            check.fail(place(&["moment".into(), "after_step".into()]), format!("`after_step` is {step}"), "steps are counted from 1");
-            Moment::AfterStep(1)
-        }
+        RawMoment::AfterStep(step) => Moment::AfterStep(step_number(check, "after_step", *step, place)),
+        RawMoment::SizeOnlyAfterStep(step) => Moment::SizeOnlyAfterStep(step_number(check, "size_only_after_step", *step, place)),
         RawMoment::AtS(seconds) => {
             let list = match seconds {
                 Seconds::One(s) => std::slice::from_ref(s),
@@ -94,6 +91,13 @@ pub(crate) fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &P
         }
     };
     CheckpointSettings { moment, restart_check: raw.restart_check, timeout_s: raw.timeout_s }
+}
+
+fn step_number(check: &mut Checker<'_>, key: &str, step: i64, place: &Place<'_>) -> u64 {
+    if step < 1 {
+        check.fail(place(&["moment".into(), key.into()]), format!("`{key}` is {step}"), "steps are counted from 1");
+    }
+    step.max(1) as u64
 }
 
 pub(crate) fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place<'_>) -> ReportSettings {

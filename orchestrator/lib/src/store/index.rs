@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
@@ -34,12 +34,14 @@ const MOST_QUANTITIES: usize = 1000;
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
-    path: Utf8PathBuf,
+    pub(super) path: Utf8PathBuf,
 }
 
 impl Index {
     /// Builds the index of a campaign's directory anew and opens it. It takes its name only when it is complete, so a reader sees the old
     /// one or the new one.
+    ///
+    /// If the plan divides its points into training and held-out ones, the predictions are made anew and kept in `predictions.jsonl` too.
     ///
     /// Records that are missing or damaged are no error: the run is marked, and the report says so.
     pub fn rebuild(campaign: &Utf8Path) -> Result<Self, StoreError> {
@@ -56,6 +58,8 @@ impl Index {
             .map_err(StoreError::io("create a file in", campaign))?;
         fill(temporary.path(), campaign, &plan, &state)
             .map_err(|source| StoreError::Index { path: temporary.path().to_owned(), source })?;
+        let unnamed = Self::open_file(Utf8PathBuf::from(temporary.path().to_string_lossy().into_owned()))?;
+        super::predictions::renew(campaign, unnamed, plan.predict.as_ref())?;
         temporary.persist(&path).map_err(|e| StoreError::io("write", &path)(e.error))?;
         // A temporary file is private; the index is as readable as its directory lets it be.
         #[cfg(unix)]
@@ -68,7 +72,10 @@ impl Index {
 
     /// Opens the index of a campaign's directory as it is.
     pub fn open(campaign: &Utf8Path) -> Result<Self, StoreError> {
-        let path = campaign.join(FILE);
+        Self::open_file(campaign.join(FILE))
+    }
+
+    fn open_file(path: Utf8PathBuf) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()));
         }

@@ -55,7 +55,8 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<Figure> {
 /// The title that a campaign file gives its report. None if there is none or the file cannot be read: a report is no place to judge that file.
 pub(super) fn title(path: &Utf8Path) -> Option<String> {
     let file: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    let title = file.get("report")?.get("title")?.as_str()?.trim();
+    let of_variant = file.get("variant").and_then(|v| file.get("variants")?.get(v.as_str()?)?.get("report")?.get("title"));
+    let title = of_variant.or_else(|| file.get("report")?.get("title"))?.as_str()?.trim();
     (!title.is_empty()).then(|| title.to_owned())
 }
 

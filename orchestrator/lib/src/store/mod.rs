@@ -5,6 +5,7 @@ pub mod index;
 mod layout;
 mod load;
 mod lock;
+mod predictions;
 mod whole;
 
 pub use error::StoreError;

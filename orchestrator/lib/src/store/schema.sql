@@ -71,16 +71,17 @@ WITH per_checkpoint AS (
     SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM records
         WHERE name IN ('image_bytes', 'file_bytes', 'area_headers') AND rank IS NOT NULL GROUP BY run, name, ckpt
     UNION ALL
-    SELECT run, 'zone_bytes_' || zone || coalesce('_' || rule, ''), unit, ckpt,
+    SELECT run, name || '_' || zone || coalesce('_' || rule, ''), unit, ckpt,
            sum(value) / count(DISTINCT rank) FROM records
-        WHERE name = 'zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, zone, rule, ckpt
+        WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
     UNION ALL
-    SELECT run, 'sub_zone_bytes_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
-        WHERE name = 'sub_zone_bytes' AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
-        GROUP BY run, zone, json_extract(labels, '$.sub'), ckpt
+    SELECT run, name || '_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
+        WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
+        GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
     UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM records
-        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'sub_zone_bytes') GROUP BY run, name, ckpt
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
+                           'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 
@@ -90,3 +91,30 @@ SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpo
        p.storage, p.user, s.*,
        (SELECT count(*) FROM runs r WHERE r.point = p.id AND r.kind = 'measured' AND r.state = 'failed') AS failed
 FROM summaries s JOIN points p ON p.id = s.point;
+
+-- What [predict] of the campaign file asks for: sides of the split, and the bounds in percent (a quantity, or `coverage`).
+CREATE TABLE prediction_points (point TEXT PRIMARY KEY REFERENCES points(id), role TEXT NOT NULL CHECK (role IN ('train', 'held-out')));
+CREATE TABLE prediction_bounds (what TEXT PRIMARY KEY, percent REAL NOT NULL);
+
+-- Predicted, never measured: one row for each quantity of a held-out point, with the mean of its repeats beside it.
+CREATE TABLE predictions (
+    point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, measured REAL NOT NULL,
+    predicted REAL, low REAL, high REAL, level REAL,  -- NULL: refused, or no interval
+    error_pct REAL, covered INTEGER,
+    model TEXT, title TEXT, tier TEXT,  -- NULL: there is no prediction
+    training TEXT NOT NULL,   -- JSON list of the training points
+    refused TEXT
+);
+
+-- The models that were considered: leave-one-out error in percent, or why one was not fitted.
+CREATE TABLE prediction_candidates (
+    of TEXT NOT NULL, quantity TEXT NOT NULL, model TEXT NOT NULL, title TEXT NOT NULL, tier TEXT NOT NULL,
+    chosen INTEGER NOT NULL, leave_one_out_pct REAL, refused TEXT
+);
+CREATE TABLE prediction_problems (text TEXT NOT NULL);
+
+-- Each prediction with the factors of its point.
+CREATE VIEW v_predictions AS
+SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes,
+       p.storage, p.user, x.*
+FROM predictions x JOIN points p ON p.id = x.point;

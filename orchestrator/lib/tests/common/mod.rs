@@ -69,7 +69,7 @@ pub fn campaign(dir: &Path) -> Made {
             }
         }
     }
-    let plan = Plan { schema: 1, campaign: "made-up".to_owned(), seed: 7, points, runs, excluded: vec![excluded] };
+    let plan = Plan { schema: 1, campaign: "made-up".to_owned(), seed: 7, points, runs, excluded: vec![excluded], predict: None };
     fs::write(dir.join("plan.json"), serde_json::to_string_pretty(&plan).expect("json")).expect("plan.json");
 
     let run_of = |point: usize, repeat: Repeat| {
@@ -123,7 +123,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
         points.into_iter().map(|point| PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point }).collect();
     let repeat = Repeat::Measured(1);
     let runs = points.iter().map(|p| PlannedRun { id: RunId::of(p.id.as_str().as_bytes()), point: p.id.clone(), repeat }).collect();
-    let plan = Plan { schema: 1, campaign: format!("other shapes {HOSTILE}"), seed: 7, points, runs, excluded: vec![] };
+    let plan = Plan { schema: 1, campaign: format!("other shapes {HOSTILE}"), seed: 7, points, runs, excluded: vec![], predict: None };
     fs::write(dir.join("plan.json"), serde_json::to_string(&plan).expect("json")).expect("plan.json");
     let mut journal = Journal::default();
     let mut noise = Noise(5);

@@ -212,6 +212,8 @@ pub struct SubZone {
     pub n: u64,
     /// Address ranges in bytes.
     pub r#virtual: u64,
+    /// The same without regions of no access.
+    pub accessible: u64,
     /// Data in bytes.
     pub stored: u64,
     /// Area headers.
@@ -261,12 +263,15 @@ pub(super) fn sub_zones(regions: &[Region]) -> Vec<SubZone> {
     let mut sums: Vec<SubZone> = Vec::new();
     for region in regions {
         let found = sums.iter().position(|sum| sum.sub == region.sub).unwrap_or_else(|| {
-            sums.push(SubZone { zone: region.zone, sub: region.sub, n: 0, r#virtual: 0, stored: 0, headers: 0 });
+            sums.push(SubZone { zone: region.zone, sub: region.sub, n: 0, r#virtual: 0, accessible: 0, stored: 0, headers: 0 });
             sums.len() - 1
         });
         let sum = &mut sums[found];
         sum.n += 1;
         sum.r#virtual = sum.r#virtual.saturating_add(region.virtual_bytes());
+        if region.is_accessible() {
+            sum.accessible = sum.accessible.saturating_add(region.virtual_bytes());
+        }
         sum.stored += region.stored;
         sum.headers += region.headers;
     }

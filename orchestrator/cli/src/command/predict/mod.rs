@@ -3,7 +3,10 @@
 mod show;
 
 use super::campaign_dir;
-use crate::{args::PredictArgs, failure::Failure};
+use crate::{
+    args::{PredictArgs, Which},
+    failure::Failure,
+};
 use camino::Utf8Path;
 use cvc_lib::{
     model::split,
@@ -78,7 +81,7 @@ fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<Vec<Observation>, Fai
     if from.extension() == Some("csv") {
         return Ok(from_csv(from)?);
     }
-    let dir = campaign_dir(from, &args.place)?;
+    let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
     Ok(from_index(&Index::rebuild(dir.root())?, dir.root().as_str())?)
 }
 

@@ -12,6 +12,9 @@ use crate::model::{
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
 pub(super) const BAND_MIB: f64 = 0.25;
 
+/// What a single share leaves out, as a part of the value: each array of a program has a share of its own.
+pub(super) const SHARE_PART: f64 = 0.03;
+
 /// Declared arrays and heap.
 pub(super) fn declared() -> Box<dyn Model> {
     Box::new(Fixed {
@@ -44,6 +47,7 @@ pub(super) fn stored_share() -> Box<dyn Model> {
         offset: no_offset,
         weights: Weights::Relative,
         least_band: BAND_MIB,
+        least_part: SHARE_PART,
         common: &[Common::Benchmark],
         along: Along::Processes,
         admits: everywhere,
@@ -66,6 +70,30 @@ pub(super) fn stored_share_of_one() -> Box<dyn Model> {
         offset: |_| Ok(HEAP_MIB),
         weights: Weights::Relative,
         least_band: BAND_MIB,
+        least_part: SHARE_PART,
+        common: &[Common::Benchmark],
+        along: Along::Processes,
+        admits: everywhere,
+    })
+}
+
+/// Arrays, and a heap that runs tell.
+pub(super) fn with_heap() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "dtapp-arrays-heap",
+            title: "declared arrays and measured heap",
+            formula: "MiB = bytes of the declared arrays/2^20 + h",
+            source: "as dtapp-arrays, with the heap of runs; for checkpointers that store all pages",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["h"],
+        terms: |_| Ok(vec![1.0]),
+        offset: |at| Ok(known(at)?.static_bytes(at.processes())? as f64 / MIB),
+        weights: Weights::Equal,
+        least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Benchmark],
         along: Along::Processes,
         admits: everywhere,

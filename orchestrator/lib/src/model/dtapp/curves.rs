@@ -54,6 +54,7 @@ fn in_processes(info: ModelInfo, names: &'static [&'static str], terms: fn(&Sett
         offset: no_offset,
         weights: Weights::Relative,
         least_band: 0.0,
+        least_part: 0.0,
         common: &[Common::Program],
         along: Along::Processes,
         admits: everywhere,

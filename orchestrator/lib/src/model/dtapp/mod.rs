@@ -3,7 +3,7 @@
 //! | model | needs | file |
 //! | --- | --- | --- |
 //! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
-//! | a stored share of the arrays | the same and one run | `arrays.rs` |
+//! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
 //! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
@@ -46,6 +46,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
         curves::volume_and_constant(),
         curves::volume_faces_and_constant(),
         arrays::stored_share_of_one(),
+        arrays::with_heap(),
     ]
 }
 

@@ -23,6 +23,9 @@ const COPIES_BAND_MIB: f64 = 0.35;
 /// The same of what depends on nothing: heaps of the library grow by pieces of 128 KiB.
 const ALONE_BAND_MIB: f64 = 0.125;
 
+/// The same of what grows by some KiB for each peer.
+const CONSTANT_BAND_MIB: f64 = 0.25;
+
 /// Processes on a node up to which the published curves were measured.
 const MEASURED: u32 = 64;
 
@@ -34,6 +37,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
         alone(),
         copies(),
         buffer(),
+        constant(),
         straight(),
         quadratic(),
         published_buffer(),
@@ -63,6 +67,7 @@ fn alone() -> Box<dyn Model> {
         offset: no_offset,
         weights: Weights::Equal,
         least_band: ALONE_BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: |at| match at.per_node {
@@ -76,6 +81,14 @@ fn alone() -> Box<dyn Model> {
 fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     if at.mpi != MpiKind::Nemesis {
         return Err(FitError::OutOfDomain("only MPICH with ch3:nemesis has this segment in every image".into()));
+    }
+    several(at)
+}
+
+/// Settings that share memory outside of the images.
+fn beside_the_images(at: &Setting) -> Result<(), FitError> {
+    if at.mpi == MpiKind::Nemesis {
+        return Err(FitError::OutOfDomain("the images of ch3:nemesis hold the segment, which grows with the processes".into()));
     }
     several(at)
 }
@@ -102,6 +115,7 @@ fn copies() -> Box<dyn Model> {
         offset: |at| Ok(growth_mib(p_of(at)?) + COPY_MIB * partners_on_node(at)?),
         weights: Weights::Equal,
         least_band: COPIES_BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi, Common::Benchmark],
         along: Along::PerNode,
         admits: of_nemesis,
@@ -123,9 +137,32 @@ fn buffer() -> Box<dyn Model> {
         offset: |at| Ok(growth_mib(p_of(at)?)),
         weights: Weights::Equal,
         least_band: BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: of_nemesis,
+    })
+}
+
+fn constant() -> Box<dyn Model> {
+    Box::new(Linear {
+        info: ModelInfo {
+            id: "shmem-constant",
+            title: "constant",
+            formula: "MiB = c",
+            source: "Open MPI 4 and MPICH ch4 keep the segment beside the images",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        },
+        names: &["c"],
+        terms: |_| Ok(vec![1.0]),
+        offset: no_offset,
+        weights: Weights::Equal,
+        least_band: CONSTANT_BAND_MIB,
+        least_part: 0.0,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: beside_the_images,
     })
 }
 
@@ -144,9 +181,10 @@ fn straight() -> Box<dyn Model> {
         offset: no_offset,
         weights: Weights::Equal,
         least_band: ALONE_BAND_MIB,
+        least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
-        admits: several,
+        admits: beside_the_images,
     })
 }
 
@@ -165,6 +203,7 @@ fn quadratic() -> Box<dyn Model> {
         offset: no_offset,
         weights: Weights::Equal,
         least_band: 0.0,
+        least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: several,

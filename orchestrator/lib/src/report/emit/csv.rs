@@ -1,18 +1,40 @@
 //! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
 
-use crate::report::model::{Cell, Column, RecordRow, Report, Table};
+use crate::report::model::{Beside, Cell, Column, Mark, RecordRow, Report, ReportKind, Table};
 
 /// What is written of a measurement, as endings of its column's name.
 const OF_MEASURED: [&str; 10] =
     ["_n", "_mean", "_median", "_sd", "_ci_low", "_ci_high", "_min", "_max", "_mild_outliers", "_severe_outliers"];
 
+/// The same for a prediction.
+const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
+
 /// The same for a ratio.
 const OF_COMPARED: [&str; 4] = ["", "_ci_low", "_ci_high", "_pairs"];
 
+/// The same for a cell of a printed table: print, what comes out of the paper's inputs, what a model says, what was measured here.
+const OF_AGAINST: [&str; 12] = [
+    "",
+    "_recomputed",
+    "_recomputed_minus_print",
+    "_verdict",
+    "_verdict_in_words",
+    "_model",
+    "_model_minus_print",
+    "_here",
+    "_here_minus_print",
+    "_here_verdict",
+    "_here_details",
+    "_notes",
+];
+
 /// Names and contents of the files.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = report.tables().map(|t| (format!("{}.csv", t.id), table(t))).collect();
-    files.push(("records.csv".to_owned(), records(report)));
+    let shown = report.tables().filter(|t| !t.page_only);
+    let mut files: Vec<(String, String)> = shown.map(|t| (format!("{}.csv", t.id), table(t))).collect();
+    if report.kind == ReportKind::Campaign {
+        files.push(("records.csv".to_owned(), records(report)));
+    }
     files
 }
 
@@ -22,8 +44,12 @@ fn table(table: &Table) -> String {
             let any = |is: fn(&Cell) -> bool| table.rows.iter().any(|r| is(&r[i]));
             if any(|c| matches!(c, Cell::Measured { .. })) {
                 &OF_MEASURED[..]
+            } else if any(|c| matches!(c, Cell::Predicted { .. })) {
+                &OF_PREDICTED[..]
             } else if any(|c| matches!(c, Cell::Compared { .. })) {
                 &OF_COMPARED[..]
+            } else if any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label)) {
+                &OF_AGAINST[..]
             } else {
                 &[]
             }
@@ -48,6 +74,9 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
         Cell::Compared { comparison: c } => {
             vec![number(c.ratio), optional(c.interval.map(|i| i.low)), optional(c.interval.map(|i| i.high)), c.n.0.to_string()]
         }
+        Cell::Predicted { estimate: e } => {
+            vec![number(e.value), optional(e.interval.map(|i| i.low)), optional(e.interval.map(|i| i.high))]
+        }
         Cell::Measured { summary: s } => {
             vec![
                 s.n.to_string(),
@@ -62,9 +91,28 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
                 s.severe.to_string(),
             ]
         }
-        Cell::Empty | Cell::Text { .. } | Cell::Number { .. } if fields > 0 => vec![String::new(); fields],
+        Cell::Against { against: a } if fields > 0 => {
+            let value = |b: &Option<Beside>| b.as_ref().map(|b| number(b.value)).unwrap_or_default();
+            let by = |b: &Option<Beside>| b.as_ref().map(|b| number(b.by)).unwrap_or_default();
+            vec![
+                a.printed.clone(),
+                value(&a.recomputed),
+                by(&a.recomputed),
+                a.mark.word().to_owned(),
+                a.verdict.clone(),
+                value(&a.modelled),
+                by(&a.modelled),
+                value(&a.measured),
+                by(&a.measured),
+                a.measured.as_ref().and_then(|m| m.mark).map_or("", Mark::word).to_owned(),
+                a.measured.as_ref().map(|m| m.details.clone()).unwrap_or_default(),
+                a.notes.join(" "),
+            ]
+        }
+        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Number { .. } if fields > 0 => vec![String::new(); fields],
         Cell::Empty => vec![String::new()],
-        Cell::Text { text } => vec![text.clone()],
+        Cell::Text { text } | Cell::Link { text, .. } => vec![text.clone()],
+        Cell::Against { against } => vec![against.printed.clone()],
         Cell::Number { value } => vec![number(*value)],
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     report::{
-        format::{Style, ratio, unit_beside},
-        model::{Block, Cell, Report, Table},
+        format::{Style, numeric, ratio, unit_beside},
+        model::{Against, Beside, Block, Cell, Mark, Report, Table},
     },
     stats::Outlier,
     store::StoreError,
@@ -33,7 +33,8 @@ pub(super) fn page(report: &Report) -> Result<String, StoreError> {
         .collect();
     // The name of the campaign is said once.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
-    let context = json!({ "title": report.title, "name": name, "style": STYLE, "script": SCRIPT, "sections": sections });
+    let context =
+        json!({ "kind": report.kind.words(), "title": report.title, "name": name, "style": STYLE, "script": SCRIPT, "sections": sections });
     engine.render("page", &context).map_err(|e| failed(e.to_string()))
 }
 
@@ -80,7 +81,8 @@ fn table(table: &Table) -> Value {
     if table.rows.len() > most {
         caption.push_str(&format!(" The first {most} of {} rows: the CSV and JSON files have all.", table.rows.len()));
     }
-    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows })
+    let notes: Vec<Value> = table.notes.iter().map(|n| json!({ "mark": n.mark, "text": n.text })).collect();
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
 }
 
 /// Numbers stand to the right, texts to the left; long texts may break.
@@ -89,7 +91,9 @@ fn class(table: &Table, column: usize) -> &'static str {
     let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
     if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
         "num measured"
-    } else if cells().any(|c| matches!(c, Cell::Number { .. })) {
+    } else if cells().any(|c| matches!(c, Cell::Predicted { .. })) {
+        "num predicted"
+    } else if numeric(table, column) {
         "num"
     } else if longest > 28 {
         "long"
@@ -108,9 +112,18 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
             let class = if column == "failed" && *value > 0.0 { "num bad" } else { class };
             element(out, class, &value.to_string(), "", &style.number(*value), "");
         }
+        Cell::Link { text, to } => {
+            let link = format!("<a href=\"#{}\">{}</a>", html_escape(to), html_escape(text));
+            element(out, class, text, "", "", &link);
+        }
+        Cell::Against { against } => write_against(out, against, class),
         Cell::Compared { comparison } => {
             let (main, interval, details) = ratio(comparison);
             element(out, class, &comparison.ratio.to_string(), &details, &main, &below(&interval));
+        }
+        Cell::Predicted { estimate } => {
+            let (main, interval, details) = style.prediction(estimate);
+            element(out, class, &estimate.value.to_string(), &details, &main, &below(&interval));
         }
         Cell::Measured { summary: s } => {
             let flag = match s.outlier() {
@@ -127,6 +140,37 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
             element(out, class, &s.mean.to_string(), &style.details(s), &style.number(s.mean), &more);
         }
     }
+}
+
+/// A printed number, and below it those that can be held against it.
+fn write_against(out: &mut String, a: &Against, class: &str) {
+    let mut more = String::new();
+    if !a.mark.symbol().is_empty() {
+        more.push_str(&format!(" <span class=\"mark\" aria-label=\"{}\">{}</span>", a.mark.word(), a.mark.symbol()));
+    }
+    for note in &a.notes {
+        more.push_str(&format!("<sup>{}</sup>", html_escape(note)));
+    }
+    let mut beside = |kind: &str, sign: &str, beside: &Beside, mark: Option<Mark>| {
+        let deviation = if mark == Some(Mark::Equal) { String::new() } else { format!(" <i>{}</i>", html_escape(&beside.deviation())) };
+        let mark = beside.mark.map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol())).unwrap_or_default();
+        more.push_str(&format!(
+            "<span class=\"beside {kind}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span> {}{deviation}{mark}</span>",
+            html_escape(&beside.details),
+            html_escape(&beside.shown)
+        ));
+    };
+    if let Some(b) = &a.recomputed {
+        beside("recomputed", "=", b, Some(a.mark));
+    }
+    if let Some(b) = &a.modelled {
+        beside("modelled", "\u{25c7}", b, None);
+    }
+    if let Some(b) = &a.measured {
+        beside("here", "\u{25cf}", b, None);
+    }
+    let class = format!("{class} against {}", a.mark.word());
+    element(out, &class, &a.printed, &a.verdict, &a.printed, &more);
 }
 
 /// A second line of a cell.

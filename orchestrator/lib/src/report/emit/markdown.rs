@@ -1,12 +1,15 @@
 //! The tables as Markdown, for a README or a pull request. Plots are left to the page.
 
 use crate::report::{
-    format::{Style, ratio, unit_beside},
-    model::{Block, Cell, Report, Table},
+    format::{Style, numeric, plain, unit_beside},
+    model::{Block, Report, ReportKind, Table},
 };
 
 pub(super) fn text(report: &Report) -> String {
-    let name = format!("Report of campaign {}", escape(&report.campaign));
+    let name = match report.kind {
+        ReportKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
+        ReportKind::Paper => format!("{}: {}", report.kind.words(), escape(&report.campaign)),
+    };
     let mut out = if report.title == report.campaign { format!("# {name}\n") } else { format!("# {}\n\n{name}\n", escape(&report.title)) };
     for section in &report.sections {
         if section.blocks.iter().all(|b| matches!(b, Block::Plot(_))) {
@@ -47,33 +50,15 @@ fn write_table(out: &mut String, table: &Table) {
         format!("{}{unit}", table.columns[*i].heading)
     });
     row(out, heads.map(|h| escape(&h)));
-    let numeric = |i: usize| table.rows.iter().any(|r| matches!(r[i], Cell::Number { .. } | Cell::Measured { .. } | Cell::Compared { .. }));
-    row(out, shown.iter().map(|i| if numeric(*i) { "--:".to_owned() } else { "---".to_owned() }));
+    row(out, shown.iter().map(|i| if numeric(table, *i) { "--:".to_owned() } else { "---".to_owned() }));
     for cells in &table.rows {
-        row(out, shown.iter().zip(&styles).map(|(i, style)| escape(&cell(&cells[*i], style))));
+        row(out, shown.iter().zip(&styles).map(|(i, style)| escape(&plain(&cells[*i], style))));
     }
-}
-
-fn cell(cell: &Cell, style: &Style) -> String {
-    match cell {
-        Cell::Empty => String::new(),
-        Cell::Text { text } => text.clone(),
-        Cell::Number { value } => style.number(*value),
-        Cell::Compared { comparison } => {
-            let (main, interval, _) = ratio(comparison);
-            format!("{main} {interval}").trim_end().to_owned()
-        }
-        Cell::Measured { summary } => {
-            let mut text = style.number(summary.mean);
-            // An interval without width says nothing that the mean does not.
-            if summary.min < summary.max {
-                text.push_str(&format!(" {}", style.interval(summary)));
-            }
-            if summary.outlier().is_some() {
-                text.push_str(" (outliers)");
-            }
-            text
-        }
+    if !table.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &table.notes {
+        out.push_str(&format!("- {}: {}\n", escape(&note.mark), escape(&note.text)));
     }
 }
 

@@ -3,6 +3,7 @@
 mod csv;
 mod html;
 mod json;
+mod latex;
 mod markdown;
 
 use super::model::Report;
@@ -21,6 +22,7 @@ pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<
             Format::Csv => csv::files(report).into_iter().map(|(name, text)| (format!("csv/{name}"), text)).collect(),
             Format::Json => vec![("report.json".to_owned(), json::text(report)?)],
             Format::Markdown => vec![("report.md".to_owned(), markdown::text(report))],
+            Format::Latex => vec![("report.tex".to_owned(), latex::text(report))],
         };
         for (name, text) in files {
             let path = dir.join(name);

@@ -1,0 +1,87 @@
+//! `--measure` and `--from` of `cvc reproduce`: campaigns beside a paper are run, and what they measured is put beside its tables.
+
+use super::run;
+use crate::{
+    args::{MeasureArgs, RunArgs, Which},
+    failure::Failure,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_lib::{
+    paper::Paper,
+    rerun::{self, Definition, Joined, Measured},
+    store::{CampaignDir, Index},
+};
+
+/// Exit code of a campaign that the user stopped.
+const INTERRUPTED: u8 = 130;
+
+/// What was measured of a paper.
+pub enum Outcome {
+    /// The paper says of no campaign that it measures it.
+    Nothing,
+    /// The user stopped a campaign; it goes on with the same command.
+    Interrupted,
+    /// Measured, by these campaigns.
+    Joined { definition: Box<Definition>, joined: Joined, from: Vec<Utf8PathBuf> },
+}
+
+/// Runs what is asked for and joins what there is.
+pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<Outcome, Failure> {
+    let Some(definition) = rerun::load(folder.as_std_path())? else {
+        if args.measure || !args.from.is_empty() {
+            return Err(Failure::Other {
+                code: 2,
+                message: format!("{folder} has no {}: nothing of {} can be measured here", rerun::FILE, paper.id),
+                help: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
+            });
+        }
+        return Ok(Outcome::Nothing);
+    };
+    if args.measure {
+        for campaign in &definition.campaigns {
+            let file = folder.join(&campaign.file);
+            eprintln!("{file}, variant {}", campaign.variant);
+            let args = RunArgs {
+                file,
+                which: Which { variant: Some(campaign.variant.clone()) },
+                place: args.place.clone(),
+                json: false,
+                retry_failed: false,
+                report: None,
+            };
+            // failed runs are results: their cells say so
+            if run::run(&args)? == INTERRUPTED {
+                return Ok(Outcome::Interrupted);
+            }
+        }
+    }
+    let from = if args.from.is_empty() { of_paper(folder, &definition, args)? } else { args.from.clone() };
+    let mut measured = Measured::default();
+    for dir in &from {
+        measured.add(&Index::rebuild(dir)?)?;
+    }
+    let joined = rerun::join(paper, &definition, &measured);
+    if let Some(mistake) = joined.mistakes.first() {
+        return Err(Failure::Other {
+            code: 2,
+            message: format!("{}: {mistake}", folder.join(rerun::FILE)),
+            help: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
+        });
+    }
+    Ok(Outcome::Joined { definition: Box::new(definition), joined, from })
+}
+
+/// The directories of the paper's campaigns that there are, with every variant.
+fn of_paper(folder: &Utf8Path, definition: &Definition, args: &MeasureArgs) -> Result<Vec<Utf8PathBuf>, Failure> {
+    let mut dirs = Vec::new();
+    for campaign in &definition.campaigns {
+        let plain = super::load(&folder.join(&campaign.file), &Which { variant: None })?;
+        let names = std::iter::once(plain.name.clone()).chain(plain.variants.iter().map(|v| format!("{}-{v}", plain.name)));
+        for dir in names.map(|name| CampaignDir::new(&args.place.campaigns, &name)) {
+            if dir.journal().is_file() && !dirs.iter().any(|d| d == dir.root()) {
+                dirs.push(dir.root().to_owned());
+            }
+        }
+    }
+    Ok(dirs)
+}

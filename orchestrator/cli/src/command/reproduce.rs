@@ -1,0 +1,131 @@
+//! `cvc reproduce`
+
+use super::{measure, report::formats, shown, table};
+use crate::{args::ReproduceArgs, failure::Failure};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_lib::{
+    paper::{self, Counts, Measurements, Paper, Reproduction},
+    report, rerun,
+    spec::Format,
+};
+use std::{io::Write, path::PathBuf};
+
+pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
+    let dirs = directories(args)?;
+    let mut out = std::io::stdout().lock();
+    let Some(name) = &args.paper else {
+        list_papers(&mut out, &dirs)?;
+        return Ok(0);
+    };
+    let folder = folder(name, &dirs)?;
+    let paper = paper::load(folder.as_std_path())?;
+    if args.list {
+        list_tables(&mut out, &paper)?;
+        return Ok(0);
+    }
+    let only = tables(&paper, &args.table)?;
+    let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
+        measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
+        measure::Outcome::Interrupted => return Ok(130),
+        measure::Outcome::Joined { definition, mut joined, from } => {
+            joined.tables.retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
+            let measurements = joined.measurements();
+            let sections = if measurements.is_empty() { Vec::new() } else { rerun::sections(&paper, &joined, definition.note.as_deref()) };
+            (measurements, sections, from)
+        }
+    };
+    let judged = paper::judge(&paper, &only, &measurements);
+    summary(&mut out, &judged)?;
+    for dir in &from {
+        writeln!(out, "measured by {}", shown(dir))?;
+    }
+    let mut report = paper::report(&judged);
+    report.sections.extend(sections);
+    let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
+    let wanted = if args.format.is_empty() { Format::ALL.to_vec() } else { formats(&args.format) };
+    for file in report::write_all(&report, &to, &wanted)?.iter().filter(|f| f.extension() != Some("csv")) {
+        writeln!(out, "{}", shown(file))?;
+    }
+    if wanted.contains(&Format::Csv) {
+        writeln!(out, "{}", shown(&to.join("csv")))?;
+    }
+    Ok(0)
+}
+
+/// Where papers are looked for, first come first.
+fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
+    let mut dirs = Vec::new();
+    if let Some(given) = &args.papers {
+        if !given.is_dir() {
+            let help = "--papers names a directory with a folder for each paper".to_owned();
+            return Err(Failure::Other { code: 2, message: format!("there is no directory {given}"), help: Some(help) });
+        }
+        dirs.push(given.clone().into_std_path_buf());
+    }
+    dirs.extend(["experiments/papers", "papers"].into_iter().map(PathBuf::from).filter(|d| d.is_dir()));
+    dirs.push(paper::embedded::directory()?);
+    Ok(dirs)
+}
+
+/// The folder of a paper that is named by it or by its name.
+fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
+    if paper.join("paper.toml").is_file() {
+        return Ok(paper.to_owned());
+    }
+    let found = paper::find(paper.as_str(), dirs).and_then(|p| Utf8PathBuf::from_path_buf(p).ok());
+    found.ok_or_else(|| Failure::Other {
+        code: 2,
+        message: format!("there is no paper `{paper}`"),
+        help: Some(format!("known: {}; another one is given by its folder, in which paper.toml is", paper::known(dirs).join(", "))),
+    })
+}
+
+/// Identifiers of the tables that are asked for.
+fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failure> {
+    let find = |id: &String| {
+        paper.table(id).map(|t| t.definition.id.as_str()).ok_or_else(|| {
+            let known: Vec<&str> = paper.tables.iter().map(|t| t.definition.id.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Failure::Other { code: 2, message: format!("{} has no table `{id}`", paper.id), help: Some(format!("its tables: {known}")) }
+        })
+    };
+    asked.iter().map(find).collect()
+}
+
+fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
+    let mut rows = table(["paper", "tables", "title"], &["title"]);
+    for name in paper::known(dirs) {
+        let Some(folder) = paper::find(&name, dirs) else { continue };
+        let paper = paper::load(&folder)?;
+        rows.add_row([name, paper.tables.len().to_string(), paper.title]);
+    }
+    writeln!(out, "{}", rows.trim_fmt())?;
+    Ok(())
+}
+
+fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
+    let mut rows = table(["table", "page", "rows", "about"], &["about"]);
+    for t in &paper.tables {
+        let d = &t.definition;
+        rows.add_row([d.id.clone(), d.page.map(|p| p.to_string()).unwrap_or_default(), t.rows().len().to_string(), d.caption.clone()]);
+    }
+    writeln!(out, "{}", rows.trim_fmt())?;
+    Ok(())
+}
+
+fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
+    let mut rows = table(["table", "cells", "equal", "within", "differs", "printed wrong", "cannot", "measured here", "agree"], &[]);
+    let line = |name: &str, c: &Counts| {
+        let counts = [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree];
+        std::iter::once(name.to_owned()).chain(counts.map(|n| n.to_string())).collect::<Vec<_>>()
+    };
+    for t in &judged.tables {
+        rows.add_row(line(&t.definition.id, &t.counts));
+    }
+    if judged.tables.len() > 1 {
+        let total = judged.tables.iter().fold(Counts::default(), |sum, t| sum.plus(t.counts));
+        rows.add_row(line("all", &total));
+    }
+    writeln!(out, "{}", rows.trim_fmt())?;
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `cvc reproduce`, as a user types it.
+
+use assert_cmd::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// cvc in a directory of its own, with a cache of its own: only the papers that it carries are there.
+fn cvc(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cvc"));
+    command.current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).arg("reproduce");
+    command
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let began = Instant::now();
+    let done = cvc(dir.path()).arg("thesis").assert().success();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let text = said(&done.get_output().stdout);
+    assert!(text.lines().any(|l| l.starts_with("4.1 ")), "{text}");
+    let report = dir.path().join("reports/papers/thesis");
+    for file in ["report.html", "report.md", "report.tex", "report.json", "csv/table-5-1.csv", "csv/summary.csv"] {
+        assert!(report.join(file).is_file(), "{file}");
+    }
+    let markdown = fs::read_to_string(report.join("report.md")).expect("the report");
+    // no runs, no measurements: nothing claims to be one
+    assert!(!markdown.contains("; here "), "a measurement without runs");
+}
+
+#[test]
+fn tables_forms_and_places_can_be_chosen() {
+    let dir = tempfile::tempdir().expect("a directory");
+    cvc(dir.path()).args(["thesis", "--table", "5.1", "--table", "thesis-4.2", "--to", "out", "--format", "csv,latex"]).assert().success();
+    let files: Vec<String> = fs::read_dir(dir.path().join("out/csv"))
+        .expect("tables")
+        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(files.contains(&"table-5-1.csv".to_owned()) && files.contains(&"table-4-2.csv".to_owned()), "{files:?}");
+    assert!(!files.contains(&"table-5-2.csv".to_owned()), "{files:?}");
+    assert!(dir.path().join("out/report.tex").is_file() && !dir.path().join("out/report.html").exists());
+}
+
+#[test]
+fn what_there_is_can_be_listed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let papers = said(&cvc(dir.path()).arg("--list").assert().success().get_output().stdout);
+    for paper in ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"] {
+        assert!(papers.contains(paper), "{papers}");
+    }
+    let tables = said(&cvc(dir.path()).args(["thesis", "--list"]).assert().success().get_output().stdout);
+    assert_eq!(tables.lines().count(), 2 + 39, "{tables}");
+    assert!(!dir.path().join("reports").exists(), "nothing is written");
+}
+
+#[test]
+fn unknown_names_are_answered_with_those_that_there_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let refused = |args: &[&str], words: [&str; 2]| {
+        let failed = cvc(dir.path()).args(args).assert().code(2);
+        let text = said(&failed.get_output().stderr);
+        assert!(words.iter().all(|w| text.contains(w)), "{text}");
+    };
+    refused(&["thesys"], ["there is no paper `thesys`", "thesis"]);
+    refused(&["thesis", "--table", "9.9"], ["thesis has no table `9.9`", "5.24"]);
+    refused(&["thesis", "--papers", "nowhere"], ["there is no directory nowhere", "--papers"]);
+    refused(&["../thesis"], ["there is no paper `../thesis`", "thesis"]);
+    refused(&[], ["PAPER", "required"]);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a kind").is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            fs::copy(entry.path(), &target).map(drop).expect("copied")
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let own = dir.path().join("mine/async-io");
+    copy(&root().join("experiments/papers/async-io"), &own);
+    let table = own.join("tables/model.csv");
+    let text = fs::read_to_string(&table).expect("the table");
+    fs::write(&table, text.replace(",6.25,", ",-6.25,")).expect("written");
+    let failed = cvc(dir.path()).args(["async-io", "--papers", "mine"]).assert().code(2);
+    let error = said(&failed.get_output().stderr);
+    assert!(error.contains("mine/async-io/tables/model.csv:3:") && error.contains("is negative"), "{error}");
+    // without the option those that cvc carries
+    cvc(dir.path()).args(["async-io"]).assert().success();
+    // a folder by its path
+    fs::write(&table, text.replace(",2.6,", ",2.7,")).expect("written");
+    cvc(dir.path()).args(["mine/async-io", "--to", "own", "--format", "markdown"]).assert().success();
+    assert!(fs::read_to_string(dir.path().join("own/report.md")).expect("the report").contains("2.7"));
+}
