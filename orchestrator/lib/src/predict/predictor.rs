@@ -110,7 +110,8 @@ impl<'s> Predictor<'s> {
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
         if observed.is_empty() {
-            let said = "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            let said =
+                "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
             return vec![said.to_owned()];
         }
         if self.count(self.library(question)) > 0 {
@@ -176,9 +177,7 @@ impl<'s> Predictor<'s> {
         };
         let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
             let key = format!("{zone} {scope} {name} {}", if at.per_node == 1 { "alone" } else { "shared" });
-            let loads: BTreeSet<Option<u32>> = self.training.items().iter().filter(|o| holds(o)).map(Observation::load).collect();
-            let models = || if loads.len() == 1 { registry::models_of_one_load(zone) } else { registry::models(zone) };
-            self.ask(key, models, || self.samples(holds, value, alike), at)
+            self.ask(key, || registry::models(zone), || self.samples(holds, value, alike), at)
         };
         let by_class = zone == Quantity::Headers && self.count(own_class) >= ENOUGH_OF_A_CLASS;
         // how many areas an image has goes with the arrays, whatever the program
