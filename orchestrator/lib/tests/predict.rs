@@ -73,18 +73,19 @@ fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
     let judged = judged(|o| o.mapping.processes() <= 9);
     assert!(judged.iter().all(|j| !j.training.contains(&j.label)), "a point is never judged by a model that was fitted on it");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
-    assert!(all >= 20 && mean < 0.5 && largest < 1.5, "files: mean {mean:.3} %, largest {largest:.3} %");
+    assert!(all >= 20 && mean < 0.25 && largest < 0.75, "files: mean {mean:.3} %, largest {largest:.3} %");
     assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
     let (mean, ..) = score(&judged, Quantity::Stored, |_| true);
-    assert!(mean < 0.5, "stored: {mean:.3} %");
+    assert!(mean < 0.25, "stored: {mean:.3} %");
 }
 
 #[test]
 fn class_a_predicts_class_b() {
     let judged = judged(|o| o.class == "A");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
-    assert!(all >= 30 && mean < 1.5 && largest < 5.0, "files: mean {mean:.3} %, largest {largest:.3} %");
-    assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
+    assert!(all >= 30 && mean < 1.0 && largest < 2.5, "files: mean {mean:.3} %, largest {largest:.3} %");
+    // one class tells nothing of how classes differ
+    assert!(covered * 100 >= all * 85, "{covered} of {all} intervals cover");
 }
 
 #[test]
@@ -123,6 +124,7 @@ fn without_runs_only_what_needs_none_and_what_was_published_is_said() {
     assert!((data.estimate.value - 441.0).abs() < 30.0, "{}", data.estimate.value);
     assert!(data.training.is_empty());
     assert!(f.first(Quantity::Shmem).is_some_and(|p| p.model.tier != Tier::SmallRuns));
+    assert!(f.warnings.iter().any(|w| w.contains("DMTCP 2")), "{:?}", f.warnings);
     // Table 3.1: one node
     assert!((value(&f, Quantity::Launchers) - 37.7).abs() < 1e-9);
     assert!(reason(&f, Quantity::Latency).contains("no time of a checkpoint"), "{}", reason(&f, Quantity::Latency));
@@ -141,7 +143,7 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
     let data = f.first(Quantity::Dtapp).expect("a fit");
     assert_eq!(data.model.tier, Tier::SmallRuns);
     assert!((data.estimate.value - 4.45).abs() < 0.7, "{}", data.estimate.value);
-    assert_eq!(data.training.len(), 5);
+    assert_eq!(data.training.len(), 4, "the process alone stands apart");
     // no file and no header was ever seen: the sizes say so
     assert!(f.warnings.iter().any(|w| w.contains("beyond its zones")), "{:?}", f.warnings);
     let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", Budget::default());
@@ -203,7 +205,14 @@ fn a_time_needs_two_loads_of_a_node_and_a_schedule_needs_a_time() {
 fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     let table = "app,class,mapping,mpi,dtapp_mib,lb_mib,shmem_mib,headers_mib,surplus_mib\n";
     let row = |p: u32, surplus: f64| format!("btio-full,B,1Nx{p}P,mpich-ch3,{},50,{},9,{surplus}\n", 388.0 / f64::from(p), 12 + 4 * p);
-    let unseen = made_up(&format!("{table}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
+    // one process alone shares nothing, so that nothing follows for it from the others
+    let alone = "btio-full,B,1Nx1P,mpich-ch3,388,50,10,9,\n";
+    let several = made_up(&format!("{table}{}{}", row(4, 0.2), row(9, 0.3)));
+    let f = forecast(&several, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    assert!(f.of(Quantity::Image).next().is_some_and(|l| l.outcome.estimate().is_ok()), "on nodes of 4");
+    assert!(f.of(Quantity::Image).last().is_some_and(|l| l.outcome.estimate().is_err()), "on the node of 1");
+    assert!(f.files.is_empty() && !reason(&f, Quantity::Stored).is_empty());
+    let unseen = made_up(&format!("{table}{alone}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
     let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
     assert!(reason(&f, Quantity::Surplus).contains("no aggregator stands out"), "{}", reason(&f, Quantity::Surplus));
     assert!(f.files.iter().all(|g| !g.aggregator));
@@ -212,7 +221,7 @@ fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     assert_eq!((surplus.model.id, surplus.model.tier), ("surplus-share", Tier::Published));
     assert!((surplus.estimate.value - (4.0 + 0.228 * 25.0)).abs() < 1e-9, "{}", surplus.estimate.value);
     assert_eq!(f.files.iter().filter(|g| g.aggregator).map(|g| g.count).sum::<u32>(), 2);
-    let seen = made_up(&format!("{table}{}{}{}", row(4, 20.0), row(9, 20.4), row(16, 20.2)));
+    let seen = made_up(&format!("{table}{alone}{}{}{}", row(4, 20.0), row(9, 20.4), row(16, 20.2)));
     let f = forecast(&seen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
     assert!((value(&f, Quantity::Surplus) - 20.2).abs() < 0.2);
     let groups: Vec<(u32, u32, bool)> = f.files.iter().map(|g| (g.count, g.node_load, g.aggregator)).collect();

@@ -48,7 +48,7 @@ const LAUNCHERS_AND_AUX: ModelInfo = ModelInfo {
 };
 
 const MORE_NODES: ModelInfo = ModelInfo {
-    id: "launchers-one-node-and-published",
+    id: "one-node-and-published",
     title: "observed on one node, published for each further one",
     formula: "a + (n − 1)·22.44",
     source: "a: the observations; 22.44: thesis, Table 3.1 (DMTCP 2, MPICH 3)",

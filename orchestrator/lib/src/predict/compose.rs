@@ -98,7 +98,7 @@ impl Sizes {
 impl Predictor<'_> {
     /// Zones, images, files and their sum.
     pub(super) fn sizes(&self, question: &Question) -> Sizes {
-        let mut sizes = Sizes { lines: Vec::new(), files: Vec::new(), warnings: Vec::new() };
+        let mut sizes = Sizes { lines: Vec::new(), files: Vec::new(), warnings: self.about_software(question) };
         let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
         let most = loads.last().copied().unwrap_or(1);
         let of_load = |load: u32| (loads.len() > 1).then_some(load);

@@ -17,6 +17,18 @@ pub(super) struct Line {
     info: ModelInfo,
     /// What the line goes over; `None` for a constant.
     over: Option<fn(&Setting) -> f64>,
+    along: Along,
+}
+
+/// What a line is extrapolated along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Along {
+    /// All processes.
+    Processes,
+    /// Those on the node.
+    PerNode,
+    /// Nothing that is warned of.
+    Nothing,
 }
 
 const fn info(id: &'static str, title: &'static str, formula: &'static str, parameters: usize) -> ModelInfo {
@@ -24,25 +36,32 @@ const fn info(id: &'static str, title: &'static str, formula: &'static str, para
 }
 
 /// The mean of what was observed.
-pub(super) const MEAN: Line = Line { info: info("mean", "mean of the observations", "a", 1), over: None };
+pub(super) const MEAN: Line = Line { info: info("mean", "mean of the observations", "a", 1), over: None, along: Along::Nothing };
 
 /// In the processes on the node.
-pub(super) const PER_NODE: Line =
-    Line { info: info("line-per-node", "line in the processes on the node", "a + b·p", 2), over: Some(|at| f64::from(at.per_node)) };
+pub(super) const PER_NODE: Line = Line {
+    info: info("line-per-node", "line in the processes on the node", "a + b·p", 2),
+    over: Some(|at| f64::from(at.per_node)),
+    along: Along::PerNode,
+};
 
 /// In the number of nodes.
-pub(super) const NODES: Line =
-    Line { info: info("line-nodes", "line in the number of nodes", "a + b·n", 2), over: Some(|at| f64::from(at.mapping.nodes())) };
+pub(super) const NODES: Line = Line {
+    info: info("line-nodes", "line in the number of nodes", "a + b·n", 2),
+    over: Some(|at| f64::from(at.mapping.nodes())),
+    along: Along::Nothing,
+};
 
 /// In the logarithm of the processes.
 pub(super) const LOG_PROCESSES: Line = Line {
     info: info("line-log-processes", "line in the logarithm of the processes", "a + b·ln P", 2),
     over: Some(|at| f64::from(at.processes()).ln()),
+    along: Along::Processes,
 };
 
 /// In the inverse square root of the processes.
 pub(super) const INVERSE_ROOT: Line =
-    Line { info: info("line-inverse-root", "line in 1/√P", "a + b/√P", 2), over: Some(|at| 1.0 / at.root()) };
+    Line { info: info("line-inverse-root", "line in 1/√P", "a + b/√P", 2), over: Some(|at| 1.0 / at.root()), along: Along::Processes };
 
 /// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more pieces are left.
 pub(super) const LOG_ARRAYS: Line = Line {
@@ -51,9 +70,19 @@ pub(super) const LOG_ARRAYS: Line = Line {
         Some(Ok(mib)) => mib.ln(),
         Some(Err(_)) | None => f64::NAN,
     }),
+    along: Along::Processes,
 };
 
 impl Line {
+    /// What the line is extrapolated along, at a setting.
+    fn asked(&self, at: &Setting) -> u32 {
+        match self.along {
+            Along::Processes => at.processes(),
+            Along::PerNode => at.per_node,
+            Along::Nothing => 0,
+        }
+    }
+
     fn row(&self, at: &Setting) -> Result<Vec<f64>, FitError> {
         let row: Vec<f64> = std::iter::once(1.0).chain(self.over.map(|over| over(at))).collect();
         if row.iter().all(|x| x.is_finite()) {
@@ -75,9 +104,8 @@ impl Model for Line {
         }
         let rows: Vec<Vec<f64>> = samples.iter().map(|s| self.row(&s.at)).collect::<Result<_, _>>()?;
         let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
-        let most = |of: fn(&Setting) -> u32| samples.iter().map(|s| of(&s.at)).max().unwrap_or(0);
-        let (processes, per_node) = (most(Setting::processes), most(|at| at.per_node));
-        Ok(Box::new(FittedLine { line: *self, fit: least_squares(&rows, &values, None)?, processes, per_node }))
+        let most = samples.iter().map(|s| self.asked(&s.at)).max().unwrap_or(0);
+        Ok(Box::new(FittedLine { line: *self, fit: least_squares(&rows, &values, None)?, most }))
     }
 }
 
@@ -85,18 +113,18 @@ impl Model for Line {
 struct FittedLine {
     line: Line,
     fit: Fit,
-    /// Most processes, in all and on a node, of the runs that it was fitted on.
-    processes: u32,
-    per_node: u32,
+    /// The largest of the runs that it was fitted on, by what the line goes along.
+    most: u32,
 }
 
 impl Fitted for FittedLine {
     fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
         let estimate = at_least(self.fit.predict(&self.line.row(at)?, 1.0), FINEST_MIB);
-        let asked = [(at.processes(), self.processes, "processes"), (at.per_node, self.per_node, "processes on a node")];
-        let far = asked.into_iter().filter(|(asked, most, _)| *asked > most.saturating_mul(FAR));
-        let warning = |(asked, most, what)| format!("{asked} {what} are more than {FAR} times the {most} of the largest training run");
-        Ok(Answer { estimate, warnings: far.map(warning).collect() })
+        let (asked, most) = (self.line.asked(at), self.most);
+        let what = if self.line.along == Along::PerNode { "processes on a node" } else { "processes" };
+        let far = asked > most.saturating_mul(FAR);
+        let warning = || format!("{asked} {what} are more than {FAR} times the {most} of the largest training run");
+        Ok(Answer { estimate, warnings: far.then(warning).into_iter().collect() })
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::model::{Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict, choose};
 
-/// Samples from which on left-out errors count.
-const ENOUGH: usize = 4;
+/// Samples from which on left-out errors widen an interval.
+const ENOUGH: usize = 3;
 
 /// Models that were tried on samples.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl<'s> Fitting<'s> {
                     let prediction = Prediction {
                         estimate,
                         model: tried.info,
-                        reason: self.choice.reason.clone(),
+                        reason: self.reason(),
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
                         candidates: self.candidates(at, tried.info.id),
@@ -97,6 +97,15 @@ impl<'s> Fitting<'s> {
             }
         }
         Err(refusals.join("; "))
+    }
+
+    fn reason(&self) -> String {
+        let chosen = self.tried.iter().find(|t| t.info.id == self.choice.chosen.info.id);
+        if self.choice.candidates.len() > 1 && self.labels.len() >= 4 && chosen.is_some_and(|t| t.leave_one_out_pct.is_none()) {
+            "first of the list that the runs allow: they are too much alike to be left out in turn".to_owned()
+        } else {
+            self.choice.reason.clone()
+        }
     }
 
     /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right errs by more

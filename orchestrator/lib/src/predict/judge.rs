@@ -9,6 +9,7 @@ use super::{
 };
 use crate::model::{Estimate, HeldOut, ModelInfo, Tier, error_pct};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// A quantity of a held-out observation beside what was predicted for it.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +35,7 @@ pub struct JudgedQuantity {
 }
 
 /// Quantities that are held against measurements.
-const JUDGED: [Quantity; 11] = [
+pub(crate) const JUDGED: [Quantity; 11] = [
     Quantity::Dtapp,
     Quantity::Lb,
     Quantity::Shmem,
@@ -83,6 +84,13 @@ impl<'s> Predictor<'s> {
         }
         if let (Ok((app_s, training)), None) = (app, budget.app_s) {
             forecast.push(Quantity::App, Answered::of(observed_time(app_s, training)));
+        }
+        // in the order of the observations, so that the same runs read the same
+        let place: HashMap<&str, usize> = self.training.items().iter().enumerate().map(|(i, o)| (o.label.as_str(), i)).collect();
+        for line in &mut forecast.lines {
+            if let Outcome::Predicted(prediction) = &mut line.outcome {
+                prediction.training.sort_by_key(|label| place.get(label.as_str()).copied());
+            }
         }
         let mut seen: Vec<String> = Vec::new();
         forecast.warnings.retain(|w| {

@@ -1,7 +1,6 @@
 //! What was learnt from observations: which of them speak for a question, and the models fitted on them.
 
 use super::{
-    curves::at_least,
     error::PredictError,
     fitting::Fitting,
     forecast::{Outcome, Prediction},
@@ -9,15 +8,16 @@ use super::{
     question::Question,
     registry,
 };
-use crate::model::{Model, Sample, Setting, Training};
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use crate::model::{Estimate, Model, Sample, Setting, Training};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 /// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows how
 /// they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
-
-/// MiB by which means over the ranks move anyway: one of them holds up to 0.9 MiB more than the others, and not always the same areas.
-const UNEVEN_MIB: f64 = 0.1;
 
 /// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
 #[derive(Debug)]
@@ -106,6 +106,20 @@ impl<'s> Predictor<'s> {
         self.training.items().iter().filter(|o| holds(o)).count()
     }
 
+    /// What has to be said of software that no run tells of.
+    pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
+        let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
+        if observed.is_empty() {
+            let said = "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            return vec![said.to_owned()];
+        }
+        if self.count(self.library(question)) > 0 {
+            return Vec::new();
+        }
+        let names: Vec<&str> = observed.into_iter().collect();
+        vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+    }
+
     /// A zone of an image on a node with `load` processes.
     pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
         let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
@@ -135,7 +149,7 @@ impl<'s> Predictor<'s> {
             }
             Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
-                    "class {} of {} was not observed: its data are carried over from other classes",
+                    "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
                     question.class, question.app
                 ));
             }
@@ -162,7 +176,9 @@ impl<'s> Predictor<'s> {
         };
         let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
             let key = format!("{zone} {scope} {name} {}", if at.per_node == 1 { "alone" } else { "shared" });
-            self.ask(key, || registry::models(zone), || self.samples(holds, value, alike), at)
+            let loads: BTreeSet<Option<u32>> = self.training.items().iter().filter(|o| holds(o)).map(Observation::load).collect();
+            let models = || if loads.len() == 1 { registry::models_of_one_load(zone) } else { registry::models(zone) };
+            self.ask(key, models, || self.samples(holds, value, alike), at)
         };
         let by_class = zone == Quantity::Headers && self.count(own_class) >= ENOUGH_OF_A_CLASS;
         // how many areas an image has goes with the arrays, whatever the program
@@ -188,8 +204,15 @@ impl<'s> Predictor<'s> {
             }
             () => ask("no runs".into(), &|_| false),
         };
-        if let (Outcome::Predicted(prediction), Quantity::Shmem) = (&mut answered.outcome, zone) {
-            prediction.estimate = at_least(prediction.estimate, UNEVEN_MIB);
+        if let Outcome::Predicted(prediction) = &mut answered.outcome
+            && prediction.estimate.interval.is_none()
+        {
+            // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
+            let of_all = ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime)).outcome.estimate();
+            if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
+                prediction.estimate = Estimate::plus_minus(prediction.estimate.value, half);
+                prediction.reason += "; its interval is that of all programs with the library";
+            }
         }
         if let Outcome::NoPrediction(reason) = &mut answered.outcome
             && self.count(any) == 0

@@ -1,4 +1,5 @@
 //! A small campaign directory with made-up values, for tests of the index and of reports. No number in it was ever measured.
+#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses a part of it")]
 
 use cvc_lib::{
     ids::{PointId, RunId},

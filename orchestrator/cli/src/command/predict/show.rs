@@ -67,8 +67,10 @@ fn name(line: &Line) -> String {
 fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std::io::Result<()> {
     let mapping = &forecast.question.mapping;
     let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
-    writeln!(out, "{}: {} processes on {nodes}", forecast.label, mapping.processes())?;
-    let mut rows = table(["quantity", "predicted", "95 % interval", "model", "tier", "trained on"], &["model"]);
+    let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
+    writeln!(out, "{}: {processes} on {nodes}", forecast.label)?;
+    let mut rows = table(["quantity", "predicted", "95 % interval", "model", "tier", "runs"], &["quantity"]);
+    let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
     let mut notes = Notes::default();
     let mut refused: Vec<(String, &str)> = Vec::new();
     for line in &forecast.lines {
@@ -78,7 +80,7 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
                     name(line),
                     number(p.estimate.value),
                     interval(&p.estimate),
-                    p.model.id.to_owned(),
+                    hyphenated(p.model.id, room),
                     tier(p.model.tier).to_owned(),
                     notes.of(&p.training),
                 ]);
@@ -119,13 +121,14 @@ impl<'a> Notes<'a> {
             self.sets.push(training);
             self.sets.len() - 1
         });
-        format!("{} ({})", training.len(), letter(place))
+        format!("({})", letter(place))
     }
 
     fn lines(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.sets.iter().enumerate().map(|(place, labels)| {
             let more = if labels.len() > LABELS { format!("; and {} more", labels.len() - LABELS) } else { String::new() };
-            (letter(place), format!("{}{more}", together(&labels[..labels.len().min(LABELS)])))
+            let count = if labels.len() == 1 { String::new() } else { format!("{}: ", labels.len()) };
+            (letter(place), format!("{count}{}{more}", together(&labels[..labels.len().min(LABELS)])))
         })
     }
 }
@@ -143,6 +146,28 @@ fn together(labels: &[String]) -> String {
         }
     }
     groups.iter().map(|(p, l, m)| format!("{p} {} {l}", m.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+/// Columns that the other columns of the main table take.
+const BESIDE_MODEL: usize = 66;
+/// Columns of the model at least.
+const NARROWEST: usize = 14;
+
+/// The width of the terminal; `None` where standard output is none.
+fn width() -> Option<usize> {
+    comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width().map(usize::from)
+}
+
+/// A name on several lines that are no longer than `room`, broken after hyphens only.
+fn hyphenated(name: &str, room: usize) -> String {
+    let mut lines = vec![String::new()];
+    for part in name.split_inclusive('-') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.chars().count() + part.chars().count() <= room => line.push_str(part),
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 fn letter(place: usize) -> String {

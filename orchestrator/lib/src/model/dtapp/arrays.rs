@@ -10,7 +10,7 @@ use crate::model::{
 };
 
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
-const BAND_MIB: f64 = 0.25;
+pub(super) const BAND_MIB: f64 = 0.25;
 
 /// What a single share leaves out, as a part of the value: each array of a program has a share of its own.
 const SHARE_PART: f64 = 0.03;

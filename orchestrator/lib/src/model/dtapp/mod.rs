@@ -3,7 +3,9 @@
 //! | model | needs | file |
 //! | --- | --- | --- |
 //! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
+//! | those pages of them that the program writes | BT, SP or LU; no run | `written.rs` |
 //! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
+//! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
@@ -11,9 +13,12 @@
 mod arrays;
 mod curves;
 mod halo;
+mod nonzeros;
 mod power_law;
+mod written;
 
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
+pub use written::{written_mib, written_runs};
 
 use super::{curve::Model, fit::FitError, nas::Problem};
 
@@ -36,7 +41,10 @@ pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitErr
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         arrays::declared(),
+        written::with_rest(),
+        written::written(),
         arrays::stored_share(),
+        nonzeros::filled(),
         Box::new(halo::Halo),
         curves::volume_and_faces(),
         Box::new(power_law::Law { rounded: false }),
