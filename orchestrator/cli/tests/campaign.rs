@@ -137,3 +137,49 @@ fn two_campaigns_of_the_same_content_do_not_meet() {
     a.assert_whole(1);
     b.assert_whole(1);
 }
+
+/// A variant is a campaign of its own: its runs, what goes on with them, and what tells of them.
+#[test]
+fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
+    require!(Tool::Mpich);
+    let c = campaign(
+        "sizes",
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = [1, 2]\nmpi = \"mpich\"\n[run]\nrepeats = 3\n[variants.small]\nrun.repeats = 1\nreport.title = \"In small\"\n"
+        ),
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    let said = c.cvc(&["plan", "campaign.toml"]).expect(0);
+    assert!(said.stdout.contains("campaign sizes,") && said.stdout.contains("variants (--variant NAME): small"), "{}", said.stdout);
+    c.cvc(&["run", "campaign.toml", "--variant", "small"]).expect(0);
+    let root = c.dir().join("campaigns/sizes-small");
+    let runs = || fs::read_dir(root.join("runs")).expect("runs").count();
+    assert_eq!(runs(), 2);
+    assert!(!c.dir().join("campaigns/sizes").exists(), "the file itself was not run");
+    let report = fs::read_to_string(c.dir().join("reports/sizes-small/report.md")).expect("a report");
+    assert!(report.starts_with("# In small"), "{report}");
+
+    // the stored file says which variant it is: it goes on with it, and there is nothing left to do
+    fs::create_dir_all(root.join("apps")).expect("writes");
+    fs::copy(c.dir().join("apps/script.toml"), root.join("apps/script.toml")).expect("copies");
+    c.cvc(&["run", "campaigns/sizes-small/campaign.toml"]).expect(0);
+    assert_eq!(runs(), 2);
+    for way in [
+        &["campaign.toml", "--variant", "small"][..],
+        &["campaigns/sizes-small"],
+        &["sizes-small"],
+        &["campaigns/sizes-small/campaign.toml"],
+    ] {
+        let said = c.cvc(&[&["status"], way].concat()).expect(0);
+        assert!(said.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 left"), "{way:?}: {}", said.stdout);
+        let said = c.cvc(&[&["report"], way].concat()).expect(0);
+        assert!(said.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", said.stdout);
+    }
+
+    for command in ["plan", "run", "status", "report", "doctor"] {
+        let said = c.cvc(&[command, "campaign.toml", "--variant", "smal"]).expect(2);
+        assert!(said.stderr.contains("there is no variant") && said.stderr.contains("did you mean `small`?"), "{command}: {}", said.stderr);
+    }
+    let said = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
+    assert!(said.stderr.contains("is no campaign file"), "{}", said.stderr);
+}

@@ -17,11 +17,20 @@ fn folder(dir: &Path, measured: &str) -> Paper {
     let folder = dir.join("small");
     fs::create_dir_all(folder.join("tables")).expect("a folder");
     let column = |id: &str, kind: &str| format!("{{ id = \"{id}\", heading = \"{id}\", kind = \"{kind}\", optional = true }},\n");
-    let zones = [("benchmark", "label"), ("class", "label"), ("processes", "setting"), ("dtapp", "measured"), ("lb", "measured"), ("shmem", "measured")];
+    let zones = [
+        ("benchmark", "label"),
+        ("class", "label"),
+        ("processes", "setting"),
+        ("dtapp", "measured"),
+        ("lb", "measured"),
+        ("shmem", "measured"),
+    ];
     let files = [("mapping", "label"), ("is_aggregator", "setting"), ("file", "measured")];
     let table = |id: &str, columns: &[(&str, &str)]| {
         let columns: String = columns.iter().map(|(id, kind)| column(id, kind)).collect();
-        format!("[[tables]]\nid = \"{id}\"\ntitle = \"Table {id}\"\nfile = \"tables/{id}.csv\"\ncaption = \"small\"\ncolumns = [\n{columns}]\n")
+        format!(
+            "[[tables]]\nid = \"{id}\"\ntitle = \"Table {id}\"\nfile = \"tables/{id}.csv\"\ncaption = \"small\"\ncolumns = [\n{columns}]\n"
+        )
     };
     let toml = format!(
         "schema = 1\nid = \"small\"\ntitle = \"A small paper\"\nauthors = [\"A\"]\nyear = 2022\n{}{}",
@@ -127,7 +136,8 @@ fn measured_zones_stand_beside_print_with_verdict_and_cause() {
 #[test]
 fn rows_without_runs_say_why() {
     let (_, joined) = join(MEASURED).expect("joined");
-    let missing: Vec<String> = joined.tables.iter().flat_map(|t| t.missing.iter().map(|m| format!("{} {}: {}", t.table, m.row, m.because))).collect();
+    let missing: Vec<String> =
+        joined.tables.iter().flat_map(|t| t.missing.iter().map(|m| format!("{} {}: {}", t.table, m.row, m.because))).collect();
     assert_eq!(
         missing,
         [

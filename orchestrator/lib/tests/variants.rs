@@ -21,7 +21,7 @@ app_dirs = ["programs"]
 
 [sites.local.mpi.mpich]
 family = "mpich"
-prefix = "/opt/mpich"
+prefix = "/sw/mpich"
 
 [sites.local.mpi.openmpi]
 family = "openmpi"

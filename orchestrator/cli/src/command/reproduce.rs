@@ -30,7 +30,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
         measure::Outcome::Joined { definition, mut joined, from } => {
             joined.tables.retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
             let measurements = joined.measurements();
-            let sections = if measurements.is_empty() { Vec::new() } else { rerun::sections(&paper, &joined, definition.note.as_deref()) };
+            let sections = if from.is_empty() { Vec::new() } else { rerun::sections(&paper, &joined, definition.note.as_deref()) };
             (measurements, sections, from)
         }
     };

@@ -5,7 +5,9 @@
 //! program's arrays, and grow with what is left out of them.
 
 use super::{
-    curve::{Model, ModelInfo, Tier},
+    curve::{Model, ModelInfo, Setting, Tier},
+    dtapp,
+    fit::FitError,
     linear::{Linear, Weights, everywhere, no_offset},
     scope::{Along, Common},
 };
@@ -15,7 +17,25 @@ const BAND_MIB: f64 = 0.1;
 
 /// The models of the headers, MiB.
 pub fn models() -> Vec<Box<dyn Model>> {
-    vec![faces(), volume(), constant()]
+    vec![gaps(), faces(), volume(), constant()]
+}
+
+/// Runs of several programs with one library may be taken together.
+fn gaps() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "headers-gaps",
+        title: "constant and gaps between written pages",
+        formula: "MiB = a + b·runs of written pages·4096/2^20",
+        source: "DMTCP 4 writes a header for each run of pages; the runs follow from the declarations and loops of NPB 3.3",
+        tier: Tier::SmallRuns,
+        parameters: 2,
+    };
+    let terms = |at: &Setting| {
+        let unknown = || FitError::OutOfDomain(format!("which pages {}.{} writes is not known", at.app, at.class));
+        let runs = dtapp::written_runs(at.nas.ok_or_else(unknown)?, at.processes())?;
+        Ok(vec![1.0, runs * 4096.0 / 1_048_576.0])
+    };
+    line(Linear { names: &["a", "b"], terms, common: &[Common::Mpi], ..of(info) })
 }
 
 fn faces() -> Box<dyn Model> {

@@ -35,7 +35,7 @@ pub struct JudgedQuantity {
 }
 
 /// Quantities that are held against measurements.
-const JUDGED: [Quantity; 11] = [
+pub(crate) const JUDGED: [Quantity; 11] = [
     Quantity::Dtapp,
     Quantity::Lb,
     Quantity::Shmem,

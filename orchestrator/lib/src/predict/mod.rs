@@ -35,6 +35,7 @@ pub use filter::Filter;
 pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
+pub(crate) use judge::JUDGED;
 pub use judge::JudgedQuantity;
 pub use observation::{Observation, Quantity, mpi_kind_of_fact, mpi_kind_of_name};
 pub use predictor::Predictor;

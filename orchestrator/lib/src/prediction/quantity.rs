@@ -2,6 +2,9 @@
 
 pub use crate::predict::Quantity;
 
+/// The quantities that are held against measurements, in the order of tables: those that a campaign file can name.
+pub(crate) use crate::predict::JUDGED;
+
 use crate::{predict, record::names, units::MIB};
 use serde::{Deserialize, Deserializer, de};
 
@@ -18,7 +21,7 @@ pub fn named(name: &str) -> Option<Quantity> {
 
 /// The quantity with a name of campaign files.
 pub fn named_short(name: &str) -> Option<Quantity> {
-    Quantity::ALL.into_iter().find(|q| short(*q) == name)
+    JUDGED.into_iter().find(|q| short(*q) == name)
 }
 
 impl<'de> Deserialize<'de> for Quantity {

@@ -29,6 +29,9 @@ const MOST_MISSES: usize = 4;
 /// Training points that are named one by one.
 const MOST_NAMED: usize = 8;
 
+/// Predictions with their points.
+type Rows<'a> = Vec<(usize, &'a Prediction)>;
+
 /// Points by identifier.
 type Places = HashMap<PointId, usize>;
 
@@ -208,8 +211,11 @@ fn summary(data: &Data, outcome: &Outcome, gate: &Gate, places: &Places) -> Tabl
     for q in Quantity::ALL {
         let Some(of) = Errors::of(outcome, q) else { continue };
         let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        let at = largest.and_then(|(_, j)| places.get(&j.prediction.point)).map(|p| label(data, *p)).unwrap_or_default();
-        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.mean_error_pct.is_some()).collect();
+        // Where nothing errs, no place is the worst.
+        let any = |error: f64| shown(error) > 0.0;
+        let at =
+            largest.filter(|l| any(l.0)).and_then(|(_, j)| places.get(&j.prediction.point)).map(|p| label(data, *p)).unwrap_or_default();
+        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.mean_error_pct.is_some_and(any)).collect();
         let worst = groups.iter().max_by(|a, b| a.mean_error_pct.unwrap_or(-1.0).total_cmp(&b.mean_error_pct.unwrap_or(-1.0)));
         let bound = gate.groups.iter().filter(|g| g.quantity == q).find_map(|g| g.bound_pct);
         let met: Vec<bool> = gate.groups.iter().filter(|g| g.quantity == q).filter_map(|g| g.met()).collect();
@@ -288,13 +294,13 @@ fn cells(data: &Data, at: usize, p: &Prediction, places: &Places) -> Vec<Cell> {
 
 /// One table for each program, MPI library and class.
 fn groups(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Table> {
-    let mut groups: IndexMap<(&str, &str, &str), Vec<(usize, &Prediction)>> = IndexMap::new();
+    let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
         let Some(&at) = places.get(&j.prediction.point) else { continue };
-        groups.entry((&j.place.app, &j.place.mpi, &j.place.class)).or_default().push((at, &j.prediction));
+        groups.entry([&j.place.app, &j.place.mpi, &j.place.class]).or_default().push((at, &j.prediction));
     }
     let folded = groups.len() > MOST_OPEN;
-    let table = |((app, mpi, class), rows): ((&str, &str, &str), Vec<(usize, &Prediction)>)| {
+    let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
         let title = format!("{app}, {mpi}, class {class}");
         let id = super::slug(&format!("predicted {title}")).replace('-', "_");
         let caption =

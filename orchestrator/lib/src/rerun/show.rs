@@ -71,7 +71,12 @@ fn words(verdict: &Verdict) -> String {
 }
 
 fn pct(printed: f64, measured: f64) -> Cell {
-    if printed == 0.0 { Cell::Empty } else { Cell::text(format!("{:+.2}", 100.0 * (measured - printed) / printed.abs())) }
+    if printed == 0.0 {
+        return Cell::Empty;
+    }
+    let text = format!("{:+.2}", 100.0 * (measured - printed) / printed.abs());
+    // what rounds to nothing has no sign
+    Cell::text(if text.ends_with("0.00") && text.len() == 5 { "0.00".to_owned() } else { text })
 }
 
 /// A measured number with as many decimals as print has.

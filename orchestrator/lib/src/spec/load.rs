@@ -58,7 +58,7 @@ fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> 
     let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
     // without the variant that was asked for, everything else would be about another campaign
     let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
-        Some(variant) => spec.as_variant(variant, &variant::fixed_text(source, Some(variant))),
+        Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
         None => spec,
     });
     let spec = spec.map(|spec| Spec { variants, ..spec });

@@ -43,7 +43,7 @@ pub struct Spec {
 
 impl Spec {
     /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
-    pub(crate) fn as_variant(self, variant: &str, text: &str) -> Self {
+    pub(crate) fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);
         let title = if self.report.title == self.name { name.clone() } else { self.report.title };
         Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }

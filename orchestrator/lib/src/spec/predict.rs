@@ -165,7 +165,7 @@ fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Qua
     for (key, value) in table {
         let name = key.get_ref().as_ref();
         let Some(quantity) = quantity::named_short(name) else {
-            let help = suggestion(name, "quantities", Quantity::ALL.map(quantity::short));
+            let help = suggestion(name, "quantities", quantity::JUDGED.map(quantity::short));
             check.fail(Some(key.span()), format!("unknown quantity `{name}`"), help);
             continue;
         };

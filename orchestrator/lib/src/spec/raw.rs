@@ -440,7 +440,7 @@ pub(crate) struct RawPredict {
 
 /// Percents by quantity.
 #[derive(Default, JsonSchema)]
-#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::prediction::Quantity::ALL.map(crate::prediction::quantity::short) }))]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::prediction::quantity::JUDGED.map(crate::prediction::quantity::short) }))]
 #[serde(transparent)]
 pub(crate) struct RawBounds(IndexMap<String, f64>);
 

@@ -65,11 +65,15 @@ fn models_of(zone: &str) -> Vec<Box<dyn Model>> {
     }
 }
 
-/// The chosen model of a zone, with what it says of the larger runs.
-fn judged(program: &Program, zone: &str) -> (&'static str, Vec<Judged>) {
+/// The chosen model of a zone, with what it says of the larger runs of a program. Headers do not belong to the program alone: they are fitted on
+/// the small runs of all programs with the library.
+fn judged(programs: &[Program], program: &Program, zone: &str) -> (&'static str, Vec<Judged>) {
+    let library = program.rows[0].text("mpi");
+    let others = programs.iter().filter(|p| zone == "headers" && p.name != program.name && p.rows[0].text("mpi") == library);
+    let others = others.flat_map(|p| &p.rows).map(|row| sample(row, zone)).filter(|s| SMALL.contains(&s.at.processes()));
     let samples = program.rows.iter().map(|row| sample(row, zone)).filter(|s| [&SMALL[..], &LARGE].concat().contains(&s.at.processes()));
     split(
-        samples,
+        samples.chain(others),
         |s| SMALL.contains(&s.at.processes()),
         |training: Training<'_>, held_out: HeldOut<'_>| {
             let models = models_of(zone);
@@ -87,7 +91,7 @@ fn larger_runs_of_todays_versions_from_small_ones() {
     let programs = programs();
     assert_eq!(programs.len(), 12);
     for program in &programs {
-        let zones = ZONES.map(|zone| judged(program, zone));
+        let zones = ZONES.map(|zone| judged(&programs, program, zone));
         let held = zones[0].1.len();
         for i in 0..held {
             let place = &zones[0].1[i].sample;
@@ -118,9 +122,36 @@ fn larger_runs_of_todays_versions_from_small_ones() {
     for (mpi, errors) in &images {
         let (mean, worst) = summary(errors);
         println!("{mpi}: whole image {mean:.3} % (max {worst:.3}) in {} runs", errors.len());
-        assert!(errors.len() == 12 && mean <= 0.5 && worst <= 1.0, "{mpi}: {mean} (max {worst})");
+        let bound = if *mpi == "openmpi" { 0.25 } else { 0.15 };
+        assert!(errors.len() == 12 && mean <= bound && worst <= 0.5, "{mpi}: {mean} (max {worst})");
     }
     println!("intervals cover {covered} of {} images; of {ZONES:?} {zones_covered:?}", all.len());
     assert!(10 * covered >= 9 * all.len(), "{covered}");
     assert!(zones_covered.iter().all(|zone| 10 * zone >= 9 * all.len()), "{zones_covered:?}");
+}
+
+/// Without any run: the pages that a program writes; and the model of whole arrays, which is refused because the runs contradict it.
+#[test]
+fn written_pages_without_any_run() {
+    let samples: Vec<Sample> = programs().iter().flat_map(|p| &p.rows).map(|row| sample(row, "dtapp")).collect();
+    let of = samples.len();
+    split(
+        samples,
+        |_| false,
+        |training, held_out| {
+            let written = crate::data::pick(dtapp::models(), "dtapp-written-arrays");
+            let judged = training.fit(&*written).expect("no run is needed").judge(&held_out);
+            let (covered, _) = crate::data::coverage(&judged);
+            let (mean, worst) = crate::data::mean_and_max(&judged);
+            println!("written pages: {mean:.3} % (max {worst:.3}), intervals cover {covered} of {of}");
+            assert!(of >= 60 && 10 * covered >= 9 * of && mean <= 1.0, "{covered} of {of}, {mean} %");
+        },
+    );
+    for program in programs() {
+        let samples: Vec<Sample> =
+            program.rows.iter().map(|row| sample(row, "dtapp")).filter(|s| SMALL.contains(&s.at.processes())).collect();
+        let whole = crate::data::pick(dtapp::models(), "dtapp-arrays");
+        let refused = split(samples, |_| true, |training, _| training.fit(&*whole).is_err());
+        assert!(refused, "{}", program.name);
+    }
 }

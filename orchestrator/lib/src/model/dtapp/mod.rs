@@ -3,6 +3,7 @@
 //! | model | needs | file |
 //! | --- | --- | --- |
 //! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
+//! | those pages of them that the program writes | BT, SP or LU; no run | `written.rs` |
 //! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
 //! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
@@ -14,8 +15,10 @@ mod curves;
 mod halo;
 mod nonzeros;
 mod power_law;
+mod written;
 
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
+pub use written::{written_mib, written_runs};
 
 use super::{curve::Model, fit::FitError, nas::Problem};
 
@@ -38,6 +41,8 @@ pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitErr
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         arrays::declared(),
+        written::with_rest(),
+        written::written(),
         arrays::stored_share(),
         nonzeros::filled(),
         Box::new(halo::Halo),

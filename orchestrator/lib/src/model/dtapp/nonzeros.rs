@@ -29,7 +29,7 @@ pub(super) fn filled() -> Box<dyn Model> {
         along: Along::Processes,
         admits: |at| filled_mib(at).map(drop),
         least_band: super::arrays::BAND_MIB,
-        least_part: super::arrays::SHARE_PART,
+        least_part: 0.0,
     })
 }
 

@@ -184,7 +184,7 @@ fn straight() -> Box<dyn Model> {
         least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
-        admits: beside_the_images,
+        admits: several,
     })
 }
 
