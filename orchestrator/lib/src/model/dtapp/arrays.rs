@@ -13,7 +13,7 @@ use crate::model::{
 pub(super) const BAND_MIB: f64 = 0.25;
 
 /// What a single share leaves out, as a part of the value: each array of a program has a share of its own.
-const SHARE_PART: f64 = 0.03;
+pub(super) const SHARE_PART: f64 = 0.03;
 
 /// Declared arrays and heap.
 pub(super) fn declared() -> Box<dyn Model> {
