@@ -110,8 +110,7 @@ impl<'s> Predictor<'s> {
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
         if observed.is_empty() {
-            let said =
-                "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            let said = "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
             return vec![said.to_owned()];
         }
         if self.count(self.library(question)) > 0 {
