@@ -51,7 +51,7 @@ impl Rule for LibraryZone {
         "library-zone"
     }
     fn about(&self) -> &'static str {
-        "2.45 MiB, the constant for MPICH"
+        "2.45 MiB, the constant for MPICH: the measured libraries of the same tables, so that agreeing with them proves little"
     }
     fn cell(&self, _: &At<'_>) -> Result<Recomputed, Because> {
         Ok(Recomputed::new(library::MPICH_MIB.value))
@@ -79,8 +79,8 @@ impl Rule for SharedMemoryZone {
         "shared-memory-zone"
     }
     fn about(&self) -> &'static str {
-        "Algorithm 2 with C1 + C2 = 93 (with 64 processes its value at 63), but equation 3.11, rounded or cut off, for 64 processes in Table 4.1, 36 in \
-         4.2 and 24 in 4.3"
+        "Algorithm 2 with C1 + C2 = 93, which is not printed but inferred from the estimates (with 64 processes its value at 63), but equation 3.11, rounded or cut off, for 64 processes in Table 4.1, 36 in \
+         4.2 and 24 in 4.3, as the printed digits show"
     }
     fn arguments(&self) -> &'static str {
         "the column of processes on a node"
@@ -105,7 +105,7 @@ impl Rule for SharedMemoryOfFour {
         "algorithm-2-table"
     }
     fn about(&self) -> &'static str {
-        "Algorithm 2 for 4 processes on a node with C1 = 31.07"
+        "Algorithm 2 for 4 processes on a node with C1 = 31.07. C1 is not printed but inferred from this column, so that agreeing with it proves nothing"
     }
     fn cell(&self, _: &At<'_>) -> Result<Recomputed, Because> {
         Ok(Recomputed::new(algorithm2_mib(4, Algorithm2 { c1: C1_OF_TABLE_5_10, ..Algorithm2::default() })?))
@@ -205,7 +205,8 @@ impl Rule for StoredInTheCloud {
         "stored-in-the-cloud"
     }
     fn about(&self) -> &'static str {
-        "files times their size, and 48 MiB of auxiliary files with 28.6 MiB more for each instance but the first"
+        "files times their size, and 48 MiB of auxiliary files with 28.6 MiB more for each instance but the first; both constants are inferred from this \
+         column, for one, two and four instances"
     }
     fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
         Ok(Recomputed::new(at.number("files")? * at.number("file_MiB")? + aux_cloud_mib(at.count("instances")?)?))

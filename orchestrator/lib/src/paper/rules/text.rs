@@ -112,7 +112,7 @@ impl Rule for TextFact {
     }
     fn about(&self) -> &'static str {
         "section 3.2.2: each of the 40 steps of BT.C writes 40·162³ bytes in pieces of 16 MiB; section 4.1.1: Algorithm 1 with 82.15 MiB of data and \
-         libraries, against the medians of Table 5.8; section 4.2: half of the grid of 4 processes"
+         libraries, inferred from the plain file, against the medians of Table 5.8; section 4.2: half of the grid of 4 processes"
     }
     fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
         let group = |load: u32, aggregator: bool| -> Result<FileGroup, Because> {
