@@ -134,9 +134,9 @@ fn shared_memory_of_independent_cells() {
     let judged = trained(&samples, &*pick(shared_memory::models(), "shmem-buffers"), |s| ids.contains(&s.id), |s| !ids.contains(&s.id));
     let ((mean, worst), (covered, of)) = (mean_and_max(&judged), coverage(&judged));
     println!("shared memory: {mean:.4} % (max {worst:.3}) on {of} cells, intervals cover {covered}");
-    // 0.16 as the model's description prints it, with two decimals: no constant whatever comes below 0.162 on these cells, among which
-    // runs of the same configuration differ by 0.35 %
-    assert!((mean * 100.0).round() <= 16.0, "{mean}");
+    // The aim is 0.16, which the formula reaches as far as two decimals go: no constant whatever comes below 0.162 on these cells, among
+    // which runs of the same configuration differ by 0.35 %.
+    assert!(mean <= 0.165, "{mean}");
     assert!(10 * covered >= 9 * of && of == 16, "{covered} of {of}");
 }
 
