@@ -264,3 +264,44 @@ fn one_table_can_be_asked_for_by_its_number() {
     let one = judge(&thesis, &["4.2"], &Measurements::new());
     assert_eq!(one.tables.len(), 1);
 }
+
+/// Only the arrays need no run. Every other model beside a measured cell has constants that were read from such cells, and the note of its table
+/// says from which.
+#[test]
+fn a_constant_that_was_read_from_print_is_no_prediction() {
+    use cvc_lib::model::Tier;
+    let thesis = judged("thesis");
+    let mut seen = BTreeSet::new();
+    for t in &thesis.tables {
+        for (row, cells) in t.rows.iter().enumerate() {
+            for (c, cell) in t.definition.columns.iter().zip(cells) {
+                let Some((said, _)) = &cell.modelled else { continue };
+                let mpi = t.definition.columns.iter().position(|c| c.id == "mpi").map_or("", |i| t.rows[row][i].printed.text());
+                let arrays = c.id.contains("dtapp") && mpi != "OpenMPI";
+                assert_eq!(said.tier, if arrays { Tier::NoRun } else { Tier::Published }, "{} {row} {}", t.definition.id, c.id);
+                seen.insert((said.basis, said.tier));
+            }
+        }
+    }
+    let published: Vec<&str> = seen.iter().filter(|(_, tier)| *tier == Tier::Published).map(|(basis, _)| *basis).collect();
+    for (constant, table) in [
+        ("26.2", "Tables 4.1, 4.2, 5.1"),
+        ("24.2", "Table 5.2"),
+        ("1.65", "Table 5.1"),
+        ("90.5", "Table 5.1"),
+        ("98.3", "Table 5.1"),
+        ("1.9 ", "Table 5.8"),
+        ("0.228", "Table 5.8"),
+        ("2.45", "Tables 4.1 to 4.3 and 5.1"),
+        ("2.72", "Table 5.1"),
+        ("7.71", "Table 5.10"),
+    ] {
+        assert!(published.iter().any(|b| b.contains(constant) && b.contains(table)), "{constant}: {published:?}");
+    }
+    assert!(published.iter().all(|b| b.contains("no independent prediction") || b.contains("only the growth")), "{published:?}");
+    let arrays = seen.iter().find(|(_, tier)| *tier == Tier::NoRun).expect("arrays").0;
+    assert!(arrays.contains("0.5 MiB"), "{arrays}");
+    // on the page, below the table
+    let page = serde_json::to_string(&cvc_lib::paper::report(thesis)).expect("JSON");
+    assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
+}

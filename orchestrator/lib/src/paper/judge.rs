@@ -28,7 +28,7 @@ impl Deviation {
     }
 }
 
-/// What a better model says: neither print nor a recomputation nor a measurement.
+/// What another model says: neither print nor a recomputation nor a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Modelled {
     /// The number.
@@ -37,6 +37,8 @@ pub struct Modelled {
     pub model: String,
     /// What it needs.
     pub tier: Tier,
+    /// Where its constants come from: those that were read from the paper's measured cells predict them not.
+    pub basis: &'static str,
 }
 
 /// Misprints among the inputs that had to be mended for a number to come out as printed.
@@ -118,7 +120,7 @@ pub struct JudgedCell {
     pub printed: Cell,
     /// Out of the paper's own inputs, with the misprints mended that the verdict names.
     pub recomputed: Option<(Recomputed, Deviation)>,
-    /// What a better model says.
+    /// What another model says.
     pub modelled: Option<(Modelled, Deviation)>,
     /// Measured here.
     pub measured: Option<JudgedMeasurement>,

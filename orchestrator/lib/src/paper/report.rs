@@ -7,6 +7,7 @@ use super::{
     printed::Digits,
     rules,
 };
+use crate::model::Tier;
 use crate::report::{Against, Beside, Block, Cell, Column, Mark, Note, Records, Report, ReportKind, SCHEMA, Section, Table};
 
 /// Builds the report.
@@ -94,8 +95,9 @@ fn reading() -> Section {
     let mut table = Table::new(
         "marks",
         "What the marks mean",
-        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what a model says that needs no run; \
-         \u{25cf} what was measured here. Percentages are the distance to print. Hover over a number for more.",
+        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what another model says; \u{25cf} what was measured here. \
+         The note \u{25c7} below a table says which constants of the model were read from the paper's own measurements: those predict nothing. Percentages \
+         are the distance to print. Hover over a number for more.",
         vec![Column::plain("mark", "mark"), Column::plain("name", "in data files"), Column::plain("meaning", "meaning")],
     );
     for mark in Mark::COMPARED {
@@ -239,7 +241,7 @@ fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Anomalies first, then how the columns were recomputed, why measurements differ, and why cells were not recomputed.
+/// Anomalies first, then how the columns were recomputed and modelled, why measurements differ, and why cells were not recomputed.
 fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     let mut names: Vec<&String> = judged.anomalies.iter().collect();
     names.extend(judged.rows.iter().flatten().flat_map(|c| &c.anomalies));
@@ -256,6 +258,21 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
         }
     }
     notes.extend(rules.into_iter().map(|(about, headings)| Note { mark: format!("= {}", headings.join(", ")), text: about.to_owned() }));
+    let mut models: Vec<(&'static str, Tier, Vec<&str>)> = Vec::new();
+    for row in &judged.rows {
+        for (column, cell) in judged.definition.columns.iter().zip(row) {
+            let Some((said, _)) = &cell.modelled else { continue };
+            match models.iter_mut().find(|(basis, ..)| *basis == said.basis) {
+                Some((_, _, headings)) if headings.contains(&column.heading.as_str()) => {}
+                Some((_, _, headings)) => headings.push(&column.heading),
+                None => models.push((said.basis, said.tier, vec![&column.heading])),
+            }
+        }
+    }
+    notes.extend(models.into_iter().map(|(basis, tier, headings)| {
+        let text = if tier == Tier::NoRun { format!("no run needed: {basis}") } else { basis.to_owned() };
+        Note { mark: format!("\u{25c7} {}", headings.join(", ")), text }
+    }));
     let mut causes: Vec<&str> = Vec::new();
     for cause in judged.rows.iter().flatten().filter_map(|c| c.measured.as_ref()?.measured.cause.as_deref()) {
         if !causes.contains(&cause) {
