@@ -46,12 +46,12 @@ fn cell<'r>(of: &'r Reproduction, id: &str, row: usize, name: &str) -> &'r Judge
 fn how_the_cells_of_every_table_come_out() {
     let names = known(&[papers()]);
     assert_eq!(names, ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"]);
-    let mut text = String::from("paper table: judged = equal + within + differs + wrong in print + cannot be recomputed\n");
+    let mut text = String::from("paper table: judged = equal + inferred + within + differs + wrong in print + cannot be recomputed\n");
     for name in names {
         for t in &judged(&name).tables {
             let c = t.counts;
-            assert_eq!(c.judged, c.equal + c.within + c.differs + c.wrong + c.cannot, "{name} {}", t.definition.id);
-            let counts = format!("{} = {} + {} + {} + {} + {}", c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot);
+            assert_eq!(c.judged, c.equal + c.inferred + c.within + c.differs + c.wrong + c.cannot, "{name} {}", t.definition.id);
+            let counts = format!("{} = {} + {} + {} + {} + {} + {}", c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot);
             writeln!(text, "{name} {}: {counts}", t.definition.id).expect("text");
         }
     }
@@ -95,7 +95,7 @@ fn what_is_said_to_be_exact_is_equal_to_the_printed_digits() {
         for c in columns {
             for (row, cell) in column(table(of, id), c) {
                 match &cell.verdict {
-                    Verdict::Equal { .. } => equal += 1,
+                    Verdict::Equal { .. } | Verdict::Inferred { .. } => equal += 1,
                     Verdict::Empty | Verdict::PrintedWrong { .. } => {}
                     other => panic!("{name} {id} row {row} {c}: {:?} is not equal: {other:?}", cell.printed),
                 }
@@ -110,7 +110,7 @@ fn published_numbers_come_out_digit_by_digit() {
     let thesis = judged("thesis");
     let recomputed = |id: &str, row: usize, name: &str| {
         let cell = cell(thesis, id, row, name);
-        assert!(matches!(cell.verdict, Verdict::Equal { .. }), "{id} {row} {name}: {cell:?}");
+        assert!(matches!(cell.verdict, Verdict::Equal { .. } | Verdict::Inferred { .. }), "{id} {row} {name}: {cell:?}");
         cell.recomputed.expect("a number").0.value()
     };
     // power law with the rounding of the trend line's label
@@ -225,7 +225,7 @@ fn a_number_that_needs_a_mended_input_says_so() {
 }
 
 fn measured(value: f64, tolerance_pct: f64) -> MeasuredHere {
-    MeasuredHere { value, n: 3, sd: Some(0.1), from: "made up".into(), tolerance_pct, cause: None }
+    MeasuredHere { value, n: 3, sd: Some(0.1), from: "made up".into(), tolerance_pct, reason: None }
 }
 
 #[test]
@@ -304,4 +304,23 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
     // on the page, below the table
     let page = serde_json::to_string(&cvc_lib::paper::report(thesis)).expect("JSON");
     assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
+}
+
+/// Where a constant was inferred from the very cells that it gives, being equal to them is no evidence, and is counted apart.
+#[test]
+fn what_is_equal_by_construction_is_counted_apart() {
+    let thesis = judged("thesis");
+    let inferred = |id: &str, name: &str| {
+        let cells: Vec<_> = column(table(thesis, id), name).filter(|(_, c)| c.printed.number().is_some()).collect();
+        assert!(cells.iter().all(|(_, c)| !matches!(c.verdict, Verdict::Equal { .. })), "{id} {name}");
+        cells.iter().filter(|(_, c)| matches!(c.verdict, Verdict::Inferred { .. })).count()
+    };
+    assert_eq!(inferred("5.10", "shmem_model_MiB"), 26);
+    assert_eq!(["4.1", "4.2", "4.3"].map(|t| inferred(t, "est_lb_MiB")).iter().sum::<usize>(), 15);
+    assert_eq!(["4.5", "4.6"].map(|t| table(thesis, t).counts.inferred), [2, 2]);
+    assert_eq!(inferred("5.18", "total_stored_MiB"), 8);
+    // sums and differences of printed cells are evidence, whatever their parts are
+    assert!(column(table(thesis, "5.10"), "io_buffer_MiB").all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. })));
+    let summary = serde_json::to_string(&cvc_lib::paper::report(thesis).sections[0]).expect("JSON");
+    assert!(summary.contains("equal, constant inferred from print"), "{summary}");
 }

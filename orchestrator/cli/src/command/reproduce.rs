@@ -114,10 +114,12 @@ fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
 }
 
 fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
-    let mut rows =
-        table(["table", "cells", "equal", "within", "differs", "printed wrong", "cannot", "measured here", "agree", "known why"], &[]);
+    let mut rows = table(
+        ["table", "cells", "equal", "inferred", "within", "differs", "printed wrong", "cannot", "measured here", "agree", "known why"],
+        &[],
+    );
     let line = |name: &str, c: &Counts| {
-        let counts = [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained];
+        let counts = [c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained];
         std::iter::once(name.to_owned()).chain(counts.map(|n| n.to_string())).collect::<Vec<_>>()
     };
     for t in &judged.tables {
