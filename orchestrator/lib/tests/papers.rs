@@ -324,3 +324,21 @@ fn what_is_equal_by_construction_is_counted_apart() {
     let summary = serde_json::to_string(&cvc_lib::paper::report(thesis).sections[0]).expect("JSON");
     assert!(summary.contains("equal, constant inferred from print"), "{summary}");
 }
+
+/// C1 and C2 add up to the 93 of the estimates also where C1 is that of Table 5.10: 61.93 MiB for eight processes on a node.
+#[test]
+fn algorithm_2_has_one_sum_of_its_constants() {
+    let thesis = judged("thesis");
+    let plain = cell(thesis, "5.9", 1, "file_MiB").recomputed.expect("a number").0.value();
+    let aggregator = cell(thesis, "5.9", 0, "file_MiB").recomputed.expect("a number").0.value();
+    let zone = column(table(thesis, "5.16"), "class_b_dtapp_MiB")
+        .find(|(row, _)| {
+            let text = |name: &str| cell(thesis, "5.16", *row, name).printed.text().to_owned();
+            text("benchmark") == "BT" && text("class_b_processes") == "16"
+        })
+        .and_then(|(_, c)| c.printed.number())
+        .expect("the data zone of BT.B.16")
+        .value();
+    assert!((plain - (zone + 7.71 + 61.93)).abs() < 1e-9, "{plain}");
+    assert!((aggregator - plain - 16.0).abs() < 1e-9, "{aggregator}");
+}

@@ -95,8 +95,8 @@ impl Rule for SharedMemoryZone {
     }
 }
 
-/// The size with one process that Table 5.10 implies, MiB.
-pub(super) const C1_OF_TABLE_5_10: f64 = 31.07;
+/// The parameters that Table 5.10 implies: C1 = 31.07, and C2 so that both add up to the 93 of the estimates.
+pub(super) const OF_TABLE_5_10: Algorithm2 = Algorithm2 { c1: 31.07, c2: 93.0 - 31.07, b: 5.0 };
 
 /// Algorithm 2 for four processes on a node.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Rule for SharedMemoryOfFour {
     }
     fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
         at.rests_on("C1 = 31.07");
-        Ok(Recomputed::new(algorithm2_mib(4, Algorithm2 { c1: C1_OF_TABLE_5_10, ..Algorithm2::default() })?))
+        Ok(Recomputed::new(algorithm2_mib(4, OF_TABLE_5_10)?))
     }
 }
 

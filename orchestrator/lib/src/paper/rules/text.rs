@@ -1,6 +1,6 @@
 //! Equations and numbers of the thesis's running text.
 
-use super::{At, Because, Recomputed, Rule, sizes::C1_OF_TABLE_5_10};
+use super::{At, Because, Recomputed, Rule, sizes::OF_TABLE_5_10};
 use crate::{
     mapping::Mapping,
     model::{
@@ -8,7 +8,7 @@ use crate::{
         application::own_checkpoint_mib,
         dtapp::PowerLaw,
         error_pct, least_squares,
-        shmem::{Algorithm2, algorithm2_mib},
+        shmem::algorithm2_mib,
         stored::{Aggregators, FileGroup, files},
         surplus::{IoLayer, bt_io_write_bytes, buffer_mib, constant_mib},
     },
@@ -84,7 +84,7 @@ fn use_case() -> Result<Vec<FileGroup>, Because> {
     let mapping: Mapping = "6Nx4P+1Nx1P".parse().map_err(Because::Other)?;
     let surplus = Estimate::exact(constant_mib(IoLayer::Romio));
     Ok(files(&mapping, Aggregators::OnePerNode, surplus, |load| {
-        let shmem = algorithm2_mib(load, Algorithm2 { c1: C1_OF_TABLE_5_10, ..Algorithm2::default() })?;
+        let shmem = algorithm2_mib(load, OF_TABLE_5_10)?;
         Ok(Estimate::exact(DTAPP_AND_LB_OF_USE_CASE + shmem))
     })?)
 }
