@@ -2,7 +2,7 @@
 
 use cvc_lib::{predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub enum Failure {
     Store(StoreError),
     /// An image; the error has a text and a code of its own.
     Image(cvc_probe::image::command::ImageCommandError),
+    /// Nobody reads what is written any more (`cvc … | head`): no error of ours.
+    Unread,
     /// Anything else, in one line, with how to mend it.
     Other { code: u8, message: String, help: Option<String> },
 }
@@ -46,6 +48,9 @@ impl From<PredictError> for Failure {
 }
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::Unread;
+        }
         Self::Other { code: 1, message: format!("cannot write: {error}"), help: None }
     }
 }
@@ -87,7 +92,7 @@ impl Failure {
                     let message = error.to_string();
                     let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
-                    eprintln!("{:?}", Report::new(Placed { message, help: error.help, label, source }));
+                    say(&format!("{:?}", Report::new(Placed { message, help: error.help, label, source })));
                 }
                 ExitCode::from(2)
             }
@@ -101,18 +106,24 @@ impl Failure {
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Image(error) => {
-                eprintln!("error: {error}");
+                say(&format!("error: {error}"));
                 ExitCode::from(error.exit_code())
             }
+            Self::Unread => ExitCode::SUCCESS,
             Self::Other { code, message, help } => one_line(code, &message, help.as_deref()),
         }
     }
 }
 
 fn one_line(code: u8, message: &str, help: Option<&str>) -> ExitCode {
-    eprintln!("error: {message}");
+    say(&format!("error: {message}"));
     if let Some(help) = help {
-        eprintln!("  help: {help}");
+        say(&format!("  help: {help}"));
     }
     ExitCode::from(code)
+}
+
+/// A line on standard error; if nobody reads it, the exit code still says what there is to say.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

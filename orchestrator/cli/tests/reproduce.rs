@@ -110,3 +110,62 @@ fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place(
     cvc(dir.path()).args(["mine/async-io", "--to", "own", "--format", "markdown"]).assert().success();
     assert!(fs::read_to_string(dir.path().join("own/report.md")).expect("the report").contains("2.7"));
 }
+
+#[test]
+fn a_place_that_cannot_be_written_and_a_directory_without_a_campaign_are_said_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("file"), "").expect("a file");
+    let failed = cvc(dir.path()).args(["thesis", "--to", "file/out"]).assert().code(7);
+    let output = failed.get_output();
+    assert!(output.stdout.is_empty(), "{}", said(&output.stdout));
+    assert!(said(&output.stderr).contains("cannot create file/out") && said(&output.stderr).contains("help:"), "{}", said(&output.stderr));
+    let failed = cvc(dir.path()).args(["thesis", "--from", "nodir"]).assert().code(2);
+    let text = said(&failed.get_output().stderr);
+    assert!(text.contains("nodir is no campaign") && text.contains("help: --from"), "{text}");
+}
+
+/// Every file below a directory, with its content.
+fn content(dir: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = std::collections::BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()) {
+        if entry.is_dir() {
+            all.extend(content(&entry));
+        } else {
+            all.insert(entry.clone(), fs::read(&entry).expect("a file"));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_campaign_that_is_read_is_not_changed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let campaign = dir.path().join("archive");
+    copy(&root().join("orchestrator/lib/tests/data/rerun/sizes"), &campaign);
+    let before = content(&campaign);
+    let done = cvc(dir.path()).args(["thesis", "--table", "5.1", "--from", "archive", "--format", "csv"]).assert().success();
+    let text = said(&done.get_output().stdout);
+    assert!(text.contains("measured by archive"), "{text}");
+    assert_eq!(before, content(&campaign));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error_and_no_panic() {
+    use std::process::Stdio;
+    let dir = tempfile::tempdir().expect("a directory");
+    // the reading end of the pipe is closed before anything is written
+    let closed = || {
+        let mut reader = std::process::Command::new("true").stdin(Stdio::piped()).spawn().expect("starts");
+        let pipe = reader.stdin.take().expect("a pipe");
+        reader.wait().expect("ends");
+        Stdio::from(pipe)
+    };
+    let run = |args: &[&str], out: Stdio, err: Stdio| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cvc"));
+        command.current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache")).arg("reproduce").args(args);
+        command.stdout(out).stderr(err).output().expect("starts")
+    };
+    let listed = run(&["--list"], closed(), Stdio::piped());
+    assert_eq!((listed.status.code(), said(&listed.stderr)), (Some(0), String::new()));
+    assert_eq!(run(&["thesys"], Stdio::null(), closed()).status.code(), Some(2));
+}

@@ -79,7 +79,7 @@ fn what_is_wrong_in_a_folder_is_said_with_its_place() {
         ("a rule that does not exist", paper("name = \"product\"", "name = \"produkt\"")),
         ("a rule on a column that does not exist", paper("of = [\"p\", \"each\"]", "of = [\"p\", \"every\"]")),
         ("a rule with too little", paper("of = [\"p\", \"each\"]", "of = [\"p\"]")),
-        ("a model that does not exist", paper("kind = \"measured\"", "kind = \"measured\", model = \"no-runs\"")),
+        ("a model that does not exist", paper("kind = \"measured\"", "kind = \"measured\", model = \"zone\"")),
         ("a kind that does not exist", paper("kind = \"measured\"", "kind = \"mesured\"")),
         ("a tolerance without an amount", paper("kind = \"measured\"", "kind = \"measured\", tolerance = { because = \"so\" }")),
         ("a file that is missing", paper("tables/t1.csv", "tables/t2.csv")),

@@ -46,12 +46,12 @@ fn cell<'r>(of: &'r Reproduction, id: &str, row: usize, name: &str) -> &'r Judge
 fn how_the_cells_of_every_table_come_out() {
     let names = known(&[papers()]);
     assert_eq!(names, ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"]);
-    let mut text = String::from("paper table: judged = equal + within + differs + wrong in print + cannot be recomputed\n");
+    let mut text = String::from("paper table: judged = equal + inferred + within + differs + wrong in print + cannot be recomputed\n");
     for name in names {
         for t in &judged(&name).tables {
             let c = t.counts;
-            assert_eq!(c.judged, c.equal + c.within + c.differs + c.wrong + c.cannot, "{name} {}", t.definition.id);
-            let counts = format!("{} = {} + {} + {} + {} + {}", c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot);
+            assert_eq!(c.judged, c.equal + c.inferred + c.within + c.differs + c.wrong + c.cannot, "{name} {}", t.definition.id);
+            let counts = format!("{} = {} + {} + {} + {} + {} + {}", c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot);
             writeln!(text, "{name} {}: {counts}", t.definition.id).expect("text");
         }
     }
@@ -95,7 +95,7 @@ fn what_is_said_to_be_exact_is_equal_to_the_printed_digits() {
         for c in columns {
             for (row, cell) in column(table(of, id), c) {
                 match &cell.verdict {
-                    Verdict::Equal { .. } => equal += 1,
+                    Verdict::Equal { .. } | Verdict::Inferred { .. } => equal += 1,
                     Verdict::Empty | Verdict::PrintedWrong { .. } => {}
                     other => panic!("{name} {id} row {row} {c}: {:?} is not equal: {other:?}", cell.printed),
                 }
@@ -110,7 +110,7 @@ fn published_numbers_come_out_digit_by_digit() {
     let thesis = judged("thesis");
     let recomputed = |id: &str, row: usize, name: &str| {
         let cell = cell(thesis, id, row, name);
-        assert!(matches!(cell.verdict, Verdict::Equal { .. }), "{id} {row} {name}: {cell:?}");
+        assert!(matches!(cell.verdict, Verdict::Equal { .. } | Verdict::Inferred { .. }), "{id} {row} {name}: {cell:?}");
         cell.recomputed.expect("a number").0.value()
     };
     // power law with the rounding of the trend line's label
@@ -225,7 +225,7 @@ fn a_number_that_needs_a_mended_input_says_so() {
 }
 
 fn measured(value: f64, tolerance_pct: f64) -> MeasuredHere {
-    MeasuredHere { value, n: 3, sd: Some(0.1), from: "made up".into(), tolerance_pct, cause: None }
+    MeasuredHere { value, n: 3, sd: Some(0.1), from: "made up".into(), tolerance_pct, reason: None }
 }
 
 #[test]
@@ -263,4 +263,82 @@ fn one_table_can_be_asked_for_by_its_number() {
     assert!(thesis.table("5.99").is_none());
     let one = judge(&thesis, &["4.2"], &Measurements::new());
     assert_eq!(one.tables.len(), 1);
+}
+
+/// Only the arrays need no run. Every other model beside a measured cell has constants that were read from such cells, and the note of its table
+/// says from which.
+#[test]
+fn a_constant_that_was_read_from_print_is_no_prediction() {
+    use cvc_lib::model::Tier;
+    let thesis = judged("thesis");
+    let mut seen = BTreeSet::new();
+    for t in &thesis.tables {
+        for (row, cells) in t.rows.iter().enumerate() {
+            for (c, cell) in t.definition.columns.iter().zip(cells) {
+                let Some((said, _)) = &cell.modelled else { continue };
+                let mpi = t.definition.columns.iter().position(|c| c.id == "mpi").map_or("", |i| t.rows[row][i].printed.text());
+                let arrays = c.id.contains("dtapp") && mpi != "OpenMPI";
+                assert_eq!(said.tier, if arrays { Tier::NoRun } else { Tier::Published }, "{} {row} {}", t.definition.id, c.id);
+                seen.insert((said.basis, said.tier));
+            }
+        }
+    }
+    let published: Vec<&str> = seen.iter().filter(|(_, tier)| *tier == Tier::Published).map(|(basis, _)| *basis).collect();
+    for (constant, table) in [
+        ("26.2", "Tables 4.1, 4.2, 5.1"),
+        ("24.2", "Table 5.2"),
+        ("1.65", "Table 5.1"),
+        ("90.5", "Table 5.1"),
+        ("98.3", "Table 5.1"),
+        ("1.9 ", "Table 5.8"),
+        ("0.228", "Table 5.8"),
+        ("2.45", "Tables 4.1 to 4.3 and 5.1"),
+        ("2.72", "Table 5.1"),
+        ("7.71", "Table 5.10"),
+    ] {
+        assert!(published.iter().any(|b| b.contains(constant) && b.contains(table)), "{constant}: {published:?}");
+    }
+    assert!(published.iter().all(|b| b.contains("no independent prediction") || b.contains("only the growth")), "{published:?}");
+    let arrays = seen.iter().find(|(_, tier)| *tier == Tier::NoRun).expect("arrays").0;
+    assert!(arrays.contains("0.5 MiB"), "{arrays}");
+    // on the page, below the table
+    let page = serde_json::to_string(&cvc_lib::paper::report(thesis)).expect("JSON");
+    assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
+}
+
+/// Where a constant was inferred from the very cells that it gives, being equal to them is no evidence, and is counted apart.
+#[test]
+fn what_is_equal_by_construction_is_counted_apart() {
+    let thesis = judged("thesis");
+    let inferred = |id: &str, name: &str| {
+        let cells: Vec<_> = column(table(thesis, id), name).filter(|(_, c)| c.printed.number().is_some()).collect();
+        assert!(cells.iter().all(|(_, c)| !matches!(c.verdict, Verdict::Equal { .. })), "{id} {name}");
+        cells.iter().filter(|(_, c)| matches!(c.verdict, Verdict::Inferred { .. })).count()
+    };
+    assert_eq!(inferred("5.10", "shmem_model_MiB"), 26);
+    assert_eq!(["4.1", "4.2", "4.3"].map(|t| inferred(t, "est_lb_MiB")).iter().sum::<usize>(), 15);
+    assert_eq!(["4.5", "4.6"].map(|t| table(thesis, t).counts.inferred), [2, 2]);
+    assert_eq!(inferred("5.18", "total_stored_MiB"), 8);
+    // sums and differences of printed cells are evidence, whatever their parts are
+    assert!(column(table(thesis, "5.10"), "io_buffer_MiB").all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. })));
+    let summary = serde_json::to_string(&cvc_lib::paper::report(thesis).sections[0]).expect("JSON");
+    assert!(summary.contains("equal, constant inferred from print"), "{summary}");
+}
+
+/// C1 and C2 add up to the 93 of the estimates also where C1 is that of Table 5.10: 61.93 MiB for eight processes on a node.
+#[test]
+fn algorithm_2_has_one_sum_of_its_constants() {
+    let thesis = judged("thesis");
+    let plain = cell(thesis, "5.9", 1, "file_MiB").recomputed.expect("a number").0.value();
+    let aggregator = cell(thesis, "5.9", 0, "file_MiB").recomputed.expect("a number").0.value();
+    let zone = column(table(thesis, "5.16"), "class_b_dtapp_MiB")
+        .find(|(row, _)| {
+            let text = |name: &str| cell(thesis, "5.16", *row, name).printed.text().to_owned();
+            text("benchmark") == "BT" && text("class_b_processes") == "16"
+        })
+        .and_then(|(_, c)| c.printed.number())
+        .expect("the data zone of BT.B.16")
+        .value();
+    assert!((plain - (zone + 7.71 + 61.93)).abs() < 1e-9, "{plain}");
+    assert!((aggregator - plain - 16.0).abs() < 1e-9, "{aggregator}");
 }

@@ -2,8 +2,8 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
-    paper::{self, Paper},
-    rerun::{self, Joined, Measured, Verdict},
+    paper::{self, Agreement, Paper},
+    rerun::{self, Joined, Measured},
     store::{Index, copy_tree},
 };
 use std::{fs, path::Path};
@@ -13,7 +13,7 @@ fn here() -> Utf8PathBuf {
 }
 
 /// A paper of three tables with the printed numbers of the thesis.
-fn folder(dir: &Path, measured: &str) -> Paper {
+fn folder(dir: &Path, measured: &str, anomalies: &str) -> Paper {
     let folder = dir.join("small");
     fs::create_dir_all(folder.join("tables")).expect("a folder");
     let column = |id: &str, kind: &str| format!("{{ id = \"{id}\", heading = \"{id}\", kind = \"{kind}\", optional = true }},\n");
@@ -37,7 +37,7 @@ fn folder(dir: &Path, measured: &str) -> Paper {
         table("1", &zones),
         table("2", &files)
     );
-    fs::write(folder.join("paper.toml"), toml).expect("paper.toml");
+    fs::write(folder.join("paper.toml"), toml + anomalies).expect("paper.toml");
     let one = "benchmark,class,processes,dtapp,lb,shmem\n\
                BT,B,4,109.94,2.45,42.45\nBT,C,16,112.09,2.45,105.01\nBT,C,25,75.91,2.45,163.57\nBT,C,36,57.61,2.45,248.91\n\
                LU,B,4,49.55,2.45,41.07\nSP,B,4,94.3,2.45,42.45\nFT,B,4,1,1,1\nBT,D,16,1626.72,2.45,105.01\n";
@@ -45,6 +45,10 @@ fn folder(dir: &Path, measured: &str) -> Paper {
     let two = "mapping,is_aggregator,file\n1N x 4P,1,182.1\n1N x 4P,0,165.6\n1N x 4P,0,166.63\n2n x 4p + 1n x 1p,1,122.11\n";
     fs::write(folder.join("tables/2.csv"), two).expect("a table");
     fs::write(folder.join("measured.toml"), measured).expect("measured.toml");
+    if !anomalies.is_empty() {
+        let list = "id,table,cell,printed,likely,why,confidence\nA1,1,shmem,42.45,49,a slip,high\n";
+        fs::write(folder.join("anomalies.csv"), list).expect("anomalies");
+    }
     paper::load(&folder).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -57,7 +61,7 @@ table = "1"
 point = { app = { column = "benchmark", values = { BT = "npb-bt", LU = "npb-lu", SP = "npb-sp" } }, class = "{class}", mapping = "1Nx{processes}P", mpi = "mpich-ch3" }
 columns = [
   { column = "dtapp", value = { record = "zone_range_bytes", zones = ["DTAPP"] }, tolerance_pct = 1 },
-  { column = "lb", rows = { benchmark = "BT" }, value = { record = "zone_range_bytes", zones = ["LB"] }, tolerance_pct = 1, because = "today's libraries" },
+  { column = "lb", rows = { benchmark = "BT" }, value = { record = "zone_range_bytes", zones = ["LB"] }, tolerance_pct = 1, because = "today's libraries", explains = [45.5, 51.5] },
   { column = "shmem", value = { record = "zone_range_bytes", zones = ["SHMEM"] }, tolerance_pct = 1, because = "other areas", explains = [6.8, 10] },
 ]
 not_measured = [{ rows = { class = "D" }, because = "class D needs more memory" }]
@@ -94,8 +98,13 @@ tolerance_pct = 5
 
 /// The joined paper, or the errors of `measured.toml`.
 fn join(measured: &str) -> Result<(Paper, Joined), String> {
+    join_with(measured, "")
+}
+
+/// The same with misprints in the paper.
+fn join_with(measured: &str, anomalies: &str) -> Result<(Paper, Joined), String> {
     let dir = tempfile::tempdir().expect("a directory");
-    let paper = folder(dir.path(), measured);
+    let paper = folder(dir.path(), measured, anomalies);
     let definition = rerun::load(&dir.path().join("small")).map_err(|e| e.to_string())?.expect("it is there");
     // the index is written beside the data
     let campaign = Utf8PathBuf::from_path_buf(dir.path().join("campaign")).expect("text");
@@ -113,24 +122,24 @@ fn measured_zones_stand_beside_print_with_verdict_and_cause() {
     let cells: Vec<String> = joined.tables[0]
         .cells
         .iter()
-        .map(|c| format!("{} {} {} {:.2} n={} {:?}", c.key.row, c.key.column, c.printed, c.measured.value, c.measured.n, c.verdict))
+        .map(|c| format!("{} {} {} {:.2} n={} {:?}", c.key.row, c.key.column, c.printed, c.measured.value, c.measured.n, c.agreement))
         .collect();
     // the distance 6.58 of shared memory on 4 processes is outside what the reason explains
-    insta::assert_snapshot!(cells.join("\n"), @r#"
-    0 dtapp 109.94 109.70 n=1 Within { tolerance_pct: 1.0 }
-    0 lb 2.45 50.93 n=1 Differs { because: "today's libraries" }
-    0 shmem 42.45 49.03 n=1 Unexplained
-    1 dtapp 112.09 112.00 n=1 Within { tolerance_pct: 1.0 }
-    1 lb 2.45 50.93 n=1 Differs { because: "today's libraries" }
-    1 shmem 105.01 111.92 n=1 Differs { because: "other areas" }
-    4 dtapp 49.55 49.35 n=1 Within { tolerance_pct: 1.0 }
-    4 shmem 41.07 48.06 n=1 Differs { because: "other areas" }
-    "#);
+    insta::assert_snapshot!(cells.join("\n"), @"
+    0 dtapp 109.94 109.70 n=1 WithPrint
+    0 lb 2.45 50.93 n=1 Explained
+    0 shmem 42.45 49.03 n=1 Differs
+    1 dtapp 112.09 112.00 n=1 WithPrint
+    1 lb 2.45 50.93 n=1 Explained
+    1 shmem 105.01 111.92 n=1 Explained
+    4 dtapp 49.55 49.35 n=1 WithPrint
+    4 shmem 41.07 48.06 n=1 Explained
+    ");
     let first = &joined.tables[0].cells[0];
     assert!(first.measured.from.starts_with("sizes ") && first.measured.sd.is_none(), "{first:?}");
     assert_eq!(joined.measurements()[&first.key], first.measured);
     let lb = joined.tables[0].cells.iter().find(|c| c.key.column == "lb").expect("libraries");
-    assert_eq!(lb.measured.cause.as_deref(), Some("today's libraries"));
+    assert_eq!(lb.measured.reason.as_ref().map(|r| r.because.as_str()), Some("today's libraries"));
 }
 
 #[test]
@@ -159,12 +168,43 @@ fn growth_is_compared_where_levels_differ() {
     let [step] = &growth.steps[..] else { panic!("{:?}", growth.steps) };
     assert_eq!((step.from, step.to), (4.0, 16.0));
     assert!((step.printed - 62.56).abs() < 1e-9 && (step.measured - 62.89).abs() < 0.005, "{step:?}");
-    assert_eq!(step.verdict, Verdict::Within { tolerance_pct: 1.0 });
+    assert_eq!(step.agreement, Agreement::WithPrint);
     // the aggregator's buffer: the printed plain files enter with their mean
     let [step] = &buffer.steps[..] else { panic!("{:?}", buffer.steps) };
     assert!((step.printed - (182.1 - (165.6 + 166.63) / 2.0)).abs() < 1e-9, "{step:?}");
     assert!((15.0..20.0).contains(&step.measured), "{step:?}");
-    assert_eq!(step.verdict, Verdict::Unexplained);
+    assert_eq!(step.agreement, Agreement::Differs);
+}
+
+/// A printed number that is known to be wrong is held against as what was meant, in both sections of a report alike; differences say so, and leave
+/// out rows of which nothing was meant.
+#[test]
+fn misprints_are_read_as_what_was_meant() {
+    let (paper, plain) = join(MEASURED).expect("joined");
+    let step = |joined: &Joined| joined.differences[0].steps.first().map(|s| (s.printed, s.agreement));
+    assert_eq!(step(&plain).map(|s| s.1), Some(Agreement::WithPrint));
+    let with = |likely: &str| {
+        let anomalies = format!(
+            "[[anomaly_cells]]\nid = \"A1\"\ntable = \"1\"\nrows = {{ class = \"B\", benchmark = \"BT\" }}\ncolumns = [\"shmem\", \"lb\"]\neffect = \"wrong\"\n{likely}"
+        );
+        let (paper, joined) = join_with(MEASURED, &anomalies).expect("joined");
+        let cell = joined.tables[0].cells.iter().find(|c| c.key.row == 0 && c.key.column == "shmem").expect("measured").clone();
+        // the other section of the report says the same
+        let judged = paper::judge(&paper, &[], &joined.measurements());
+        let column = paper.tables[0].column("shmem").expect("a column");
+        assert_eq!(judged.tables[0].rows[0][column].measured.as_ref().map(|m| m.agreement), Some(cell.agreement));
+        let text = serde_json::to_string(&rerun::sections(&paper, &joined, None)).expect("JSON");
+        (cell, step(&joined), text)
+    };
+    let (cell, difference, text) = with("likely = 49.0\n");
+    assert_eq!((cell.agreement, cell.likely), (Agreement::WithLikely, Some(49.0)));
+    let (printed, agreement) = difference.expect("a step");
+    assert!((printed - (105.01 - 49.0)).abs() < 1e-9 && agreement == Agreement::Differs, "{printed} {agreement:?}");
+    assert!(text.contains("of what was probably meant: 49") && text.contains("(A1) enters as what was probably meant"), "{text}");
+    let (cell, difference, text) = with("");
+    assert_eq!((cell.agreement, difference), (Agreement::Differs, None));
+    assert!(!text.contains("Growth") || text.contains("are left out (A1)"), "{text}");
+    assert_eq!(paper.anomalies.len(), 0);
 }
 
 #[test]
@@ -206,6 +246,9 @@ fn what_is_wrong_in_the_file_is_said() {
         ("column = \"benchmark\", values", "column = \"benchmark\", pattern = '(a)(b)', values", "must have one group"),
         ("tolerance_pct = 30", "tolerance = 30", "unknown key `tolerance`"),
         ("campaigns = [", "campagins = [", "unknown key `campagins`"),
+        (", explains = [45.5, 51.5]", "", "table 1, `lb`: `because` without `explains`"),
+        ("because = \"today's libraries\", ", "", "table 1, `lb`: `explains` without `because`"),
+        ("explains = [45.5, 51.5]", "explains = [51.5, 45.5]", "table 1, `lb`: [51.5, 45.5] is no range"),
     ] {
         let said = join(&MEASURED.replacen(from, to, 1)).expect_err(wanted);
         assert!(said.contains(wanted) && said.contains("measured.toml:"), "{said}");
@@ -224,6 +267,15 @@ fn the_committed_files_fit_their_papers() {
         let joined = rerun::join(&paper, &definition, &Measured::default());
         assert_eq!(joined.mistakes, Vec::<String>::new());
         assert!(joined.tables.iter().all(|t| !t.missing.is_empty() && t.cells.is_empty()));
+        // a reason that explains any distance is none: a few MiB, and less than what it stands for
+        let columns = definition.tables.iter().flat_map(|t| t.columns.iter().map(|c| (&c.column, c.reason(), c.value.unit.size())));
+        let differences = definition.differences.iter().map(|d| (&d.id, d.reason(), d.value.unit.size()));
+        for (name, reason, unit) in columns.chain(differences) {
+            let Some(paper::Reason { because, explains: [low, high] }) = reason else { continue };
+            let mib = (high - low) * unit / (1024.0 * 1024.0);
+            assert!(mib <= 6.0, "{name}: {because}: {low} to {high}");
+            assert!(!(low < 0.0 && high > 0.0), "{name}: {because}: {low} to {high} is in both directions");
+        }
         for campaign in &definition.campaigns {
             let file = entry.path().join(&campaign.file);
             let apps = [here().join("../../experiments/apps").into_std_path_buf()];

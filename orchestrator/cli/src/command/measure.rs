@@ -11,6 +11,7 @@ use cvc_lib::{
     rerun::{self, Definition, Joined, Measured},
     store::{CampaignDir, Index},
 };
+use std::io::Write;
 
 /// Exit code of a campaign that the user stopped.
 const INTERRUPTED: u8 = 130;
@@ -40,7 +41,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     if args.measure {
         for campaign in &definition.campaigns {
             let file = folder.join(&campaign.file);
-            eprintln!("{file}, variant {}", campaign.variant);
+            let _ = writeln!(std::io::stderr(), "{file}, variant {}", campaign.variant);
             let args = RunArgs {
                 file,
                 which: Which { variant: Some(campaign.variant.clone()) },
@@ -58,7 +59,15 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     let from = if args.from.is_empty() { of_paper(folder, &definition, args)? } else { args.from.clone() };
     let mut measured = Measured::default();
     for dir in &from {
-        measured.add(&Index::rebuild(dir)?)?;
+        if !dir.join("plan.json").is_file() {
+            return Err(Failure::Other {
+                code: 2,
+                message: format!("{dir} is no campaign: it has no plan.json"),
+                help: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
+            });
+        }
+        // what is read is not changed: it may be an archive
+        measured.add(&Index::apart(dir)?)?;
     }
     let joined = rerun::join(paper, &definition, &measured);
     if let Some(mistake) = joined.mistakes.first() {

@@ -24,6 +24,13 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let only = tables(&paper, &args.table)?;
+    let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
+    // before anything is run or said
+    std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
+        code: 7,
+        message: format!("cannot create {to}: {e}"),
+        help: Some("--to names a directory for the report".into()),
+    })?;
     let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
         measure::Outcome::Interrupted => return Ok(130),
@@ -35,15 +42,15 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
         }
     };
     let judged = paper::judge(&paper, &only, &measurements);
+    let mut report = paper::report(&judged);
+    report.sections.extend(sections);
+    let wanted = if args.format.is_empty() { Format::ALL.to_vec() } else { formats(&args.format) };
+    let files = report::write_all(&report, &to, &wanted)?;
     summary(&mut out, &judged)?;
     for dir in &from {
         writeln!(out, "measured by {}", shown(dir))?;
     }
-    let mut report = paper::report(&judged);
-    report.sections.extend(sections);
-    let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
-    let wanted = if args.format.is_empty() { Format::ALL.to_vec() } else { formats(&args.format) };
-    for file in report::write_all(&report, &to, &wanted)?.iter().filter(|f| f.extension() != Some("csv")) {
+    for file in files.iter().filter(|f| f.extension() != Some("csv")) {
         writeln!(out, "{}", shown(file))?;
     }
     if wanted.contains(&Format::Csv) {
@@ -114,10 +121,12 @@ fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
 }
 
 fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
-    let mut rows =
-        table(["table", "cells", "equal", "within", "differs", "printed wrong", "cannot", "measured here", "agree", "known why"], &[]);
+    let mut rows = table(
+        ["table", "cells", "equal", "inferred", "within", "differs", "printed wrong", "cannot", "measured here", "agree", "known why"],
+        &[],
+    );
     let line = |name: &str, c: &Counts| {
-        let counts = [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained];
+        let counts = [c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained];
         std::iter::once(name.to_owned()).chain(counts.map(|n| n.to_string())).collect::<Vec<_>>()
     };
     for t in &judged.tables {

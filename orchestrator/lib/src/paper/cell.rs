@@ -53,6 +53,15 @@ impl Attached {
     }
 }
 
+/// That a cell is wrong in print.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Misprint<'t> {
+    /// Index into the paper's anomalies.
+    pub anomaly: usize,
+    /// What was probably meant, if that is known.
+    pub likely: Option<&'t Likely>,
+}
+
 /// A table in print.
 #[derive(Clone, Debug)]
 pub struct PrintedTable {
@@ -74,6 +83,12 @@ impl PrintedTable {
     /// Index of a column.
     pub fn column(&self, id: &str) -> Option<usize> {
         self.definition.columns.iter().position(|c| c.id == id)
+    }
+
+    /// That a cell is wrong in print, if it is.
+    pub fn misprint(&self, row: usize, column: &str) -> Option<Misprint<'_>> {
+        let attached = self.attached.get(row)?.get(self.column(column)?)?;
+        attached.iter().find(|a| a.effect == Effect::Wrong).map(|a| Misprint { anomaly: a.anomaly, likely: a.likely.as_ref() })
     }
 
     /// A cell.

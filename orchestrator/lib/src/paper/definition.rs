@@ -87,7 +87,7 @@ pub struct ColumnDefinition {
     /// The rule that recomputes its cells.
     #[serde(default)]
     pub rule: Option<RuleUse>,
-    /// The rule that gives what a better model says beside it.
+    /// The rule that gives what another model says beside it.
     #[serde(default)]
     pub model: Option<RuleUse>,
     /// How far a recomputed number may be from print and still count as the same, in the unit of the column, and why.

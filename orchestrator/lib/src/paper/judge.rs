@@ -4,7 +4,7 @@ use super::{
     cell::{Attached, Cell, PrintedTable},
     definition::{Anomaly, Effect, Kind, Likely, TableDefinition},
     load::Paper,
-    measured::{CellKey, MeasuredHere, Measurements},
+    measured::{Agreement, CellKey, MeasuredHere, Measurements},
     printed::{Digits, Printed, Recomputed},
     rules::{self, At, Because, Reads},
 };
@@ -28,7 +28,7 @@ impl Deviation {
     }
 }
 
-/// What a better model says: neither print nor a recomputation nor a measurement.
+/// What another model says: neither print nor a recomputation nor a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Modelled {
     /// The number.
@@ -37,6 +37,8 @@ pub struct Modelled {
     pub model: String,
     /// What it needs.
     pub tier: Tier,
+    /// Where its constants come from: those that were read from the paper's measured cells predict them not.
+    pub basis: &'static str,
 }
 
 /// Misprints among the inputs that had to be mended for a number to come out as printed.
@@ -56,6 +58,15 @@ pub enum Verdict {
     Equal {
         /// Rounded, or cut off.
         digits: Digits,
+        /// With these misprints of its inputs mended.
+        mended: Mended,
+    },
+    /// Equal too, but by a constant that was inferred from these very cells: it had to come out.
+    Inferred {
+        /// Rounded, or cut off.
+        digits: Digits,
+        /// The constant, or the choice.
+        constant: String,
         /// With these misprints of its inputs mended.
         mended: Mended,
     },
@@ -88,18 +99,6 @@ pub enum Verdict {
     },
 }
 
-/// Whether a measurement of today agrees with print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Agreement {
-    /// Within its tolerance of print.
-    WithPrint,
-    /// Within its tolerance of what was probably meant.
-    WithLikely,
-    /// No.
-    Differs,
-}
-
 /// A measurement of today beside print.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedMeasurement {
@@ -118,7 +117,7 @@ pub struct JudgedCell {
     pub printed: Cell,
     /// Out of the paper's own inputs, with the misprints mended that the verdict names.
     pub recomputed: Option<(Recomputed, Deviation)>,
-    /// What a better model says.
+    /// What another model says.
     pub modelled: Option<(Modelled, Deviation)>,
     /// Measured here.
     pub measured: Option<JudgedMeasurement>,
@@ -150,6 +149,8 @@ pub struct Counts {
     pub labels: usize,
     /// Equal to the printed digits.
     pub equal: usize,
+    /// Equal to the printed digits by a constant that was inferred from them.
+    pub inferred: usize,
     /// Within a tolerance.
     pub within: usize,
     /// Another number, without an anomaly that explains it.
@@ -223,7 +224,7 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
     let attached = &table.attached[row][column];
     let mut anomalies: Vec<String> = attached.iter().map(|a| paper.anomalies[a.anomaly].id.clone()).collect();
     let (recomputed, verdict) = verdict(paper, table, place, &printed, attached);
-    if let Verdict::Equal { mended, .. } | Verdict::Within { mended, .. } = &verdict {
+    if let Verdict::Equal { mended, .. } | Verdict::Inferred { mended, .. } | Verdict::Within { mended, .. } = &verdict {
         anomalies.extend(mended.0.iter().filter(|a| !attached.iter().any(|b| paper.anomalies[b.anomaly].id == **a)).cloned());
     }
     let number = printed.number();
@@ -235,22 +236,14 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
         said.estimate.value.is_finite().then_some((said, deviation))
     });
     let key = CellKey::new(&table.definition.id, row, &table.definition.columns[column].id);
-    let measured = number.zip(measurements.get(&key)).map(|(p, m)| measurement(p, m, &verdict));
+    let likely = table.misprint(row, &key.column).and_then(|m| m.likely?.number());
+    let measured = number.zip(measurements.get(&key)).map(|(p, m)| measurement(p, m, likely));
     let recomputed = recomputed.zip(number).map(|(r, p)| (r, Deviation::between(r.value(), p)));
     JudgedCell { printed, recomputed, modelled, measured, verdict, anomalies }
 }
 
-fn measurement(printed: &Printed, measured: &MeasuredHere, verdict: &Verdict) -> JudgedMeasurement {
-    let near = |to: f64| (measured.value - to).abs() <= measured.tolerance_pct / 100.0 * to.abs();
-    let likely = match verdict {
-        Verdict::PrintedWrong { likely_value, .. } => *likely_value,
-        _ => None,
-    };
-    let agreement = match () {
-        () if near(printed.value()) => Agreement::WithPrint,
-        () if likely.is_some_and(near) => Agreement::WithLikely,
-        () => Agreement::Differs,
-    };
+fn measurement(printed: &Printed, measured: &MeasuredHere, likely: Option<f64>) -> JudgedMeasurement {
+    let agreement = measured.agreement(printed.value(), likely);
     JudgedMeasurement { measured: measured.clone(), deviation: Deviation::between(measured.value, printed), agreement }
 }
 
@@ -259,6 +252,8 @@ struct Trial {
     value: Recomputed,
     /// How far the rounding of the printed inputs reaches.
     rounding: f64,
+    /// The constant that was inferred from the very cells.
+    inferred: Option<&'static str>,
     mended: Mended,
 }
 
@@ -306,7 +301,12 @@ fn verdict(
     let trials = || [Some(&first), mended.as_ref()].into_iter().flatten();
     for trial in trials() {
         if let Some(digits) = number.equals(trial.value) {
-            return (Some(trial.value), Verdict::Equal { digits, mended: trial.mended.clone() });
+            let mended = trial.mended.clone();
+            let verdict = match trial.inferred {
+                Some(constant) => Verdict::Inferred { digits, constant: constant.to_owned(), mended },
+                None => Verdict::Equal { digits, mended },
+            };
+            return (Some(trial.value), verdict);
         }
     }
     let unit = 10f64.powi(-(number.decimals() as i32));
@@ -355,7 +355,7 @@ fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definitio
         .filter(|d| d.is_finite())
         .sum();
     let mended = Mended(reads.used.iter().map(|i| paper.anomalies[*i].id.clone()).collect());
-    Ok(Trial { value, rounding, mended })
+    Ok(Trial { value, rounding, inferred: reads.inferred, mended })
 }
 
 impl Counts {
@@ -369,6 +369,7 @@ impl Counts {
                     continue;
                 }
                 Verdict::Equal { .. } => counts.equal += 1,
+                Verdict::Inferred { .. } => counts.inferred += 1,
                 Verdict::Within { .. } => counts.within += 1,
                 Verdict::Differs => counts.differs += 1,
                 Verdict::PrintedWrong { .. } => counts.wrong += 1,
@@ -377,8 +378,11 @@ impl Counts {
             counts.judged += 1;
             counts.measured += usize::from(cell.measured.is_some());
             let Some(m) = &cell.measured else { continue };
-            counts.agree += usize::from(m.agreement != Agreement::Differs);
-            counts.explained += usize::from(m.agreement == Agreement::Differs && m.measured.cause.is_some());
+            match m.agreement {
+                Agreement::WithPrint | Agreement::WithLikely => counts.agree += 1,
+                Agreement::Explained => counts.explained += 1,
+                Agreement::Differs => {}
+            }
         }
         counts
     }
@@ -389,6 +393,7 @@ impl Counts {
             judged: self.judged + other.judged,
             labels: self.labels + other.labels,
             equal: self.equal + other.equal,
+            inferred: self.inferred + other.inferred,
             within: self.within + other.within,
             differs: self.differs + other.differs,
             wrong: self.wrong + other.wrong,

@@ -16,10 +16,10 @@ mod printed;
 mod report;
 pub mod rules;
 
-pub use cell::{Cell, PrintedTable};
-pub use definition::{Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, TableDefinition};
-pub use judge::{Agreement, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Mended, Modelled, Reproduction, Verdict, judge};
+pub use cell::{Cell, Misprint, PrintedTable};
+pub use definition::{Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition};
+pub use judge::{Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Mended, Modelled, Reproduction, Verdict, judge};
 pub use load::{Paper, find, known, load};
-pub use measured::{CellKey, MeasuredHere, Measurements};
+pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
 pub use printed::{Digits, Printed, Recomputed};
 pub use report::report;

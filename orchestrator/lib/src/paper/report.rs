@@ -3,10 +3,12 @@
 use super::{
     cell::Cell as PrintedCell,
     definition::Anomaly,
-    judge::{Agreement, Counts, Deviation, JudgedCell, JudgedTable, Reproduction, Verdict},
+    judge::{Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict},
+    measured::Agreement,
     printed::Digits,
     rules,
 };
+use crate::model::Tier;
 use crate::report::{Against, Beside, Block, Cell, Column, Mark, Note, Records, Report, ReportKind, SCHEMA, Section, Table};
 
 /// Builds the report.
@@ -49,6 +51,7 @@ fn summary(of: &Reproduction) -> Section {
         [
             "cells",
             "equal",
+            "equal, constant inferred from print",
             "within",
             "differs",
             "printed wrong",
@@ -57,7 +60,7 @@ fn summary(of: &Reproduction) -> Section {
             "of these agree",
             "differ, known why",
         ]
-        .map(|h| Column::plain(&h.replace(' ', "_"), h)),
+        .map(|h| Column::plain(&h.replace(',', "").replace(' ', "_"), h)),
     );
     let mut table = Table::new(
         "summary",
@@ -66,7 +69,7 @@ fn summary(of: &Reproduction) -> Section {
         head,
     );
     let counts = |c: &Counts| {
-        [c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained]
+        [c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained]
             .map(|n| Cell::number((n > 0).then_some(n as f64)))
     };
     for t in &of.tables {
@@ -94,8 +97,9 @@ fn reading() -> Section {
     let mut table = Table::new(
         "marks",
         "What the marks mean",
-        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what a model says that needs no run; \
-         \u{25cf} what was measured here. Percentages are the distance to print. Hover over a number for more.",
+        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what another model says; \u{25cf} what was measured here. \
+         The note \u{25c7} below a table says which constants of the model were read from the paper's own measurements: those predict nothing. Percentages \
+         are the distance to print. Hover over a number for more.",
         vec![Column::plain("mark", "mark"), Column::plain("name", "in data files"), Column::plain("meaning", "meaning")],
     );
     for mark in Mark::COMPARED {
@@ -137,8 +141,8 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
     }
     if c.judged > 0 {
         caption.push_str(&format!(
-            " Of {} cells {} equal, {} within, {} differ, {} wrong in print, {} cannot be recomputed.",
-            c.judged, c.equal, c.within, c.differs, c.wrong, c.cannot
+            " Of {} cells {} equal, {} equal by a constant inferred from print, {} within, {} differ, {} wrong in print, {} cannot be recomputed.",
+            c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot
         ));
     }
     let mut table = Table::new(&table_id(&d.id), &d.title, &caption, columns);
@@ -162,7 +166,12 @@ fn cell(judged: &JudgedCell) -> Cell {
     let (mark, verdict) = words(&judged.verdict);
     let mut against = plain(judged.printed.text(), number.map(|n| n.value()));
     // digits beyond print only where they are the point
-    let digits = if matches!(judged.verdict, Verdict::Equal { digits: Digits::Rounded, .. }) { decimals } else { decimals + 1 };
+    let digits =
+        if matches!(judged.verdict, Verdict::Equal { digits: Digits::Rounded, .. } | Verdict::Inferred { digits: Digits::Rounded, .. }) {
+            decimals
+        } else {
+            decimals + 1
+        };
     let beside = |value: f64, deviation: Deviation, digits: usize, details: String| Beside {
         value,
         shown: shown(value, digits),
@@ -181,11 +190,11 @@ fn cell(judged: &JudgedCell) -> Cell {
         let (mark, agreement) = match m.agreement {
             Agreement::WithPrint => (Mark::Within, format!("within {} % of print", m.measured.tolerance_pct)),
             Agreement::WithLikely => (Mark::Within, format!("within {} % of what was probably meant", m.measured.tolerance_pct)),
-            Agreement::Differs => (Mark::Differs, format!("more than {} % from print", m.measured.tolerance_pct)),
+            Agreement::Explained | Agreement::Differs => (Mark::Differs, format!("more than {} % from print", m.measured.tolerance_pct)),
         };
         let same = number.is_some_and(|n| shown(n.value(), decimals) == shown(m.measured.value, decimals));
         let mark = if same { Mark::Equal } else { mark };
-        let cause = m.measured.cause.as_ref().map(|c| format!("; {c}")).unwrap_or_default();
+        let cause = cause(m).map(|c| format!("; {c}")).unwrap_or_default();
         let runs = if m.measured.n == 1 { "1 run".to_owned() } else { format!("{} runs", m.measured.n) };
         let details = format!("measured here, {runs}, {agreement}{cause}; {}", m.measured.from);
         Beside { mark: Some(mark), ..beside(m.measured.value, m.deviation, decimals, details) }
@@ -193,6 +202,11 @@ fn cell(judged: &JudgedCell) -> Cell {
     (against.mark, against.verdict) = (mark, verdict);
     against.notes.clone_from(&judged.anomalies);
     Cell::Against { against: Box::new(against) }
+}
+
+/// Why a measurement differs, where the reason explains the distance.
+fn cause(measured: &JudgedMeasurement) -> Option<&str> {
+    measured.measured.reason.as_ref().filter(|_| measured.agreement == Agreement::Explained).map(|r| r.because.as_str())
 }
 
 fn plain(text: &str, value: Option<f64>) -> Against {
@@ -222,6 +236,10 @@ fn words(verdict: &Verdict) -> (Mark, String) {
         Verdict::Equal { digits: Digits::Cut, mended } => {
             (Mark::Equal, format!("equal to the printed digits, which are cut off{}", with(&mended.0)))
         }
+        Verdict::Inferred { constant, mended, .. } => {
+            let text = format!("equal to the printed digits by a constant that was inferred from them ({constant}){}", with(&mended.0));
+            (Mark::Inferred, text)
+        }
         Verdict::Within { tolerance, because, mended } => {
             (Mark::Within, format!("within {}: {because}{}", significant(*tolerance), with(&mended.0)))
         }
@@ -239,7 +257,7 @@ fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Anomalies first, then how the columns were recomputed, why measurements differ, and why cells were not recomputed.
+/// Anomalies first, then how the columns were recomputed and modelled, why measurements differ, and why cells were not recomputed.
 fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     let mut names: Vec<&String> = judged.anomalies.iter().collect();
     names.extend(judged.rows.iter().flatten().flat_map(|c| &c.anomalies));
@@ -256,8 +274,23 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
         }
     }
     notes.extend(rules.into_iter().map(|(about, headings)| Note { mark: format!("= {}", headings.join(", ")), text: about.to_owned() }));
+    let mut models: Vec<(&'static str, Tier, Vec<&str>)> = Vec::new();
+    for row in &judged.rows {
+        for (column, cell) in judged.definition.columns.iter().zip(row) {
+            let Some((said, _)) = &cell.modelled else { continue };
+            match models.iter_mut().find(|(basis, ..)| *basis == said.basis) {
+                Some((_, _, headings)) if headings.contains(&column.heading.as_str()) => {}
+                Some((_, _, headings)) => headings.push(&column.heading),
+                None => models.push((said.basis, said.tier, vec![&column.heading])),
+            }
+        }
+    }
+    notes.extend(models.into_iter().map(|(basis, tier, headings)| {
+        let text = if tier == Tier::NoRun { format!("no run needed: {basis}") } else { basis.to_owned() };
+        Note { mark: format!("\u{25c7} {}", headings.join(", ")), text }
+    }));
     let mut causes: Vec<&str> = Vec::new();
-    for cause in judged.rows.iter().flatten().filter_map(|c| c.measured.as_ref()?.measured.cause.as_deref()) {
+    for cause in judged.rows.iter().flatten().filter_map(|c| cause(c.measured.as_ref()?)) {
         if !causes.contains(&cause) {
             causes.push(cause);
         }

@@ -165,7 +165,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
         }
         Cell::Against { against } => {
             let mut text = format!("{} {}", against.printed, against.mark.symbol()).trim_end().to_owned();
-            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| against.mark != Mark::Equal) {
+            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| !against.mark.is_equal()) {
                 text.push_str(&format!(" {} ({})", recomputed.shown, recomputed.deviation()));
             }
             if let Some(modelled) = &against.modelled {

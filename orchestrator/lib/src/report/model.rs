@@ -224,6 +224,8 @@ pub enum Mark {
     Label,
     /// Equal to the printed digits.
     Equal,
+    /// The same, by a constant that was inferred from print.
+    Inferred,
     /// Within a tolerance.
     Within,
     /// Another number.
@@ -236,13 +238,14 @@ pub enum Mark {
 
 impl Mark {
     /// All that follow from a comparison.
-    pub const COMPARED: [Self; 5] = [Self::Equal, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
+    pub const COMPARED: [Self; 6] = [Self::Equal, Self::Inferred, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
 
-    /// One character for it.
+    /// A character for it, in parentheses if it proves nothing.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Label => "",
             Self::Equal => "\u{2713}",
+            Self::Inferred => "(\u{2713})",
             Self::Within => "\u{2248}",
             Self::Differs => "\u{2260}",
             Self::Wrong => "\u{2717}",
@@ -250,11 +253,17 @@ impl Mark {
         }
     }
 
+    /// Whether the digits are those in print.
+    pub fn is_equal(self) -> bool {
+        matches!(self, Self::Equal | Self::Inferred)
+    }
+
     /// A word for it, for classes and data files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Label => "label",
             Self::Equal => "equal",
+            Self::Inferred => "equal-inferred",
             Self::Within => "within",
             Self::Differs => "differs",
             Self::Wrong => "printed-wrong",
@@ -267,6 +276,9 @@ impl Mark {
         match self {
             Self::Label => "says what the row is about",
             Self::Equal => "recomputed, and equal to the printed digits",
+            Self::Inferred => {
+                "recomputed and equal, but by a constant that is not printed and was inferred from these very cells: no evidence"
+            }
             Self::Within => "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows",
             Self::Differs => "recomputed, and another number",
             Self::Wrong => "wrong in print: see the note",

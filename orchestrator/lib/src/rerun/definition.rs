@@ -1,9 +1,12 @@
 //! `measured.toml` in the folder of a paper: which campaigns rerun its tables, and which runs and records belong to which cells.
 
 use super::runs::FACTOR_NAMES;
-use crate::spec::{
-    SpecError, SpecErrors,
-    source::{Source, suggestion},
+use crate::{
+    paper::Reason,
+    spec::{
+        SpecError, SpecErrors,
+        source::{Source, suggestion},
+    },
 };
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -106,7 +109,8 @@ pub struct Column {
     /// Why it differs by more.
     #[serde(default)]
     pub because: Option<String>,
-    /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column.
+    /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column. It must be
+    /// there if the reason is.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
 }
@@ -233,9 +237,27 @@ pub struct Differences {
     /// Why it differs by more.
     #[serde(default)]
     pub because: Option<String>,
-    /// The reason holds only for such a distance, as in a column.
+    /// The reason holds only for such a distance, as in a column; it must be there if the reason is.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
+}
+
+fn reason(because: Option<&String>, explains: Option<[f64; 2]>) -> Option<Reason> {
+    because.zip(explains).map(|(because, explains)| Reason { because: because.clone(), explains })
+}
+
+impl Column {
+    /// Why its cells may differ by more than the tolerance, and by how much.
+    pub fn reason(&self) -> Option<Reason> {
+        reason(self.because.as_ref(), self.explains)
+    }
+}
+
+impl Differences {
+    /// Why differences may differ by more than the tolerance, and by how much.
+    pub fn reason(&self) -> Option<Reason> {
+        reason(self.because.as_ref(), self.explains)
+    }
 }
 
 /// Reads the file of a paper; `None` if it has none: nothing of it is rerun.
@@ -260,6 +282,22 @@ fn check(source: &Source, definition: &Definition) -> Vec<SpecError> {
     let mut fail = |message: String, help: &str| errors.push(source.error(Some(0..0), message, help.to_owned()));
     if definition.schema != SCHEMA {
         fail(format!("format {} of measured tables is not known", definition.schema), "this version reads `schema = 1`");
+    }
+    let columns = definition
+        .tables
+        .iter()
+        .flat_map(|t| t.columns.iter().map(|c| (format!("table {}, `{}`", t.table, c.column), c.because.is_some(), c.explains)));
+    let differences = definition.differences.iter().map(|d| (format!("`{}`", d.id), d.because.is_some(), d.explains));
+    for (place, because, explains) in columns.chain(differences) {
+        let range = "write `explains = [lowest, highest]` beside `because`: the distances measured - printed that the reason explains";
+        match (because, explains) {
+            (true, None) => fail(format!("{place}: `because` without `explains` would explain any number"), range),
+            (false, Some(_)) => fail(format!("{place}: `explains` without `because`"), range),
+            (true, Some([low, high])) if !(low.is_finite() && high.is_finite() && low <= high) => {
+                fail(format!("{place}: [{low}, {high}] is no range"), range);
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
     }
     let points: Vec<&IndexMap<String, Wanted>> = definition
         .tables

@@ -7,28 +7,10 @@ use super::{
 };
 use crate::{
     mapping::Mapping,
-    paper::{CellKey, Kind, MeasuredHere, Measurements, Paper, PrintedTable},
+    paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Paper, PrintedTable, Reason, agreement},
 };
 use indexmap::IndexMap;
 use serde::Serialize;
-
-/// What follows of a measured value for a printed one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "verdict", rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Within the tolerance, in percent of print.
-    Within {
-        /// The tolerance.
-        tolerance_pct: f64,
-    },
-    /// Not, for a known reason.
-    Differs {
-        /// The reason.
-        because: String,
-    },
-    /// Not, and nobody knows why.
-    Unexplained,
-}
 
 /// A printed number with what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,10 +19,12 @@ pub struct JoinedCell {
     pub key: CellKey,
     /// In print.
     pub printed: f64,
+    /// What was probably meant, if print is wrong.
+    pub likely: Option<f64>,
     /// Measured here.
     pub measured: MeasuredHere,
     /// What follows.
-    pub verdict: Verdict,
+    pub agreement: Agreement,
 }
 
 /// A row of a table of which nothing was measured.
@@ -79,7 +63,7 @@ pub struct Step {
     /// Measured here.
     pub measured: f64,
     /// What follows.
-    pub verdict: Verdict,
+    pub agreement: Agreement,
 }
 
 /// Differences along the series of a table.
@@ -93,6 +77,14 @@ pub struct JoinedDifferences {
     pub caption: String,
     /// Unit of the values.
     pub unit: Option<&'static str>,
+    /// How far they may be from print and still count as the same, in percent.
+    pub tolerance_pct: f64,
+    /// Why some differ by more.
+    pub reason: Option<Reason>,
+    /// Names of the misprints among their cells; what was probably meant stands for them.
+    pub mended: Vec<String>,
+    /// Names of the misprints for which nothing stands: their rows are left out.
+    pub left_out: Vec<String>,
     /// One after the other.
     pub steps: Vec<Step>,
 }
@@ -115,10 +107,17 @@ impl Joined {
     }
 }
 
-/// The rows of a table as text.
+/// The rows of a table as text, with what was probably meant where print is wrong.
 fn rows(table: &PrintedTable) -> Vec<Row> {
-    let names = table.definition.columns.iter().map(|c| c.id.clone());
-    table.rows().iter().map(|cells| names.clone().zip(cells.iter().map(|c| c.text().to_owned())).collect()).collect()
+    let text = |row: usize, column: &str, printed: &str| match table.misprint(row, column).and_then(|m| m.likely) {
+        Some(Likely::Text(text)) => text.clone(),
+        Some(Likely::Number(number)) => number.to_string(),
+        None => printed.to_owned(),
+    };
+    let row = |(row, cells): (usize, &Vec<crate::paper::Cell>)| {
+        table.definition.columns.iter().zip(cells).map(|(c, cell)| (c.id.clone(), text(row, &c.id, cell.text()))).collect()
+    };
+    table.rows().iter().enumerate().map(row).collect()
 }
 
 /// The values of all runs of a row, and where they come from.
@@ -131,7 +130,7 @@ fn collect(measured: &Measured, wanted: &IndexMap<String, String>, value: &Value
     Ok(found)
 }
 
-fn summarise(found: &[(String, f64)], tolerance_pct: f64) -> Option<MeasuredHere> {
+fn summarise(found: &[(String, f64)], tolerance_pct: f64, reason: Option<Reason>) -> Option<MeasuredHere> {
     let n = found.len();
     let value = found.iter().map(|(_, v)| v).sum::<f64>() / n as f64;
     let sd = (n > 1).then(|| (found.iter().map(|(_, v)| (v - value).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt());
@@ -139,19 +138,7 @@ fn summarise(found: &[(String, f64)], tolerance_pct: f64) -> Option<MeasuredHere
     if n > 3 {
         from.push("…");
     }
-    (n > 0).then(|| MeasuredHere { value, n, sd, from: from.join(", "), tolerance_pct, cause: None })
-}
-
-/// `because` holds where the distance is in the range that it explains.
-fn verdict(printed: f64, measured: f64, tolerance_pct: f64, because: Option<&String>, explains: Option<[f64; 2]>) -> Verdict {
-    let by = measured - printed;
-    if by.abs() <= tolerance_pct / 100.0 * printed.abs() {
-        return Verdict::Within { tolerance_pct };
-    }
-    match because {
-        Some(because) if explains.is_none_or(|[low, high]| (low..=high).contains(&by)) => Verdict::Differs { because: because.clone() },
-        Some(_) | None => Verdict::Unexplained,
-    }
+    (n > 0).then(|| MeasuredHere { value, n, sd, from: from.join(", "), tolerance_pct, reason })
 }
 
 /// Puts what campaigns measured beside the tables of a paper.
@@ -176,7 +163,7 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &Measured) -> Join
             joined.mistakes.push(format!("`{}` says of no row which runs it is about", wanted.id));
             continue;
         };
-        let one = differences(printed, wanted, point, measured, &mut joined.mistakes);
+        let one = differences(paper, (printed, wanted, point), measured, &mut joined.mistakes);
         joined.differences.push(one);
     }
     joined.mistakes.sort_unstable();
@@ -216,7 +203,10 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &Measured, mistake
             }
             let Some(number_in_print) = printed.cell(number, &column.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
             match collect(measured, &wanted, &column.value, row) {
-                Ok(found) => joined.cells.extend(cell(id, number, column, number_in_print, &found)),
+                Ok(found) => {
+                    let likely = printed.misprint(number, &column.column).and_then(|m| m.likely?.number());
+                    joined.cells.extend(cell(CellKey::new(id, number, &column.column), column, (number_in_print, likely), &found));
+                }
                 Err(mistake) => mistakes.push(format!("table {id}, `{}`: {mistake}", column.column)),
             }
         }
@@ -227,13 +217,10 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &Measured, mistake
     joined
 }
 
-fn cell(table: &str, row: usize, column: &Column, printed: f64, found: &[(String, f64)]) -> Option<JoinedCell> {
-    let mut measured = summarise(found, column.tolerance_pct)?;
-    let verdict = verdict(printed, measured.value, column.tolerance_pct, column.because.as_ref(), column.explains);
-    if let Verdict::Differs { because } = &verdict {
-        measured.cause = Some(because.clone());
-    }
-    Some(JoinedCell { key: CellKey::new(table, row, &column.column), printed, measured, verdict })
+fn cell(key: CellKey, column: &Column, (printed, likely): (f64, Option<f64>), found: &[(String, f64)]) -> Option<JoinedCell> {
+    let measured = summarise(found, column.tolerance_pct, column.reason())?;
+    let agreement = measured.agreement(printed, likely);
+    Some(JoinedCell { key, printed, likely, measured, agreement })
 }
 
 fn declared(table: &Table, row: &Row) -> Option<String> {
@@ -261,9 +248,8 @@ fn why(measured: &Measured, wanted: &IndexMap<String, String>, table: &Table, ro
 }
 
 fn differences(
-    printed: &PrintedTable,
-    wanted: &Differences,
-    point: &IndexMap<String, Wanted>,
+    paper: &Paper,
+    (printed, wanted, point): (&PrintedTable, &Differences, &IndexMap<String, Wanted>),
     measured: &Measured,
     mistakes: &mut Vec<String>,
 ) -> JoinedDifferences {
@@ -277,6 +263,7 @@ fn differences(
         measured: Vec<f64>,
     }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
+    let (mut mended, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for (number, row) in rows(printed).iter().enumerate().filter(|(_, row)| matches(&wanted.rows, row)) {
         let Some(in_print) = printed.cell(number, &wanted.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
         let named: Result<Vec<String>, String> = wanted.series.iter().map(|w| resolve(w, row)).collect();
@@ -290,6 +277,21 @@ fn differences(
                 continue;
             }
         };
+        // the value itself, or what says which row it is
+        let about = printed.definition.columns.iter().filter(|c| c.id == wanted.column || matches!(c.kind, Kind::Label | Kind::Setting));
+        let misprints: Vec<_> = about.filter_map(|c| printed.misprint(number, &c.id)).collect();
+        let unknown = misprints.iter().any(|m| m.likely.is_none());
+        for misprint in &misprints {
+            let name = &paper.anomalies[misprint.anomaly].id;
+            let list = if unknown { &mut left_out } else { &mut mended };
+            if !list.contains(name) {
+                list.push(name.clone());
+            }
+        }
+        if unknown {
+            continue;
+        }
+        let in_print = printed.misprint(number, &wanted.column).and_then(|m| m.likely?.number()).unwrap_or(in_print);
         let levels = series.entry(named).or_default();
         let at = levels.iter().position(|l| l.along == along).unwrap_or_else(|| {
             levels.push(Level { along, printed: Vec::new(), measured: Vec::new() });
@@ -299,14 +301,15 @@ fn differences(
         levels[at].measured.extend(found.into_iter().map(|(_, v)| v));
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let reason = wanted.reason();
     let mut steps = Vec::new();
     for (named, mut levels) in series {
         levels.sort_by(|a, b| a.along.total_cmp(&b.along));
         for pair in levels.windows(2) {
             let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
             let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
-            let verdict = verdict(printed, measured, wanted.tolerance_pct, wanted.because.as_ref(), wanted.explains);
-            steps.push(Step { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, verdict });
+            let agreement = agreement(measured, (printed, None), wanted.tolerance_pct, reason.as_ref());
+            steps.push(Step { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
         }
     }
     JoinedDifferences {
@@ -314,6 +317,10 @@ fn differences(
         title: wanted.title.clone(),
         caption: wanted.caption.clone(),
         unit: wanted.value.unit.word(),
+        tolerance_pct: wanted.tolerance_pct,
+        reason,
+        mended,
+        left_out,
         steps,
     }
 }

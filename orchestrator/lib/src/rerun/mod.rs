@@ -11,6 +11,6 @@ mod select;
 mod show;
 
 pub use definition::{Campaign, Definition, FILE, load};
-pub use join::{Joined, JoinedCell, JoinedDifferences, JoinedTable, Missing, Step, Verdict, join};
+pub use join::{Joined, JoinedCell, JoinedDifferences, JoinedTable, Missing, Step, join};
 pub use runs::Measured;
 pub use show::{Tally, sections, tally};

@@ -1,8 +1,8 @@
 //! What was measured of a paper's tables, as sections of a report.
 
-use super::join::{Joined, JoinedCell, JoinedDifferences, JoinedTable, Verdict};
+use super::join::{Joined, JoinedCell, JoinedDifferences, JoinedTable};
 use crate::{
-    paper::{Kind, Paper, PrintedTable},
+    paper::{Agreement, Kind, Paper, PrintedTable, Reason},
     report::{Block, Cell, Column, Section, Table},
 };
 use indexmap::IndexMap;
@@ -22,11 +22,11 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, verdict: &Verdict) {
-        match verdict {
-            Verdict::Within { .. } => self.within += 1,
-            Verdict::Differs { .. } => self.differs += 1,
-            Verdict::Unexplained => self.unexplained += 1,
+    fn add(&mut self, agreement: Agreement) {
+        match agreement {
+            Agreement::WithPrint | Agreement::WithLikely => self.within += 1,
+            Agreement::Explained => self.differs += 1,
+            Agreement::Differs => self.unexplained += 1,
         }
     }
 
@@ -39,7 +39,7 @@ impl Tally {
 /// How the cells of a table came out.
 pub fn tally(table: &JoinedTable) -> Tally {
     let mut tally = Tally { rows_not_measured: table.missing.len(), ..Tally::default() };
-    table.cells.iter().for_each(|c| tally.add(&c.verdict));
+    table.cells.iter().for_each(|c| tally.add(c.agreement));
     tally
 }
 
@@ -61,12 +61,16 @@ fn heading(table: &PrintedTable, column: &str) -> String {
     table.definition.columns.iter().find(|c| c.id == column).map_or_else(|| column.to_owned(), |c| c.heading.clone())
 }
 
-fn words(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Within { tolerance_pct: 0.0 } => "equal".to_owned(),
-        Verdict::Within { tolerance_pct } => format!("within {tolerance_pct} %"),
-        Verdict::Differs { because } => format!("differs: {because}"),
-        Verdict::Unexplained => "differs, and nothing that is known explains it".to_owned(),
+fn words(agreement: Agreement, tolerance_pct: f64, likely: Option<f64>, reason: Option<&Reason>) -> String {
+    match agreement {
+        Agreement::WithPrint if tolerance_pct == 0.0 => "equal".to_owned(),
+        Agreement::WithPrint => format!("within {tolerance_pct} %"),
+        Agreement::WithLikely => {
+            let likely = likely.map(|l| format!(" {l}")).unwrap_or_default();
+            format!("within {tolerance_pct} % of what was probably meant:{likely}")
+        }
+        Agreement::Explained => format!("differs: {}", reason.map_or("", |r| &r.because)),
+        Agreement::Differs => "differs, and nothing that is known explains it".to_owned(),
     }
 }
 
@@ -139,7 +143,7 @@ fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
         Cell::text(digits(in_print, cell.measured.value)),
         pct(cell.printed, cell.measured.value),
         Cell::count(cell.measured.n),
-        Cell::text(words(&cell.verdict)),
+        Cell::text(words(cell.agreement, cell.measured.tolerance_pct, cell.likely, cell.measured.reason.as_ref())),
         Cell::text(cell.measured.from.clone()),
     ]
 }
@@ -154,10 +158,16 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
         Column::plain("deviation_pct", "deviation, %"),
         Column::plain("verdict", "verdict"),
     ];
-    let caption = match joined.unit {
-        Some(unit) => format!("{} In {unit}.", joined.caption),
-        None => joined.caption.clone(),
-    };
+    let mut caption = joined.caption.clone();
+    if let Some(unit) = joined.unit {
+        caption.push_str(&format!(" In {unit}."));
+    }
+    if !joined.mended.is_empty() {
+        caption.push_str(&format!(" What is wrong in print ({}) enters as what was probably meant.", joined.mended.join(", ")));
+    }
+    if !joined.left_out.is_empty() {
+        caption.push_str(&format!(" Rows that are wrong in print are left out ({}).", joined.left_out.join(", ")));
+    }
     let mut table = Table::new(&format!("differences-{}", joined.id), &joined.title, &caption, columns);
     for step in &joined.steps {
         table.rows.push(vec![
@@ -167,7 +177,7 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
             Cell::text(format!("{:.2}", step.printed)),
             Cell::text(format!("{:.2}", step.measured)),
             pct(step.printed, step.measured),
-            Cell::text(words(&step.verdict)),
+            Cell::text(words(step.agreement, joined.tolerance_pct, None, joined.reason.as_ref())),
         ]);
     }
     Block::Table(table)

@@ -35,6 +35,8 @@ const MOST_QUANTITIES: usize = 1000;
 pub struct Index {
     connection: Connection,
     pub(super) path: Utf8PathBuf,
+    /// A file that lives as long as this.
+    _temporary: Option<tempfile::TempPath>,
 }
 
 impl Index {
@@ -70,6 +72,25 @@ impl Index {
         Self::open(campaign)
     }
 
+    /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an archive. It
+    /// has no predictions.
+    pub fn apart(campaign: &Utf8Path) -> Result<Self, StoreError> {
+        let plan: Plan = load::json(&campaign.join("plan.json"))?;
+        let journal = campaign.join("journal.jsonl");
+        let state = if journal.exists() { CampaignState::of(&journal::read(&journal)?) } else { CampaignState::default() };
+        let plan = without_skipped(plan, &state);
+        let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
+        let temporary = tempfile::Builder::new()
+            .prefix("cvc-index-")
+            .suffix(".sqlite")
+            .tempfile()
+            .map_err(StoreError::io("create a file in", &anywhere))?
+            .into_temp_path();
+        fill(&temporary, campaign, &plan, &state).map_err(|source| StoreError::Index { path: temporary.to_path_buf(), source })?;
+        let index = Self::open_file(Utf8PathBuf::from(temporary.to_string_lossy().into_owned()))?;
+        Ok(Self { _temporary: Some(temporary), ..index })
+    }
+
     /// Opens the index of a campaign's directory as it is.
     pub fn open(campaign: &Utf8Path) -> Result<Self, StoreError> {
         Self::open_file(campaign.join(FILE))
@@ -85,7 +106,7 @@ impl Index {
         if found > SCHEMA {
             return Err(StoreError::Newer { path: path.into(), found, known: SCHEMA });
         }
-        Ok(Self { connection, path })
+        Ok(Self { connection, path, _temporary: None })
     }
 
     /// The connection, read-only.

@@ -20,6 +20,8 @@ pub(in crate::paper) struct Reads {
     pub shift: Option<(Place, f64)>,
     /// Inputs with the distance that their rounding may hide, in the order in which they were first read.
     pub inputs: Vec<(Place, f64)>,
+    /// The constant that is not printed but was inferred from the very cells that are recomputed, if there is one.
+    pub inferred: Option<&'static str>,
     /// Anomalies whose likely number was read, as indices into the paper's.
     pub used: Vec<usize>,
 }
@@ -99,6 +101,12 @@ impl<'a> At<'a> {
         if !reads.used.contains(&anomaly) {
             reads.used.push(anomaly);
         }
+    }
+
+    /// Notes that the number rests on this constant, which was inferred from the very cells that are recomputed: that it is equal to print proves
+    /// nothing.
+    pub fn rests_on(&self, constant: &'static str) {
+        self.reads.borrow_mut().inferred = Some(constant);
     }
 
     /// The number of a column in this row.

@@ -81,7 +81,14 @@ impl Rule for Checkpoints {
             ("measured", "ckpt_file") => sum(at, ["dtapp", "lb", "shmem"]),
             ("measured", "one_ckpt_time") => sum(at, ["dtapp_time", "lb_time", "shmem_time"]),
             ("measured", _) => Err(Because::Measurement),
-            ("estimated", _) => estimated(&Example::of(at)?, quantity),
+            ("estimated", _) => {
+                match quantity {
+                    "lb" => at.rests_on("2.45 MiB"),
+                    "shmem" => at.rests_on("where equation 3.11 stands for Algorithm 2"),
+                    _ => {}
+                }
+                estimated(&Example::of(at)?, quantity)
+            }
             (_, "ckpt_count") => Ok(Recomputed::new(Example::of(at)?.schedule()?.count as f64)),
             (_, "ckpt_interval") => {
                 let interval = Example::of(at)?.schedule()?.interval_s;

@@ -1,11 +1,11 @@
 //! File sizes with collective I/O: the thesis's Algorithm 1 (Tables 5.8, 5.9, 5.11, 5.15).
 
-use super::{At, Because, Recomputed, Rule, sizes::C1_OF_TABLE_5_10};
+use super::{At, Because, Recomputed, Rule, sizes::OF_TABLE_5_10};
 use crate::{
     mapping::Mapping,
     model::{
         library,
-        shmem::{Algorithm2, algorithm2_mib},
+        shmem::algorithm2_mib,
         surplus::{IoLayer, constant_mib},
     },
 };
@@ -55,7 +55,7 @@ impl Rule for Algorithm1 {
         "algorithm-1"
     }
     fn about(&self) -> &'static str {
-        "Algorithm 1: data zone (Tables 5.1, 5.16) + libraries (7.71 MiB with ROMIO) + shared memory (Algorithm 2 for the node's processes, C1 = 31.07), \
+        "Algorithm 1: data zone (Tables 5.1, 5.16) + libraries (7.71 MiB with ROMIO) + shared memory (Algorithm 2 for the node's processes, C1 = 31.07, C2 = 61.93), \
          and 16 MiB more for an aggregator. Where that data zone or a formula of the shared memory is missing (FLASH, Open MPI), an aggregator is the \
          mean of the plain files on as full nodes of its run and 16 MiB (ROMIO) or 32 MiB (OMPIO)"
     }
@@ -68,7 +68,7 @@ impl Rule for Algorithm1 {
         if matches!(at.table_id(), "5.8" | "5.9")
             && let Ok(dtapp) = data_zone(at, at.text("class"), at.text("processes"))
         {
-            let shmem = algorithm2_mib(load, Algorithm2 { c1: C1_OF_TABLE_5_10, ..Algorithm2::default() })?;
+            let shmem = algorithm2_mib(load, OF_TABLE_5_10)?;
             return Ok(Recomputed::new(dtapp + library::ROMIO_MIB.value + shmem + surplus));
         }
         if !aggregates {

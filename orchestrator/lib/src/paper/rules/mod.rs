@@ -14,7 +14,7 @@ mod example;
 mod general;
 mod io;
 mod io_phase;
-mod no_run;
+mod models;
 mod sizes;
 mod text;
 
@@ -78,7 +78,7 @@ pub trait Rule: Sync {
     fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because>;
 }
 
-/// Gives what a better model says of the cells of a column. It is neither print nor a recomputation.
+/// Gives what another model says of the cells of a column. It is neither print nor a recomputation.
 pub trait ModelRule: Sync {
     /// Name in `paper.toml`.
     fn name(&self) -> &'static str;
@@ -125,7 +125,7 @@ pub static RULES: &[&dyn Rule] = &[
 ];
 
 /// All rules of models. To add one: a type that implements [`ModelRule`], and its name here.
-pub static MODELS: &[&dyn ModelRule] = &[&no_run::NoRun, &no_run::NoRunIo];
+pub static MODELS: &[&dyn ModelRule] = &[&models::Zones, &models::IoFiles];
 
 /// A rule by its name.
 pub fn rule(name: &str) -> Option<&'static dyn Rule> {

@@ -152,8 +152,11 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
         more.push_str(&format!("<sup>{}</sup>", html_escape(note)));
     }
     let mut beside = |kind: &str, sign: &str, beside: &Beside, mark: Option<Mark>| {
-        let deviation =
-            if mark.or(beside.mark) == Some(Mark::Equal) { String::new() } else { format!(" <i>{}</i>", html_escape(&beside.deviation())) };
+        let deviation = if mark.or(beside.mark).is_some_and(Mark::is_equal) {
+            String::new()
+        } else {
+            format!(" <i>{}</i>", html_escape(&beside.deviation()))
+        };
         let mark = beside.mark.map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol())).unwrap_or_default();
         more.push_str(&format!(
             "<span class=\"beside {kind}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span> {}{deviation}{mark}</span>",
