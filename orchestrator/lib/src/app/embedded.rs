@@ -1,5 +1,6 @@
 //! The descriptors that cvc carries, so that it works away from its repository. Files beside the campaign come first.
 
+use super::descriptor::Descriptor;
 use crate::{embedded, store::StoreError};
 use include_dir::{Dir, include_dir};
 use std::path::PathBuf;
@@ -9,4 +10,9 @@ static APPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments/apps"
 /// Directory with the descriptors of this version, written there if need be.
 pub fn directory() -> Result<PathBuf, StoreError> {
     embedded::directory("apps", &APPS)
+}
+
+/// The descriptor of this version for an application, if there is one.
+pub fn descriptor(name: &str) -> Option<Descriptor> {
+    toml::from_str(APPS.get_file(format!("{name}.toml"))?.contents_utf8()?).ok()
 }

@@ -4,9 +4,7 @@ use super::{
     check::{at_least_one, finite},
     fit::FitError,
 };
-
-/// Bytes of a MiB.
-const MIB: f64 = 1_048_576.0;
+use crate::units::MIB;
 
 /// MiB of the checkpoint of a program with a regular grid, without its header of 3 to 10 KiB: P·nx·ny·nz·variables·word/2^20. `nx`, `ny`, `nz` are the
 /// points of one process, `word` the bytes of a value. Source: thesis, section 4.2 (MiniGhost: 5 variables of 8 bytes), Tables 4.7 and 4.8.

@@ -114,7 +114,15 @@ mod tests {
     /// Both classes on the same processes count as one point.
     fn sample((class, p, value): (&str, u32, f64)) -> Sample {
         let mapping = crate::mapping::Mapping::one_node(p);
-        let at = Setting { app: "program".into(), class: class.into(), nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis };
+        let at = Setting {
+            app: "program".into(),
+            class: class.into(),
+            nas: None,
+            mapping,
+            per_node: p,
+            mpi: MpiKind::Nemesis,
+            output: Default::default(),
+        };
         Sample { id: format!("on {p}"), at, value }
     }
 

@@ -71,6 +71,19 @@ pub struct Setting {
     pub per_node: u32,
     /// The MPI library.
     pub mpi: MpiKind,
+    /// What is written and how, as far as models look at it.
+    pub output: Output,
+}
+
+/// What is written and how, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Output {
+    /// MiB of all files of the node in question.
+    pub node_mib: Option<f64>,
+    /// Aggregators of collective I/O, if they are set: else there is one on each node.
+    pub aggregators: Option<u32>,
+    /// MiB of the collective buffer, if it is set.
+    pub buffer_mib: Option<f64>,
 }
 
 impl Setting {

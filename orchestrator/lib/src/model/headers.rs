@@ -11,6 +11,7 @@ use super::{
     linear::{Linear, Weights, everywhere, no_offset},
     scope::{Along, Common},
 };
+use crate::units::MIB;
 
 /// Least half width of an interval, MiB: 25 areas more or less.
 const BAND_MIB: f64 = 0.1;
@@ -33,7 +34,7 @@ fn gaps() -> Box<dyn Model> {
     let terms = |at: &Setting| {
         let unknown = || FitError::OutOfDomain(format!("which pages {}.{} writes is not known", at.app, at.class));
         let runs = dtapp::written_runs(at.nas.ok_or_else(unknown)?, at.processes())?;
-        Ok(vec![1.0, runs * 4096.0 / 1_048_576.0])
+        Ok(vec![1.0, runs * 4096.0 / MIB])
     };
     line(Linear { names: &["a", "b"], terms, common: &[Common::Mpi], ..of(info) })
 }

@@ -1,17 +1,17 @@
-//! Time of a checkpoint from the bandwidth that so many writers on a node reach together.
+//! Time of a checkpoint from the writers of a node and the MiB that they write: curves for observed times, and the published one.
+//!
+//! The samples of these models are seconds; they look at the processes on the node and at [`super::Output::node_mib`].
 
 use super::{
     check::{at_least_one, finite, not_negative, positive},
-    curve::{Model, ModelInfo, Tier},
+    curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Parameter, Sample, Setting, Tier},
     estimate::{Estimate, Interval},
     fit::{Fit, FitError, least_squares},
-    linear::{Linear, Weights, everywhere, no_offset},
-    scope::Along,
+    linear::{Fixed, always},
 };
 use serde::Serialize;
 
-/// Bandwidth of a node with p writers: a + b·p, MiB/s. Source: the latencies without compression of the thesis's Tables 5.3 and 5.5; a disk that many
-/// files are written to at once takes more in all, and less for each.
+/// Bandwidth of a node with p writers: a + b·p, MiB/s. A disk that many files are written to at once takes more in all, and less for each.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bandwidth {
     /// MiB/s.
@@ -20,118 +20,223 @@ pub struct Bandwidth {
     pub b: f64,
 }
 
-/// A run's checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Written {
-    /// Processes on the node.
-    pub per_node: u32,
-    /// MiB of the file of each.
-    pub file_mib: f64,
-    /// Seconds from the request to the last byte.
-    pub latency_s: f64,
-}
+/// Fitted to the ten latencies with MPICH and without compression of the thesis's Tables 5.3 and 5.5.
+pub const PUBLISHED: Bandwidth = Bandwidth { a: 92.5, b: 3.34 };
 
-impl Written {
-    /// MiB/s of the node.
-    ///
-    /// # Errors
-    /// Values that are not positive.
-    pub fn bandwidth(self) -> Result<f64, FitError> {
-        let p = at_least_one("the number of processes on the node", self.per_node)?;
-        Ok(p * positive("the size of a file", self.file_mib)? / positive("the latency", self.latency_s)?)
-    }
-}
+/// The storage that the published times are of.
+pub const PUBLISHED_STORAGE: &str = "one AFS-1 node, local ext3 disk: the thesis's";
+
+/// Processes on the node from the fewest to the most of the published runs.
+const PUBLISHED_WRITERS: (u32, u32) = (16, 64);
+
+/// Largest part by which [`PUBLISHED`] was off at a run with MPICH that was left out.
+const PUBLISHED_BAND: f64 = 0.14;
+
+/// Least and largest quotient of measured and published time in the ten runs with Open MPI.
+const PUBLISHED_OPEN_MPI: (f64, f64) = (0.8, 1.94);
+
+/// A curve that is asked for more than so many times its largest training run says so.
+const FAR: u32 = 2;
 
 impl Bandwidth {
-    /// Through the bandwidths of `runs`, by least squares with weights 1/p: the rate of a node is the sum of those of its p writers, and its variance grows
-    /// with p.
-    ///
-    /// # Errors
-    /// Fewer than two numbers of processes, or values that are not positive.
-    pub fn fit(runs: &[Written]) -> Result<(Self, Fit), FitError> {
-        let mut rows = Vec::with_capacity(runs.len());
-        let mut values = Vec::with_capacity(runs.len());
-        for run in runs {
-            values.push(run.bandwidth()?);
-            rows.push(vec![1.0, f64::from(run.per_node)]);
-        }
-        if rows.is_empty() {
-            return Err(FitError::TooFewPoints { found: 0, needed: 2 });
-        }
-        let weights: Vec<f64> = rows.iter().map(|row| 1.0 / row[1]).collect();
-        let fit = least_squares(&rows, &values, Some(&weights))?;
-        Ok((Self { a: fit.coefficients[0], b: fit.coefficients[1] }, fit))
-    }
-
-    /// Seconds of a checkpoint of `per_node` files of `file_mib`: p·file/(a + b·p).
+    /// Seconds of a checkpoint of `per_node` files that are `node_mib` MiB together: V/(a + b·p).
     ///
     /// # Errors
     /// No process, a negative size, or parameters with no bandwidth at this number of processes.
-    pub fn at(self, per_node: u32, file_mib: f64) -> Result<f64, FitError> {
+    pub fn at(self, per_node: u32, node_mib: f64) -> Result<f64, FitError> {
         let p = at_least_one("the number of processes on the node", per_node)?;
         let rate = positive("the bandwidth a + b·p", self.a + self.b * p)?;
-        finite("the latency", p * not_negative("the size of a file", file_mib)? / rate)
+        finite("the latency", not_negative("the size of a node's files", node_mib)? / rate)
     }
 }
 
-/// Seconds of a checkpoint of `per_node` files of `file` MiB on a node, from the bandwidth of the node that one of [`models`] predicts, MiB/s. The interval is
-/// that of the slowest and the fastest case; without an upper end if the bandwidth's interval reaches 0, and then there is none.
-///
-/// # Errors
-/// No process, or no bandwidth.
-pub fn latency_s(bandwidth: Estimate, per_node: u32, file: Estimate) -> Result<Estimate, FitError> {
-    let p = at_least_one("the number of processes on the node", per_node)?;
-    let value = p * not_negative("the size of a file", file.value)? / positive("the bandwidth of the node", bandwidth.value)?;
-    let ends = bandwidth.interval.zip(file.interval).filter(|(b, _)| b.low > 0.0);
-    let interval = ends.map(|(b, f)| Interval { low: p * f.low / b.high, high: p * f.high / b.low });
-    Ok(Estimate { value: finite("the latency", value)?, interval })
-}
-
-/// The models of the bandwidth of a node, MiB/s. Their samples are [`Written::bandwidth`]; [`latency_s`] makes a time of the answer.
+/// The models of the time of a checkpoint, s, fitted to observed ones.
 pub fn models() -> Vec<Box<dyn Model>> {
-    vec![with_writers(), constant()]
+    const SOURCE: &str = "cvc: least squares through the observed times";
+    let info = |id, title, formula, source, parameters| ModelInfo { id, title, formula, source, tier: Tier::SmallRuns, parameters };
+    let bandwidth = "thesis, Tables 5.3 and 5.5; fitted to the observed rates";
+    vec![
+        Box::new(Curve {
+            info: info("latency-bandwidth", "bandwidth of so many writers", "s = V/(a + b·p)", bandwidth, 2),
+            row: |p, _| vec![1.0, p],
+            of_rate: true,
+        }),
+        Box::new(Curve {
+            info: info("latency-volume", "a start and a rate", "s = a + b·V", SOURCE, 2),
+            row: |_, mib| vec![1.0, mib],
+            of_rate: false,
+        }),
+        Box::new(Curve {
+            info: info("latency-coordination", "a start, a part for each process, and a rate", "s = a + b·V + c·p", SOURCE, 3),
+            row: |p, mib| vec![1.0, mib, p],
+            of_rate: false,
+        }),
+    ]
 }
 
-fn with_writers() -> Box<dyn Model> {
-    Box::new(Linear {
+/// The published model of the time of a checkpoint, s. It belongs to [`PUBLISHED_STORAGE`] and is no candidate beside observed times.
+pub fn published() -> Box<dyn Model> {
+    Box::new(Fixed {
         info: ModelInfo {
-            id: "bandwidth-writers",
-            title: "bandwidth that grows with the writers",
-            formula: "MiB/s of a node = a + b·p; latency = p·file/(a + b·p)",
-            source: "latencies of the thesis's Tables 5.3 and 5.5",
-            tier: Tier::SmallRuns,
-            parameters: 2,
+            id: "latency-bandwidth-published",
+            title: "bandwidth of so many writers, as published",
+            formula: "s = V/(92.5 + 3.34·p), V in MiB, p <= 64",
+            source: "fitted by cvc on Tables 5.3 and 5.5 of the thesis: one AFS-1 node, local ext3 disk",
+            tier: Tier::Published,
+            parameters: 0,
         },
-        names: &["a", "b"],
-        terms: |at| Ok(vec![1.0, f64::from(at.per_node)]),
-        offset: no_offset,
-        weights: Weights::PerWriter,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[],
-        along: Along::PerNode,
-        admits: everywhere,
+        answer: |at| {
+            let (fewest, most) = PUBLISHED_WRITERS;
+            let p = at.per_node;
+            if p > most {
+                return Err(FitError::OutOfDomain(format!(
+                    "the published times are of at most {most} processes on a node: nothing is known of {p}"
+                )));
+            }
+            let value = PUBLISHED.at(p, node_mib(at)?)?;
+            let estimate = match at.mpi {
+                MpiKind::OpenMpi => Estimate::between(value, value * PUBLISHED_OPEN_MPI.0, value * PUBLISHED_OPEN_MPI.1),
+                MpiKind::Nemesis | MpiKind::Mpich => Estimate::plus_minus(value, value * PUBLISHED_BAND),
+            };
+            let few = || format!("the published times are of {fewest} processes on a node or more: {p} writers may be slower or faster");
+            Ok(Answer { estimate, warnings: (p < fewest).then(few).into_iter().collect() })
+        },
+        believes: always,
     })
 }
 
-fn constant() -> Box<dyn Model> {
-    Box::new(Linear {
-        info: ModelInfo {
-            id: "bandwidth-constant",
-            title: "constant bandwidth",
-            formula: "MiB/s of a node = a; latency = p·file/a",
-            source: "a disk or a link that one writer fills",
-            tier: Tier::SmallRuns,
-            parameters: 1,
-        },
-        names: &["a"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::PerWriter,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[],
-        along: Along::PerNode,
-        admits: everywhere,
-    })
+fn node_mib(at: &Setting) -> Result<f64, FitError> {
+    at.output.node_mib.ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
+}
+
+/// What is fitted through the times of checkpoints. p processes write V MiB in all on a node.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    info: ModelInfo,
+    /// The known numbers of a point, of p and V.
+    row: fn(f64, f64) -> Vec<f64>,
+    /// What is fitted: the rate, or the time itself.
+    of_rate: bool,
+}
+
+impl Curve {
+    /// The rate of a node is the sum of those of its p writers, and its variance grows with p; times vary in proportion to themselves.
+    fn weight(&self, p: f64, value: f64) -> f64 {
+        if self.of_rate { 1.0 / p } else { 1.0 / (value * value) }
+    }
+}
+
+impl Model for Curve {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        if samples.is_empty() {
+            return Err(FitError::TooFewPoints { found: 0, needed: self.info.parameters });
+        }
+        let (mut rows, mut values, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut most_writers, mut most_mib) = (0, 0.0_f64);
+        for sample in samples {
+            let p = at_least_one("the number of processes on the node", sample.at.per_node)?;
+            let mib = positive("the size of a node's files", node_mib(&sample.at)?)?;
+            let seconds = positive("the latency", sample.value)?;
+            let value = if self.of_rate { mib / seconds } else { seconds };
+            rows.push((self.row)(p, mib));
+            values.push(value);
+            weights.push(self.weight(p, value));
+            (most_writers, most_mib) = (most_writers.max(sample.at.per_node), most_mib.max(mib));
+        }
+        let fit = least_squares(&rows, &values, Some(&weights))?;
+        Ok(Box::new(FittedCurve { curve: *self, fit, most_writers, most_mib }))
+    }
+}
+
+#[derive(Debug)]
+struct FittedCurve {
+    curve: Curve,
+    fit: Fit,
+    /// Of the runs that it was fitted on.
+    most_writers: u32,
+    most_mib: f64,
+}
+
+impl Fitted for FittedCurve {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        let p = at_least_one("the number of processes on the node", at.per_node)?;
+        let mib = not_negative("the size of a node's files", node_mib(at)?)?;
+        let row = (self.curve.row)(p, mib);
+        let said = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
+        let estimate = if self.curve.of_rate {
+            let interval = said.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
+            Estimate { value: mib / said.value, interval }
+        } else {
+            said.not_negative()
+        };
+        if !(estimate.value.is_finite() && estimate.value > 0.0) {
+            let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);
+            return Err(FitError::OutOfDomain(why));
+        }
+        let mut warnings = Vec::new();
+        if mib > self.most_mib * f64::from(FAR) {
+            warnings.push(format!(
+                "{mib:.0} MiB on a node are more than {FAR} times the {:.0} MiB of the largest observed checkpoint: \
+                 beyond what memory caches, storage may be far slower",
+                self.most_mib
+            ));
+        }
+        if at.per_node > self.most_writers.saturating_mul(FAR) {
+            warnings.push(format!(
+                "{} processes that write on a node are more than {FAR} times the {} of the largest observed checkpoint",
+                at.per_node, self.most_writers
+            ));
+        }
+        Ok(Answer { estimate, warnings })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let errors = self.fit.standard_errors.as_ref();
+        let named = ["a", "b", "c"].into_iter().zip(&self.fit.coefficients).enumerate();
+        named.map(|(i, (name, value))| Parameter { name, value: *value, standard_error: errors.map(|e| e[i]) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bandwidth, models, published};
+    use crate::model::{Answer, Model, MpiKind, Output, Sample, Setting};
+
+    fn at(p: u32, node_mib: f64) -> Setting {
+        let (mapping, output) = (crate::mapping::Mapping::one_node(p), Output { node_mib: Some(node_mib), ..Output::default() });
+        Setting { app: "a".into(), class: "b".into(), nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output }
+    }
+
+    fn answer(model: &dyn Model, samples: &[Sample], at: &Setting) -> Answer {
+        model.fit(&samples.iter().collect::<Vec<_>>()).expect("a fit").predict(at).expect("a time")
+    }
+
+    #[test]
+    fn volumes_and_writers_far_beyond_the_runs_are_said() {
+        // 1 to 16 writers, at most 1600 MiB on the node
+        let law = Bandwidth { a: 500.0, b: 10.0 };
+        let sample = |p: u32, mib: f64| Sample { id: format!("{p} {mib}"), at: at(p, mib), value: law.at(p, mib).expect("s") };
+        let samples = [sample(1, 100.0), sample(4, 300.0), sample(9, 900.0), sample(16, 1600.0), sample(16, 800.0)];
+        for model in models() {
+            let warned = |p, mib| answer(&*model, &samples, &at(p, mib)).warnings.join("\n");
+            assert_eq!(warned(32, 3200.0), "", "{}", model.info().id);
+            assert!(warned(16, 3300.0).starts_with("3300 MiB on a node are more than 2 times the 1600 MiB"), "{}", warned(16, 3300.0));
+            assert!(warned(33, 1600.0).starts_with("33 processes that write"), "{}", warned(33, 1600.0));
+        }
+    }
+
+    #[test]
+    fn the_published_time_ends_at_64_writers() {
+        let said = answer(&*published(), &[], &at(36, 36.0 * 309.83));
+        assert!((said.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9 && said.warnings.is_empty());
+        assert_eq!(said.estimate.covers(52.73), Some(true), "Table 5.3");
+        assert_eq!(answer(&*published(), &[], &at(4, 400.0)).warnings.len(), 1);
+        let fitted = published().fit(&[]).expect("nothing to fit");
+        assert!(fitted.predict(&at(65, 6500.0)).is_err());
+        assert!(fitted.predict(&Setting { output: Output::default(), ..at(4, 400.0) }).is_err());
+    }
 }

@@ -35,8 +35,6 @@ pub(super) enum Weights {
     Equal,
     /// 1/y²: residuals in proportion to the values.
     Relative,
-    /// 1/p, with p processes on the node.
-    PerWriter,
 }
 
 /// Nothing is fixed.
@@ -73,7 +71,6 @@ impl Model for Linear {
         let weights = match self.weights {
             Weights::Equal => None,
             Weights::Relative => Some(relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>())),
-            Weights::PerWriter => Some(samples.iter().map(|s| 1.0 / f64::from(s.at.per_node.max(1))).collect()),
         };
         let fit = least_squares(&rows, &values, weights.as_deref())?;
         Ok(Box::new(Curve { of: *self, fit, scope }))
@@ -90,7 +87,6 @@ impl Fitted for Curve {
         let weight = match self.of.weights {
             Weights::Equal => 1.0,
             Weights::Relative => 1.0 / (value * value),
-            Weights::PerWriter => 1.0 / f64::from(at.per_node.max(1)),
         };
         let estimate = self.fit.predict(&row, weight).plus_together(Estimate::exact(offset));
         Ok(Answer {

@@ -82,9 +82,20 @@ pub fn daly_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok(young * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt_s)
 }
 
+/// Expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ for τ = `interval_s` of the program between two checkpoints, T = `app_s`, t = `ckpt_s`
+/// and M = `mtbf_s`, with failures at random and restarts that take no time. Infinite where no number can hold it. Source: J. T. Daly, as above.
+///
+/// # Errors
+/// Times that are not positive.
+pub fn expected_s(app_s: f64, ckpt_s: f64, interval_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
+    let (app, t) = (positive("the run time", app_s)?, positive("the time of a checkpoint", ckpt_s)?);
+    let (tau, m) = (positive("the interval", interval_s)?, positive("the mean time between failures", mtbf_s)?);
+    Ok(m * ((tau + t) / m).exp_m1() * app / tau)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{daly_s, published, whole_budget, young_s};
+    use super::{daly_s, expected_s, published, whole_budget, young_s};
 
     #[test]
     fn the_published_rule_leaves_a_checkpoint_of_the_budget_unused() {
@@ -111,6 +122,16 @@ mod tests {
         assert!((young - 1314.534).abs() < 1e-3, "{young}");
         assert!((daly - (young - 2.0 / 3.0 * 10.0 + young * 10.0 / (18.0 * 86_400.0))).abs() < 1e-9, "{daly}");
         assert_eq!(daly_s(300.0, 100.0).expect("s"), 100.0);
+    }
+
+    #[test]
+    fn failures_cost_little_if_they_are_rare_and_everything_if_they_are_not() {
+        let rare = expected_s(600.0, 2.0, 100.0, 1e9).expect("s");
+        assert!((rare - 612.0).abs() < 1e-3, "{rare}");
+        // half a second of checkpoint and interval for each second between failures: e^0.5 − 1 = 0.6487 s for 0.4 s of the program
+        assert!((expected_s(10.0, 0.1, 0.4, 1.0).expect("s") - 10.0 * 0.648_721_27 / 0.4).abs() < 1e-6);
+        assert!(expected_s(600.0, 2000.0, 100.0, 1.0).expect("s").is_infinite());
+        assert!(expected_s(600.0, 2.0, 0.0, 1.0).is_err());
     }
 
     #[test]

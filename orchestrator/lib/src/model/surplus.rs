@@ -9,10 +9,8 @@ use super::{
     nas::Benchmark,
     scope::{Along, Common},
 };
+use crate::units::MIB;
 use serde::Serialize;
-
-/// Bytes of a MiB.
-const MIB: f64 = 1_048_576.0;
 
 /// Growth of the surplus for each process, MiB, from the eight configurations of Table 5.8.
 pub const PER_PROCESS_MIB: f64 = 0.228;
@@ -61,16 +59,19 @@ pub fn bt_io_write_bytes(grid_points: u32) -> u64 {
     40 * u64::from(grid_points).pow(3)
 }
 
-/// The models of an aggregator's surplus, for one aggregator on each node: of BT-IO from the size of its writes, of other programs the mean of the runs.
+/// The models of an aggregator's surplus, for one aggregator on each node unless another number is set: of BT-IO from the size of its writes, of other
+/// programs the mean of the runs.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![growing(), mean(), published_growing(), published_constant()]
 }
 
-/// min(16, V/Na) of BT-IO with an aggregator on each node.
+/// min(16, V/Na) of BT-IO, with the buffer and the aggregators that are set.
 fn buffer_of(at: &Setting) -> Result<f64, FitError> {
     let unknown = || FitError::OutOfDomain(format!("the collective writes of {}.{} are not known", at.app, at.class));
     let problem = at.nas.filter(|n| n.benchmark == Benchmark::Bt).ok_or_else(unknown)?;
-    buffer_mib(bt_io_write_bytes(problem.grid_points().ok_or_else(unknown)?), at.mapping.nodes())
+    let aggregators = at_least_one("the number of aggregators", at.output.aggregators.unwrap_or_else(|| at.mapping.nodes()))?;
+    let share = bt_io_write_bytes(problem.grid_points().ok_or_else(unknown)?) as f64 / MIB / aggregators;
+    Ok(share.min(at.output.buffer_mib.unwrap_or(ROMIO_BUFFER_MIB)))
 }
 
 fn growing() -> Box<dyn Model> {
@@ -78,7 +79,7 @@ fn growing() -> Box<dyn Model> {
         info: ModelInfo {
             id: "surplus-buffer-growth",
             title: "filled buffer and growth for each process",
-            formula: "MiB = min(16, V/Na) + k·P",
+            formula: "MiB = min(16 or the buffer that is set, V/Na) + k·P",
             source: "the buffer is no larger than its share of the write; the lists of the exchange grow with the processes",
             tier: Tier::SmallRuns,
             parameters: 1,
@@ -122,9 +123,9 @@ fn published_growing() -> Box<dyn Model> {
         info: ModelInfo {
             id: "surplus-buffer-growth-published",
             title: "filled buffer and growth for each process, MPICH 3",
-            formula: "MiB = min(16, V/Na) + 0.228·P",
-            source: "fitted to the thesis's Table 5.8",
-            tier: Tier::NoRun,
+            formula: "MiB = min(16 or the buffer that is set, V/Na) + 0.228·P",
+            source: "fitted by cvc on Table 5.8 of the thesis",
+            tier: Tier::Published,
             parameters: 0,
         },
         answer: |at| {
@@ -143,14 +144,14 @@ fn published_constant() -> Box<dyn Model> {
         info: ModelInfo {
             id: "surplus-constant",
             title: "size of the collective buffer",
-            formula: "MiB = 16 with MPICH (ROMIO), 32 with Open MPI (OMPIO)",
+            formula: "MiB = 16 with MPICH (ROMIO), 32 with Open MPI (OMPIO), or the buffer that is set",
             source: "thesis, section 4.1.1, Algorithm 1",
             tier: Tier::Published,
             parameters: 0,
         },
         answer: |at| {
             let layer = if at.mpi == MpiKind::OpenMpi { IoLayer::Ompio } else { IoLayer::Romio };
-            let value = constant_mib(layer);
+            let value = at.output.buffer_mib.unwrap_or_else(|| constant_mib(layer));
             Ok(Estimate::plus_minus(value, value * CONSTANT_BAND).into())
         },
         believes: always,

@@ -2,8 +2,18 @@
 
 use super::{
     check::not_negative,
-    estimate::{Estimate, Interval},
+    curve::{ModelInfo, Tier},
     fit::FitError,
+};
+
+/// What is said of the sum of the three lines.
+pub const INFO: ModelInfo = ModelInfo {
+    id: "latency-zones-published",
+    title: "straight lines through traced writes of each zone",
+    formula: "s = 1.460e-7·DTAPP + 1.321e-7·LB + 1.536e-7·SHMEM − 0.0151, sizes in bytes",
+    source: "thesis, equations 5.1 to 5.3: one AFS-1 node, local ext3 disk; off by 22 and 19 %",
+    tier: Tier::Published,
+    parameters: 0,
 };
 
 /// Slope in s/byte and offset in s.
@@ -57,19 +67,4 @@ pub fn shmem_s(bytes: f64) -> Result<f64, FitError> {
 /// A negative or non-finite size.
 pub fn checkpoint_s(dtapp_bytes: f64, lb_bytes: f64, shmem_bytes: f64) -> Result<f64, FitError> {
     Ok(dtapp_s(dtapp_bytes)? + lb_s(lb_bytes)? + shmem_s(shmem_bytes)?)
-}
-
-/// The same for predicted sizes in MiB; the interval is that of the sizes, and says nothing of how well the lines hold.
-///
-/// # Errors
-/// A negative or non-finite size.
-pub fn estimate_s(dtapp: Estimate, lb: Estimate, shmem: Estimate) -> Result<Estimate, FitError> {
-    let bytes = |mib: f64| mib.max(0.0) * 1_048_576.0;
-    let of = |d: f64, l: f64, s: f64| checkpoint_s(bytes(d), bytes(l), bytes(s));
-    let ends = dtapp.interval.zip(lb.interval).zip(shmem.interval);
-    let interval = match ends {
-        Some(((d, l), s)) => Some(Interval { low: of(d.low, l.low, s.low)?, high: of(d.high, l.high, s.high)? }),
-        None => None,
-    };
-    Ok(Estimate { value: checkpoint_s(dtapp.value * 1_048_576.0, lb.value * 1_048_576.0, shmem.value * 1_048_576.0)?, interval })
 }

@@ -9,34 +9,12 @@ use super::{
     question::Question,
 };
 use crate::{
-    model::{
-        Estimate, Model, ModelInfo, MpiKind, Tier, nas,
-        stored::aux_cluster_mib,
-        surplus::{self, IoLayer},
-    },
+    model::{Estimate, Model, ModelInfo, MpiKind, Output, Setting, Tier, stored::aux_cluster_mib, surplus},
     units::MIB,
 };
 
 /// A file of a rank that is this much larger than the others is an aggregator's; smaller differences come from the libraries.
 const VISIBLE_SURPLUS_MIB: f64 = 4.0;
-
-const SHARE: ModelInfo = ModelInfo {
-    id: "surplus-share",
-    title: "share of a collective write",
-    formula: "min(buffer, V/Na) + 0.228·P",
-    source: "fitted to the thesis's Table 5.8",
-    tier: Tier::Published,
-    parameters: 0,
-};
-
-const BUFFER: ModelInfo = ModelInfo {
-    id: "surplus-buffer",
-    title: "collective buffer",
-    formula: "16 (ROMIO), 32 (OMPIO), or the buffer that is set",
-    source: "thesis, section 4.1.1, Algorithm 1",
-    tier: Tier::Published,
-    parameters: 0,
-};
 
 const LAUNCHERS_AND_AUX: ModelInfo = ModelInfo {
     id: "aux-cluster",
@@ -80,13 +58,8 @@ impl Predictor<'_> {
         let own = |o: &Observation| o.app == question.app && library(o) && o.value(Quantity::Surplus).is_some();
         let visible = |o: &Observation| own(o) && o.value(Quantity::Surplus).is_some_and(|s| s >= VISIBLE_SURPLUS_MIB);
         let alike = |o: &Observation| visible(o) && o.aggregators == question.aggregators && o.cb_buffer == question.cb_buffer;
-        let answered = if self.count(alike) > 0 {
-            let at =
-                setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
-            let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
-            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
-            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o| o.id.clone()), &at)
-        } else if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none() {
+        let answered = if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none()
+        {
             let seen = self.count(own);
             Answered::none(format!(
                 "no aggregator stands out in the {seen} observed checkpoints of {} (taken before its first write?), so none is added; \
@@ -94,7 +67,12 @@ impl Predictor<'_> {
                 question.app
             ))
         } else {
-            published_surplus(question)
+            let load = question.mapping.node_loads().max().unwrap_or(1);
+            let output =
+                Output { aggregators: question.aggregators, buffer_mib: question.cb_buffer.map(|b| b.0 as f64 / MIB), ..Output::default() };
+            let at = Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) };
+            let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
+            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o| o.id.clone()), &at)
         };
         sizes.add(Quantity::Surplus, None, answered).ok()
     }
@@ -116,11 +94,8 @@ impl Predictor<'_> {
         let several = self.count(|o| seen(o) && o.mapping.nodes() > 1) > 0;
         let key = format!("launchers {} {:?} {several}", question.mpi_name, question.compression);
         let models = || -> Vec<Box<dyn Model>> {
-            if several {
-                vec![Box::new(curves::NODES), Box::new(curves::MEAN)]
-            } else {
-                vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)]
-            }
+            let lines = if several { [curves::NODES, curves::MEAN] } else { [curves::SAME_ON_NODES, curves::PER_NODE] };
+            lines.map(|line| -> Box<dyn Model> { Box::new(line.with_band(curves::LAUNCHERS_BAND_MIB)) }).into()
         };
         let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.mapping.to_string()), &at);
         if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
@@ -152,7 +127,7 @@ impl Predictor<'_> {
             // with one process on a node nothing is shared
             let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
             let (key, alike) = (format!("aux {} {}", question.mpi_name, load == 1), self.count(regime) > 0);
-            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
+            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE)] };
             let answered = self.ask(
                 key,
                 models,
@@ -168,7 +143,8 @@ impl Predictor<'_> {
                 Outcome::Predicted(mut one) => {
                     if !alike {
                         let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
-                        warnings.push(format!("auxiliary files were only observed with {how}"));
+                        warnings.push(format!("auxiliary files were only observed with {how}: nothing tells how far off they are"));
+                        one.estimate = Estimate::bare(one.estimate.value);
                     }
                     one.estimate = one.estimate.times(f64::from(group.nodes));
                     total = Some(match total {
@@ -185,29 +161,4 @@ impl Predictor<'_> {
             None => Answered::none("the mapping has no node"),
         }
     }
-}
-
-/// By the formula that errs least where the size of a write is known, else by Algorithm 1.
-fn published_surplus(question: &Question) -> Answered {
-    let aggregators = question.aggregators.unwrap_or(question.mapping.nodes());
-    let processes = question.mapping.processes();
-    let buffer = question.cb_buffer.map(|b| b.0 as f64 / MIB);
-    let points =
-        nas::Problem::of(&question.app, &question.class).filter(|_| question.app.starts_with("btio")).and_then(|p| p.grid_points());
-    let romio = question.mpi != MpiKind::OpenMpi;
-    if let (Some(points), true) = (points, romio) {
-        let write = surplus::bt_io_write_bytes(points);
-        return match surplus::aggregator_mib(write, aggregators, processes) {
-            Ok(default) => {
-                let share = write as f64 / MIB / f64::from(aggregators);
-                // the published formula has the default buffer in it; a smaller or larger one replaces that part
-                let own = |b: f64| share.min(b) + surplus::PER_PROCESS_MIB * f64::from(processes);
-                Answered::of(bare(SHARE, buffer.map_or(default, own), "no aggregator was observed at this setting"))
-            }
-            Err(why) => Answered::none(why.to_string()),
-        };
-    }
-    let layer = if romio { IoLayer::Romio } else { IoLayer::Ompio };
-    let mib = buffer.unwrap_or_else(|| surplus::constant_mib(layer));
-    Answered::of(bare(BUFFER, mib, "no aggregator was observed at this setting"))
 }

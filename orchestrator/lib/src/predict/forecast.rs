@@ -90,7 +90,7 @@ pub struct Scheduled {
     pub source: &'static str,
     /// Checkpoints in the whole run.
     pub checkpoints: u64,
-    /// Seconds from one to the next; `None` without any.
+    /// Seconds from the start of one to the start of the next, so with the checkpoint in it; `None` without any.
     pub interval_s: Option<f64>,
     /// Seconds of the program with them.
     pub total_s: f64,

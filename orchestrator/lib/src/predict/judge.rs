@@ -78,7 +78,10 @@ impl<'s> Predictor<'s> {
                 (Err(reason), _) => Err(reason.clone()),
             };
             match planned {
-                Ok(schedules) => forecast.schedules = schedules,
+                Ok((schedules, warnings)) => {
+                    forecast.schedules = schedules;
+                    forecast.warnings.extend(warnings);
+                }
                 Err(reason) => forecast.no_schedules = Some(reason),
             }
         }

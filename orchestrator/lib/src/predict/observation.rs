@@ -2,9 +2,9 @@
 
 use crate::{
     mapping::Mapping,
-    model::{Identified, MpiKind, Setting, nas},
+    model::{Identified, MpiKind, Output, Setting, nas},
     point::Compression,
-    units::ByteSize,
+    units::{ByteSize, MIB},
 };
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
@@ -209,7 +209,17 @@ impl Observation {
     /// Where it was observed, as models see it. An uneven mapping stands with the load of its first node.
     pub fn setting(&self) -> Setting {
         let first = self.mapping.groups().first().map_or(1, |g| g.processes_per_node);
-        setting(&self.app, &self.class, &self.mapping, self.load().unwrap_or(first), self.mpi)
+        let output =
+            Output { node_mib: self.node_mib(), aggregators: self.aggregators, buffer_mib: self.cb_buffer.map(|b| b.0 as f64 / MIB) };
+        Setting { output, ..setting(&self.app, &self.class, &self.mapping, self.load().unwrap_or(first), self.mpi) }
+    }
+
+    /// MiB of the files of a node, if all nodes have the same number of ranks: those of all ranks, aggregators too, or the mean file of a rank by their number.
+    fn node_mib(&self) -> Option<f64> {
+        let load = self.load()?;
+        let of_all = self.value(Quantity::Ranks).map(|all| all / f64::from(self.mapping.nodes()));
+        let of_one = || self.value(Quantity::File).or(self.value(Quantity::Image)).map(|file| file * f64::from(load));
+        of_all.or_else(of_one).filter(|mib| *mib > 0.0)
     }
 }
 
@@ -222,7 +232,15 @@ pub(super) fn even_load(mapping: &Mapping) -> Option<u32> {
 
 /// A setting, with the benchmark that it is.
 pub(super) fn setting(app: &str, class: &str, mapping: &Mapping, per_node: u32, mpi: MpiKind) -> Setting {
-    Setting { app: app.to_owned(), class: class.to_owned(), nas: nas::Problem::of(app, class), mapping: mapping.clone(), per_node, mpi }
+    Setting {
+        app: app.to_owned(),
+        class: class.to_owned(),
+        nas: nas::Problem::of(app, class),
+        mapping: mapping.clone(),
+        per_node,
+        mpi,
+        output: Output::default(),
+    }
 }
 
 /// The kind of library that a run recorded: `MPICH 4.0.2 (ch3:nemesis), ROMIO`.

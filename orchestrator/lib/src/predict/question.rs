@@ -5,7 +5,7 @@ use super::{
     observation::{Observation, even_load, mpi_kind_of_name},
 };
 use crate::{
-    app::{descriptor::Descriptor, load},
+    app::{descriptor::Descriptor, embedded, load},
     mapping::Mapping,
     model::MpiKind,
     point::Compression,
@@ -59,7 +59,7 @@ impl Question {
             compression: observation.compression,
             aggregators: observation.aggregators,
             cb_buffer: observation.cb_buffer,
-            collective: observation.app.starts_with("btio"),
+            collective: collective(&observation.app),
         }
     }
 
@@ -121,7 +121,7 @@ impl Question {
             compression: Compression::None,
             aggregators: None,
             cb_buffer: None,
-            collective: descriptor.as_ref().is_some_and(|d| d.io.collective),
+            collective: descriptor.as_ref().map_or_else(|| collective(app), |d| d.io.collective),
         };
         for word in words {
             question.option(word).map_err(|(message, help)| wrong(message, help.unwrap_or_else(form)))?;
@@ -157,6 +157,12 @@ impl Question {
     }
 }
 
+/// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none, whether it is that of
+/// BT-IO FULL.
+fn collective(app: &str) -> bool {
+    embedded::descriptor(app).map_or_else(|| app.starts_with("btio") && !app.contains("simple"), |d| d.io.collective)
+}
+
 /// The names in order, each once.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = all.collect();
@@ -188,7 +194,7 @@ fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: K
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, Question};
+    use super::{Known, Question, collective};
     use crate::{model::MpiKind, point::Compression, units::ByteSize};
     use std::path::PathBuf;
 
@@ -205,6 +211,13 @@ mod tests {
         assert_eq!((q.load(), q.collective), (None, true));
         let q = parse("npb-bt.D 64 mpich-ch3").expect("a question");
         assert_eq!((q.mapping.to_string().as_str(), q.mpi, q.load()), ("1Nx64P", MpiKind::Nemesis, Some(64)));
+    }
+
+    #[test]
+    fn who_writes_collectively_is_told_by_the_descriptor() {
+        let of = ["btio-full", "flash-io", "kernel-amr", "btio-simple", "npb-bt", "lammps"].map(collective);
+        assert_eq!(of, [true, true, true, false, false, false]);
+        assert!(collective("btio") && !collective("solver"), "programs without a descriptor");
     }
 
     #[test]

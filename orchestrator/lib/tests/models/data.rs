@@ -2,7 +2,7 @@
 
 use cvc_lib::{
     mapping::Mapping,
-    model::{HeldOut, Judged, Model, MpiKind, Sample, Setting, Training, nas::Problem, split, surplus},
+    model::{HeldOut, Judged, Model, MpiKind, Output, Sample, Setting, Training, nas::Problem, split, surplus},
 };
 use cvc_testkit::table::{Row, csv, printed};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub fn setting(benchmark: &str, class: &str, mapping: Mapping, per_node: u32, mp
         "BT" | "SP" | "LU" | "CG" => format!("npb-{}", benchmark.to_lowercase()),
         other => other.to_lowercase(),
     };
-    Setting { nas: Problem::of(&app, class), app, class: class.to_owned(), mapping, per_node, mpi }
+    Setting { nas: Problem::of(&app, class), app, class: class.to_owned(), mapping, per_node, mpi, output: Default::default() }
 }
 
 /// The same with all processes on one node.
@@ -119,11 +119,10 @@ pub struct Latency {
     pub sample: Sample,
     pub open_mpi: bool,
     pub class: String,
-    pub file_mib: f64,
     pub seconds: f64,
 }
 
-/// The ten runs with MPICH and the ten with Open MPI; the samples' values are bandwidths of the node, MiB/s.
+/// The ten runs with MPICH and the ten with Open MPI; the samples' values are seconds.
 pub fn latencies() -> Vec<Latency> {
     let of = |row: &Row| {
         let (class, p) = (row.text("class"), row.count("processes"));
@@ -133,12 +132,14 @@ pub fn latencies() -> Vec<Latency> {
         Latency {
             sample: Sample {
                 id: row.place().to_owned(),
-                at: on_one_node("BT", class, p, mpi),
-                value: cvc_lib::model::latency::Written { per_node: p, file_mib, latency_s: seconds }.bandwidth().expect("a bandwidth"),
+                at: Setting {
+                    output: Output { node_mib: Some(f64::from(p) * file_mib), ..Output::default() },
+                    ..on_one_node("BT", class, p, mpi)
+                },
+                value: seconds,
             },
             open_mpi,
             class: class.to_owned(),
-            file_mib,
             seconds,
         }
     };

@@ -53,6 +53,7 @@ fn sample(row: &Row, zone: &str) -> Sample {
         mapping: Mapping::one_node(processes),
         per_node: processes,
         mpi: mpi_of(row.text("mpi")),
+        output: Default::default(),
     };
     Sample { id: row.place().to_owned(), at, value: row.number(&format!("{zone}_MiB")) }
 }

@@ -5,11 +5,9 @@ use crate::{
     targets::{errors, fifteen},
 };
 use cvc_lib::model::{
-    Estimate, Model, Sample,
+    Model, Sample,
     dtapp::{self as data_zone, published_power_law, static_arrays_mib},
-    error_pct,
-    latency::{self, Written},
-    library, shmem as shared_memory,
+    error_pct, latency, library, shmem as shared_memory,
     shmem::Algorithm2,
     zone_time,
 };
@@ -205,27 +203,20 @@ fn of_latency(row: &Row) -> Option<(f64, f64)> {
         };
         return Some(summary(&taken.iter().map(of).collect::<Vec<_>>()));
     }
-    let model = pick(latency::models(), "bandwidth-writers");
+    let model = pick(latency::models(), "latency-bandwidth");
     let (from, to) = match row.text("dataset") {
         "train MPICH C test MPICH D" => (take(false, "C"), take(false, "D")),
         "train MPICH D test MPICH C" => (take(false, "D"), take(false, "C")),
         "train MPICH C and D test Open MPI C and D" => (take(false, "CD"), take(true, "CD")),
         "leave-one-out MPICH C and D" => {
             let samples: Vec<Sample> = take(false, "CD").iter().map(|r| r.sample.clone()).collect();
-            let seconds = left_out(&samples, &*model).into_iter().zip(take(false, "CD")).map(|(j, run)| {
-                let bandwidth = j.predicted.expect("a bandwidth");
-                let seconds = latency::latency_s(bandwidth, run.sample.at.per_node, Estimate::exact(run.file_mib)).expect("a time");
-                error_pct(seconds.value, run.seconds).expect("a time")
-            });
-            return Some(summary(&seconds.collect::<Vec<_>>()));
+            return Some(mean_and_max(&left_out(&samples, &*model)));
         }
         _ => return None,
     };
-    let written = |r: &&crate::data::Latency| Written { per_node: r.sample.at.per_node, file_mib: r.file_mib, latency_s: r.seconds };
-    let (bandwidth, _) = latency::Bandwidth::fit(&from.iter().map(written).collect::<Vec<_>>()).expect("a fit");
-    let pct =
-        |r: &&crate::data::Latency| error_pct(bandwidth.at(r.sample.at.per_node, r.file_mib).expect("a time"), r.seconds).expect("a time");
-    Some(summary(&to.iter().map(pct).collect::<Vec<_>>()))
+    let ids: Vec<String> = from.iter().map(|r| r.sample.id.clone()).collect();
+    let samples: Vec<Sample> = from.iter().chain(&to).map(|r| r.sample.clone()).collect();
+    Some(mean_and_max(&trained(&samples, &*model, |s| ids.contains(&s.id), |s| !ids.contains(&s.id))))
 }
 
 fn of_surplus(row: &Row) -> Option<(f64, f64)> {

@@ -198,7 +198,7 @@ fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<
     if forecast.schedules.is_empty() {
         return Ok(());
     }
-    let mut rows = table(["rule", "checkpoints", "every", "run with them", "source"], &["source"]);
+    let mut rows = table(["rule", "checkpoints", "every (start to start)", "run with them", "source"], &["source"]);
     for s in &forecast.schedules {
         rows.add_row([
             s.rule.to_owned(),

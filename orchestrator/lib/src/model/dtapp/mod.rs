@@ -21,13 +21,11 @@ pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
 pub use written::{written_mib, written_runs};
 
 use super::{curve::Model, fit::FitError, nas::Problem};
+use crate::units::MIB;
 
 /// Heap and text of a NAS benchmark, MiB: 0.49 in the memory listing of the thesis (Table 5.20), and what the measured data zones have above their
 /// arrays.
 pub const HEAP_MIB: f64 = 0.5;
-
-/// Bytes of a MiB.
-const MIB: f64 = 1_048_576.0;
 
 /// MiB of the data zone of a NAS benchmark, without any run: its declared arrays ([`Problem::static_bytes`]) and [`HEAP_MIB`].
 ///
