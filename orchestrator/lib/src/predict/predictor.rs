@@ -8,7 +8,7 @@ use super::{
     question::Question,
     registry,
 };
-use crate::model::{Estimate, Model, Sample, Setting, Training};
+use crate::model::{Estimate, Model, Sample, Setting, Tier, Training};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -110,8 +110,8 @@ impl<'s> Predictor<'s> {
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
         if observed.is_empty() {
-            let said =
-                "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            let said = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays whole, and of the MPI libraries of that \
+                        time; today's images leave out pages that were never written, and hold more libraries, and headers beside";
             return vec![said.to_owned()];
         }
         if self.count(self.library(question)) > 0 {
@@ -119,6 +119,12 @@ impl<'s> Predictor<'s> {
         }
         let names: Vec<&str> = observed.into_iter().collect();
         vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+    }
+
+    /// Whether any run with the library tells of a zone: only then may a published size of it stand beside what was observed.
+    pub(super) fn tells_of(&self, zone: Quantity, question: &Question) -> bool {
+        let library = self.library(question);
+        self.count(|o| library(o) && zone_value(o, zone).is_some()) > 0
     }
 
     /// A zone of an image on a node with `load` processes.
@@ -136,6 +142,9 @@ impl<'s> Predictor<'s> {
         let apart = self.count(alike) >= ENOUGH_OF_A_CLASS;
         let seen = |o: &Observation| if apart { alike(o) } else { of_app(o) };
         let (of_class, of_all) = (self.count(|o| seen(o) && o.class == question.class), self.count(seen));
+        if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {
+            return self.data_of_no_run(question, at);
+        }
         let carries = at.nas.is_some() && of_class < ENOUGH_OF_A_CLASS;
         let class = if carries { "*" } else { question.class.as_str() };
         let alone = apart && at.processes() == 1;
@@ -155,6 +164,44 @@ impl<'s> Predictor<'s> {
                 ));
             }
             Outcome::Predicted(_) | Outcome::NoPrediction(_) => {}
+        }
+        answered
+    }
+
+    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the checkpointer's way, not
+    /// the program's: runs of other benchmarks tell it.
+    fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
+        let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting().nas.is_some();
+        let (library, alone) = (self.library(question), |o: &Observation| o.mapping.processes() == 1);
+        // from the runs that are most like the question to all that there are
+        let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
+        let with_library = |o: &Observation| told(o) && library(o);
+        let pools: [(&str, &dyn Fn(&Observation) -> bool); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
+        let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
+        let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
+        let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
+            let mut answered = self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o| o.id.clone()), at);
+            if let Outcome::Predicted(prediction) = &mut answered.outcome {
+                prediction.estimate = spanning(prediction);
+                prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
+            }
+            answered.warnings.push(format!(
+                "{unseen}, and no run of another benchmark tells whether pages that were never written are in the images: its declared arrays \
+                 are taken"
+            ));
+            return answered;
+        };
+        let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
+        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
+        match &mut answered.outcome {
+            Outcome::NoPrediction(reason) => *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name),
+            Outcome::Predicted(_) => {
+                let runs = self.count(pool);
+                let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
+                answered
+                    .warnings
+                    .push(format!("{unseen}: its data follow from its source, by the model that agrees with {runs} of other benchmarks"));
+            }
         }
         answered
     }
@@ -221,6 +268,15 @@ impl<'s> Predictor<'s> {
         answered.warnings.extend(warnings);
         answered
     }
+}
+
+/// The number of a prediction with an interval over those of all that was tried.
+fn spanning(prediction: &Prediction) -> Estimate {
+    let all = || prediction.candidates.iter().filter_map(|c| c.estimate?.interval);
+    let low = all().map(|i| i.low).reduce(f64::min);
+    let high = all().map(|i| i.high).reduce(f64::max);
+    let value = prediction.estimate.value;
+    low.zip(high).map_or(prediction.estimate, |(low, high)| Estimate::between(value, low, high))
 }
 
 /// The value of a zone. Where a table tells of no headers, they are what an image has beyond its zones.
