@@ -111,7 +111,8 @@ impl Predictor<'_> {
         }
         let mut images = Vec::new();
         for (load, shmem) in shared {
-            let image = image([(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)], headers.as_ref());
+            let zones = [(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)];
+            let image = self.of_other_software(question, zones).unwrap_or_else(|| image(zones, headers.as_ref()));
             images.push((load, sizes.add(Quantity::Image, of_load(load), image)));
         }
         let surplus = self.surplus(question, &mut sizes);
@@ -141,6 +142,23 @@ impl Predictor<'_> {
         };
         let _ = sizes.add(Quantity::Stored, None, stored);
         sizes
+    }
+
+    /// Why zones are not summed, if published ones would be mixed with what was observed: those are of other versions of everything.
+    fn of_other_software(&self, question: &Question, zones: [(Quantity, &Result<Prediction, String>); 3]) -> Option<Answered> {
+        if self.training.items().is_empty() {
+            return None;
+        }
+        let published = |part: &Result<Prediction, String>| part.as_ref().is_ok_and(|p| p.model.tier == Tier::Published);
+        let unseen: Vec<&str> =
+            zones.iter().filter(|(zone, part)| published(part) && !self.tells_of(*zone, question)).map(|(zone, _)| zone.title()).collect();
+        (!unseen.is_empty()).then(|| {
+            Answered::none(format!(
+                "{} of today's software were not observed with {}; published sizes are of DMTCP 2 and are not added to what was observed",
+                unseen.join(" and "),
+                question.mpi_name
+            ))
+        })
     }
 
     /// Headers of the areas; none at all where no run tells of any, as with the published zones, which hold them.
