@@ -102,8 +102,13 @@ fn each_wrong_input_is_refused_with_its_mend() {
         assert!(said.stdout.is_empty() && !said.status.success(), "{what}");
     }
     insta::assert_snapshot!(all);
-    // one point of an unknown program is no error of the command, but of the quantity
+    // one point of an unknown program: one sentence, and an exit code that a script sees
     let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success() && text.contains("application data, MiB: no prediction") && text.contains("too few points"), "{text}");
+    assert_eq!(said.status.code(), Some(8), "{text}");
+    let sentence =
+        "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    assert!(text.contains(sentence) && !text.contains("dtapp-halo"), "{text}");
+    let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi", "--detail"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("dtapp-halo: "));
 }

@@ -179,9 +179,7 @@ impl Predictor<'_> {
             }
         }
         match total {
-            Some(total) => {
-                Answered { outcome: Outcome::Predicted(Prediction { estimate: total.estimate.not_negative(), ..total }), warnings }
-            }
+            Some(total) => Answered::with(Prediction { estimate: total.estimate.not_negative(), ..total }, warnings),
             None => Answered::none("the mapping has no node"),
         }
     }

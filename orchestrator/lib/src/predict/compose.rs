@@ -90,7 +90,8 @@ impl Sizes {
             Outcome::Predicted(prediction) => Ok(prediction.clone()),
             Outcome::NoPrediction(reason) => Err(reason.clone()),
         };
-        self.lines.push(Line { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome });
+        let refused = answered.refused;
+        self.lines.push(Line { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome, refused, observed: None });
         kept
     }
 }
@@ -202,7 +203,7 @@ impl Predictor<'_> {
         prediction.training = vec![nearest.label.clone()];
         let warning =
             format!("gzip: the ratio {factor:.3} is that of {}; no model of compression is known, so there is no interval", nearest.label);
-        Answered { outcome: Outcome::Predicted(prediction), warnings: vec![warning] }
+        Answered::with(prediction, vec![warning])
     }
 }
 

@@ -32,7 +32,7 @@ mod time;
 pub use csv::from_csv;
 pub use error::PredictError;
 pub use filter::Filter;
-pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled};
+pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Measured, Outcome, Prediction, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
 pub(crate) use judge::JUDGED;

@@ -2,7 +2,7 @@
 
 use super::{
     error::PredictError,
-    fitting::Fitting,
+    fitting::{Fitting, Refused, short_of_runs},
     forecast::{Outcome, Prediction},
     observation::{Observation, Quantity, setting},
     question::Question,
@@ -23,7 +23,7 @@ const ENOUGH_OF_A_CLASS: usize = 4;
 #[derive(Debug)]
 pub struct Predictor<'s> {
     pub(super) training: Training<'s, Observation>,
-    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, String>>>>,
+    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, Refused>>>>,
 }
 
 /// An answer with its warnings.
@@ -31,15 +31,23 @@ pub struct Predictor<'s> {
 pub(super) struct Answered {
     pub outcome: Outcome,
     pub warnings: Vec<String>,
+    /// Why each model has no number, where the outcome says it in one sentence.
+    pub refused: Vec<String>,
+    /// Runs that there are and that are needed, if that is why.
+    pub too_few: Option<(usize, usize)>,
 }
 
 impl Answered {
     pub fn none(reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new() }
+        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
     }
 
     pub fn of(prediction: Prediction) -> Self {
-        Self { outcome: Outcome::Predicted(prediction), warnings: Vec::new() }
+        Self::with(prediction, Vec::new())
+    }
+
+    pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
+        Self { outcome: Outcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
     }
 }
 
@@ -96,8 +104,8 @@ impl<'s> Predictor<'s> {
             fitting
         });
         match fitting.as_ref().as_ref().map_err(Clone::clone).and_then(|f| f.answer(at)) {
-            Ok((prediction, warnings)) => Answered { outcome: Outcome::Predicted(prediction), warnings },
-            Err(reason) => Answered::none(reason),
+            Ok((prediction, warnings)) => Answered::with(prediction, warnings),
+            Err(Refused { reason, models, too_few }) => Answered { refused: models, too_few, ..Answered::none(reason) },
         }
     }
 
@@ -154,8 +162,14 @@ impl<'s> Predictor<'s> {
             self.ask(key, || registry::models(Quantity::Dtapp), || self.samples(holds, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) if of_class == 0 => {
-                let others = if of_all > 0 { format!(", only of other classes ({of_all} runs)") } else { String::new() };
+                let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
+                let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
                 *reason = format!("no run of {}.{} on {} was observed{others}: {reason}", question.app, question.class, question.mpi_name);
+            }
+            Outcome::NoPrediction(reason) => {
+                if let Some((found, needed)) = answered.too_few {
+                    *reason = short_of_runs(found, &format!(" of {}.{class} on {}", question.app, question.mpi_name), needed);
+                }
             }
             Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
@@ -163,7 +177,7 @@ impl<'s> Predictor<'s> {
                     question.class, question.app
                 ));
             }
-            Outcome::Predicted(_) | Outcome::NoPrediction(_) => {}
+            Outcome::Predicted(_) => {}
         }
         answered
     }
@@ -194,7 +208,9 @@ impl<'s> Predictor<'s> {
         let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
         let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
         match &mut answered.outcome {
-            Outcome::NoPrediction(reason) => *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name),
+            Outcome::NoPrediction(reason) => {
+                *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name)
+            }
             Outcome::Predicted(_) => {
                 let runs = self.count(pool);
                 let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     app::{descriptor::Descriptor, load},
     mapping::Mapping,
-    model::MpiKind,
+    model::{MpiKind, nas},
     point::Compression,
     spec::{illegal_count, source::suggestion},
     units::ByteSize,
@@ -61,6 +61,17 @@ impl Question {
             cb_buffer: observation.cb_buffer,
             collective: observation.app.starts_with("btio"),
         }
+    }
+
+    /// Whether an observation was made at the very setting.
+    pub(super) fn is_of(&self, o: &Observation) -> bool {
+        let program = (&self.app, &self.class, &self.mapping, &self.mpi_name) == (&o.app, &o.class, &o.mapping, &o.mpi_name);
+        program && (self.compression, self.aggregators, self.cb_buffer) == (o.compression, o.aggregators, o.cb_buffer)
+    }
+
+    /// Whether its data can be told without a run: the arrays of the program are known.
+    pub fn is_known_without_runs(&self) -> bool {
+        nas::Problem::of(&self.app, &self.class).is_some()
     }
 
     /// For people: `npb-bt.A 1Nx4P mpich-ch3`.

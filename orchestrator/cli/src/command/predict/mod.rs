@@ -27,6 +27,9 @@ struct Said<'a> {
     judged: Option<Vec<JudgedQuantity>>,
 }
 
+/// Exit code where no quantity of a program itself could be predicted.
+const NOTHING_OF_THE_PROGRAM: u8 = 8;
+
 pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
     let mut observations = Vec::new();
     for from in &args.from {
@@ -72,7 +75,9 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
             show::show(&mut out, &said, args.detail)?;
         }
         out.flush()?;
-        Ok(0)
+        // asked for a program of which nothing but its library could be told: a script must not take that for an answer
+        let answered = said.forecasts.iter().all(Forecast::says_something_of_the_program);
+        Ok(if answered { 0 } else { NOTHING_OF_THE_PROGRAM })
     })
 }
 
