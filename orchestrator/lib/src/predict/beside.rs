@@ -85,7 +85,7 @@ impl Predictor<'_> {
                 setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
             let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
             let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::MEAN), Box::new(curves::PER_NODE)] };
-            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o| o.id.clone()), &at)
+            self.ask(key, models, || self.samples(alike, |o| o.value(Quantity::Surplus), Observation::setting_name), &at)
         } else if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none() {
             let seen = self.count(own);
             Answered::none(format!(

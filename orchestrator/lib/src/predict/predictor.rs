@@ -158,8 +158,12 @@ impl<'s> Predictor<'s> {
         let alone = apart && at.processes() == 1;
         let key = format!("{} {}.{class} {} {apart} {alone}", Quantity::Dtapp, question.app, question.mpi_name);
         let holds = |o: &Observation| seen(o) && (carries || o.class == question.class);
-        let mut answered =
-            self.ask(key, || registry::models(Quantity::Dtapp), || self.samples(holds, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
+        let mut answered = self.ask(
+            key,
+            || registry::models(Quantity::Dtapp),
+            || self.samples(holds, |o| o.value(Quantity::Dtapp), Observation::setting_name),
+            at,
+        );
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) if of_class == 0 => {
                 let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
@@ -194,7 +198,8 @@ impl<'s> Predictor<'s> {
         let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
         let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
-            let mut answered = self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o| o.id.clone()), at);
+            let mut answered =
+                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, Observation::setting_name), at);
             if let Outcome::Predicted(prediction) = &mut answered.outcome {
                 prediction.estimate = spanning(prediction);
                 prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
@@ -206,7 +211,7 @@ impl<'s> Predictor<'s> {
             return answered;
         };
         let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
-        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
+        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), Observation::setting_name), at);
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) => {
                 *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name)
@@ -235,7 +240,7 @@ impl<'s> Predictor<'s> {
         let name = &question.mpi_name;
         // headers differ by class and program; what libraries hold goes with the processes on the node
         let alike = |o: &Observation| match zone {
-            Quantity::Headers => o.id.clone(),
+            Quantity::Headers => o.setting_name(),
             _ => format!("{:?} processes on a node", o.load()),
         };
         let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {

@@ -20,6 +20,9 @@ pub fn show(out: &mut impl Write, said: &Said<'_>, detail: bool) -> std::io::Res
         (n, 0) => writeln!(out, "trained on {}", observations(n))?,
         (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
     }
+    for warning in &said.warnings {
+        writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
+    }
     for forecast in &said.forecasts {
         writeln!(out)?;
         show_forecast(out, forecast, detail)?;
