@@ -99,7 +99,11 @@ impl Sizes {
 impl Predictor<'_> {
     /// Zones, images, files and their sum.
     pub(super) fn sizes(&self, question: &Question) -> Sizes {
-        let mut sizes = Sizes { lines: Vec::new(), files: Vec::new(), warnings: self.about_software(question) };
+        let mut sizes = Sizes {
+            lines: Vec::new(),
+            files: Vec::new(),
+            warnings: question.taken_as.iter().cloned().chain(self.about_software(question)).collect(),
+        };
         let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
         let most = loads.last().copied().unwrap_or(1);
         let of_load = |load: u32| (loads.len() > 1).then_some(load);
