@@ -19,6 +19,9 @@ use std::{
 /// they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
+/// Which observations are taken.
+type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
+
 /// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
 #[derive(Debug)]
 pub struct Predictor<'s> {
@@ -194,7 +197,7 @@ impl<'s> Predictor<'s> {
         // from the runs that are most like the question to all that there are
         let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
         let with_library = |o: &Observation| told(o) && library(o);
-        let pools: [(&str, &dyn Fn(&Observation) -> bool); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
+        let pools: [(&str, Pool<'_>); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
         let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
         let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
