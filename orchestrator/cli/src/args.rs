@@ -215,13 +215,13 @@ pub struct PredictArgs {
     #[arg(long, requires = "from")]
     pub judge: bool,
     /// Part of the program's time that checkpoints may cost, as in 30% or 0.3: how many to take
-    #[arg(long, value_name = "PART", value_parser = crate::quantity::part)]
+    #[arg(long, value_name = "PART", value_parser = crate::quantity::part, allow_hyphen_values = true)]
     pub overhead: Option<f64>,
     /// Time of the program without checkpoints, as in 3000s, 50min or 2h [default: as observed with as many processes]
-    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
     /// Mean time between failures, as in 24h or 30d: how far apart to take checkpoints
-    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds)]
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
     /// Show every model that was tried, with its parameters
     #[arg(long)]

@@ -40,7 +40,10 @@ impl From<PredictError> for Failure {
     fn from(error: PredictError) -> Self {
         match error {
             PredictError::Store(error) => Self::Store(error),
-            error @ (PredictError::Csv { .. } | PredictError::Question { .. } | PredictError::Model { .. }) => {
+            error @ (PredictError::Csv { .. }
+            | PredictError::Unreadable { .. }
+            | PredictError::Question { .. }
+            | PredictError::Model { .. }) => {
                 Self::Other { code: error.exit_code(), message: error.to_string(), help: error.help().map(str::to_owned) }
             }
         }

@@ -20,6 +20,9 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 pub fn part(text: &str) -> Result<f64, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
     let part = number.trim().parse::<f64>().map_err(|_| "write a part as in 30% or 0.3".to_owned())? * factor;
+    if factor == 1.0 && (1.5..=100.0).contains(&part) {
+        return Err(format!("{part} without a sign is {} %: write {part}% or {}", part * 100.0, part / 100.0));
+    }
     if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a part is more than 0 and at most 1000%".into()) }
 }
 
@@ -37,6 +40,7 @@ mod tests {
         }
         assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
         assert_eq!(part("0.3"), Ok(0.3));
+        assert_eq!(part("30"), Err("30 without a sign is 3000 %: write 30% or 0.3".to_owned()));
         for wrong in ["", "%", "-1%", "0", "x", "30", "NaN"] {
             assert!(part(wrong).is_err(), "{wrong}");
         }

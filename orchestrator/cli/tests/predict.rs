@@ -102,8 +102,43 @@ fn each_wrong_input_is_refused_with_its_mend() {
         assert!(said.stdout.is_empty() && !said.status.success(), "{what}");
     }
     insta::assert_snapshot!(all);
-    // one point of an unknown program is no error of the command, but of the quantity
+    // one point of an unknown program: one sentence, and an exit code that a script sees
     let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success() && text.contains("application data, MiB: no prediction") && text.contains("too few points"), "{text}");
+    assert_eq!(said.status.code(), Some(8), "{text}");
+    let sentence =
+        "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    assert!(text.contains(sentence) && !text.contains("dtapp-halo"), "{text}");
+    let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi", "--detail"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("dtapp-halo: "));
+}
+
+#[test]
+fn runs_that_are_given_twice_count_once() {
+    let once = predict(&["--from", RUNS, "--at", "npb-bt.B 36 mpich-ch3"]);
+    let twice = predict(&["--from", RUNS, "--from", &format!("./{RUNS}"), "--at", "npb-bt.B 36 mpich-ch3"]);
+    let (once, twice) = (String::from_utf8_lossy(&once.stdout), String::from_utf8_lossy(&twice.stdout));
+    assert!(twice.contains("is given twice and counts once"), "{twice}");
+    let without: Vec<&str> = twice.lines().filter(|l| !l.contains("given twice")).collect();
+    assert_eq!(without, once.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn negative_amounts_and_tables_that_are_no_text_are_refused_by_us() {
+    let place = tempfile::tempdir().expect("a directory");
+    let latin = place.path().join("latin.csv");
+    fs::write(&latin, b"app,class,processes,mpi,lb_mib\nr\xe9seau,A,4,openmpi,1\n").expect("writes");
+    let at = "npb-bt.A 4 openmpi";
+    let cases = [
+        (vec!["--overhead", "-5%", "--at", at], 2, "more than 0"),
+        (vec!["--mtbf", "-3h", "--at", at], 2, "more than 0 seconds"),
+        (vec!["--overhead", "30", "--at", at], 2, "write 30% or 0.3"),
+        (vec!["--from", latin.to_str().expect("UTF-8"), "--at", at], 6, "latin.csv:2: the line is not UTF-8"),
+    ];
+    for (arguments, code, text) in cases {
+        let said = predict(&arguments);
+        let error = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{error}");
+        assert!(error.contains(text), "{error}");
+    }
 }

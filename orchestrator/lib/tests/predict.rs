@@ -89,6 +89,50 @@ fn class_a_predicts_class_b() {
 }
 
 #[test]
+fn the_data_of_a_program_without_runs_follow_from_the_model_that_runs_of_others_agree_with() {
+    // DMTCP 4 leaves out pages that were never written: the arrays as declared are too much by up to a third
+    for trained in ["npb-bt", "npb-sp", "npb-lu", "npb-cg"] {
+        let judged = judged(|o| o.app == trained);
+        let (mean, largest, covered, n) = score(&judged, Quantity::Dtapp, |_| true);
+        assert!(mean < 1.5 && largest < 7.0, "{trained}: {mean} {largest}");
+        assert!(covered * 100 >= n * 95, "{trained}: {covered} of {n}");
+    }
+    let of_bt: Vec<Observation> = real().into_iter().filter(|o| o.app == "npb-bt").collect();
+    let said = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", Budget::default());
+    assert!(said.warnings.iter().any(|w| w.contains("no run of npb-cg on mpich-ch3 was observed")), "{:?}", said.warnings);
+    // nothing tells which pages are stored: the interval reaches over both ways
+    let others = made_up("app,class,processes,mpi,dtapp_mib\nheat,A,4,mpich-ch3,20\n");
+    let said = forecast(&others, "npb-cg.B 16 mpich-ch3", Budget::default());
+    let estimate = said.first(Quantity::Dtapp).expect("the arrays").estimate;
+    assert_eq!((estimate.covers(27.14), estimate.covers(34.83)), (Some(true), Some(true)), "{estimate:?}");
+}
+
+#[test]
+fn what_was_observed_at_the_setting_stands_beside_what_is_predicted() {
+    let observations = real();
+    let said = forecast(&observations, "npb-bt.B 16 mpich-ch3", Budget::default());
+    let measured = observations.iter().find(|o| o.label == "npb-bt.B 1Nx16P mpich-ch3").expect("a run");
+    let line = said.of(Quantity::Image).next().expect("a line");
+    assert_eq!(line.observed.map(|m| m.0), measured.value(Quantity::Image));
+    assert_ne!(line.observed.map(|m| m.0), line.outcome.prediction().map(|p| p.estimate.value));
+    let elsewhere = forecast(&observations, "npb-bt.B 36 mpich-ch3", Budget::default());
+    assert!(elsewhere.lines.iter().all(|l| l.observed.is_none()));
+}
+
+#[test]
+fn published_zones_are_not_added_to_observed_ones() {
+    let data = made_up("app,class,processes,mpi,dtapp_mib\nnpb-bt,A,4,mpich-ch3,20\nnpb-bt,A,9,mpich-ch3,12\n");
+    let said = forecast(&data, "npb-bt.A 16 mpich-ch3", Budget::default());
+    let why = reason(&said, Quantity::Image);
+    assert!(why.contains("libraries and shared memory of today's software were not observed"), "{why}");
+    // a published curve that observations of the zone agree with stays
+    let observed =
+        "app,class,processes,mpi,dtapp_mib,lb_mib,shmem_mib\nnpb-sp,B,4,mpich-ch3,20,2.45,42.9\nnpb-sp,B,9,mpich-ch3,12,2.45,66.7\n";
+    let said = forecast(&made_up(observed), "npb-sp.B 16 mpich-ch3", Budget::default());
+    assert!(said.first(Quantity::Image).is_some(), "{}", reason(&said, Quantity::Image));
+}
+
+#[test]
 fn an_uneven_mapping_has_files_of_each_load_that_add_up() {
     let f = forecast(&real(), "npb-bt.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
     let groups: Vec<(u32, u32)> = f.files.iter().map(|g| (g.count, g.node_load)).collect();
@@ -203,7 +247,7 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
     // no file and no header was ever seen: the sizes say so
     assert!(f.warnings.iter().any(|w| w.contains("beyond its zones")), "{:?}", f.warnings);
     let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", Budget::default());
-    assert!(reason(&one, Quantity::Dtapp).contains("too few points"), "{}", reason(&one, Quantity::Dtapp));
+    assert!(reason(&one, Quantity::Dtapp).contains("need at least 2"), "{}", reason(&one, Quantity::Dtapp));
     assert!(reason(&one, Quantity::Stored).contains("not known"), "{}", reason(&one, Quantity::Stored));
     assert!(one.files.is_empty());
 }

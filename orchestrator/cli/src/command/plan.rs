@@ -78,7 +78,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
     }
     if let Some(split) = &plan.predict {
-        writeln!(out, "\n{} points train the models, {} are held out and predicted", split.train.len(), split.held_out.len())?;
+        let train = if split.train.len() == 1 { "1 point trains".to_owned() } else { format!("{} points train", split.train.len()) };
+        let held_out = if split.held_out.len() == 1 { "1 is".to_owned() } else { format!("{} are", split.held_out.len()) };
+        writeln!(out, "\n{train} the models, {held_out} held out and predicted")?;
     }
     if every_run {
         writeln!(out, "\nruns in their order:")?;

@@ -72,7 +72,7 @@ impl Predictor<'_> {
                 Output { aggregators: question.aggregators, buffer_mib: question.cb_buffer.map(|b| b.0 as f64 / MIB), ..Output::default() };
             let at = Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) };
             let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
-            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o| o.id.clone()), &at)
+            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), Observation::setting_name), &at)
         };
         sizes.add(Quantity::Surplus, None, answered).ok()
     }
@@ -155,9 +155,7 @@ impl Predictor<'_> {
             }
         }
         match total {
-            Some(total) => {
-                Answered { outcome: Outcome::Predicted(Prediction { estimate: total.estimate.not_negative(), ..total }), warnings }
-            }
+            Some(total) => Answered::with(Prediction { estimate: total.estimate.not_negative(), ..total }, warnings),
             None => Answered::none("the mapping has no node"),
         }
     }

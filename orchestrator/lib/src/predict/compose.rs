@@ -90,7 +90,8 @@ impl Sizes {
             Outcome::Predicted(prediction) => Ok(prediction.clone()),
             Outcome::NoPrediction(reason) => Err(reason.clone()),
         };
-        self.lines.push(Line { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome });
+        let refused = answered.refused;
+        self.lines.push(Line { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome, refused, observed: None });
         kept
     }
 }
@@ -98,7 +99,11 @@ impl Sizes {
 impl Predictor<'_> {
     /// Zones, images, files and their sum.
     pub(super) fn sizes(&self, question: &Question) -> Sizes {
-        let mut sizes = Sizes { lines: Vec::new(), files: Vec::new(), warnings: self.about_software(question) };
+        let mut sizes = Sizes {
+            lines: Vec::new(),
+            files: Vec::new(),
+            warnings: question.taken_as.iter().cloned().chain(self.about_software(question)).collect(),
+        };
         let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
         let most = loads.last().copied().unwrap_or(1);
         let of_load = |load: u32| (loads.len() > 1).then_some(load);
@@ -111,7 +116,8 @@ impl Predictor<'_> {
         }
         let mut images = Vec::new();
         for (load, shmem) in shared {
-            let image = image([(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)], headers.as_ref());
+            let zones = [(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)];
+            let image = self.of_other_software(question, zones).unwrap_or_else(|| image(zones, headers.as_ref()));
             images.push((load, sizes.add(Quantity::Image, of_load(load), image)));
         }
         let surplus = self.surplus(question, &mut sizes);
@@ -141,6 +147,23 @@ impl Predictor<'_> {
         };
         let _ = sizes.add(Quantity::Stored, None, stored);
         sizes
+    }
+
+    /// Why zones are not summed, if published ones would be mixed with what was observed: those are of other versions of everything.
+    fn of_other_software(&self, question: &Question, zones: [(Quantity, &Result<Prediction, String>); 3]) -> Option<Answered> {
+        if self.training.items().is_empty() {
+            return None;
+        }
+        let published = |part: &Result<Prediction, String>| part.as_ref().is_ok_and(|p| p.model.tier == Tier::Published);
+        let unseen: Vec<&str> =
+            zones.iter().filter(|(zone, part)| published(part) && !self.tells_of(*zone, question)).map(|(zone, _)| zone.title()).collect();
+        (!unseen.is_empty()).then(|| {
+            Answered::none(format!(
+                "{} of today's software were not observed with {}; published sizes are of DMTCP 2 and are not added to what was observed",
+                unseen.join(" and "),
+                question.mpi_name
+            ))
+        })
     }
 
     /// Headers of the areas; none at all where no run tells of any, as with the published zones, which hold them.
@@ -184,7 +207,7 @@ impl Predictor<'_> {
         prediction.training = vec![nearest.label.clone()];
         let warning =
             format!("gzip: the ratio {factor:.3} is that of {}; no model of compression is known, so there is no interval", nearest.label);
-        Answered { outcome: Outcome::Predicted(prediction), warnings: vec![warning] }
+        Answered::with(prediction, vec![warning])
     }
 }
 

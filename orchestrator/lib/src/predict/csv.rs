@@ -4,19 +4,33 @@ use super::{
     error::PredictError,
     observation::{Observation, Quantity, mpi_kind_of_name},
 };
-use crate::{mapping::Mapping, model::MpiKind, point::Compression, spec::source::suggestion, store::StoreError, units::ByteSize};
+use crate::{mapping::Mapping, model::MpiKind, point::Compression, spec::source::suggestion, units::ByteSize};
 use camino::Utf8Path;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// Columns that are no quantity.
 const FACTORS: [&str; 9] = ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer"];
 
+/// Quantities that every checkpoint has.
+const NEVER_ZERO: [Quantity; 8] =
+    [Quantity::Dtapp, Quantity::Lb, Quantity::Image, Quantity::File, Quantity::Ranks, Quantity::Stored, Quantity::Latency, Quantity::App];
+
 /// Reads a table of observations. Quoted fields may hold commas; empty cells are what was not observed; lines that begin with # are left out.
 ///
 /// # Errors
 /// The first thing that is wrong, with its line and column and how to mend it.
 pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
-    let text = std::fs::read_to_string(path).map_err(StoreError::io("read", path))?;
+    let bytes = std::fs::read(path).map_err(|e| {
+        let help = match e.kind() {
+            std::io::ErrorKind::NotFound => "give a file that exists; --from takes a campaign's name or directory too",
+            _ => "give a table that can be read",
+        };
+        PredictError::Unreadable { path: path.to_owned(), message: e.to_string(), help: help.into() }
+    })?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        wrong(path, line, "the line is not UTF-8 text", "save the table as UTF-8, as in `iconv -f latin1 -t utf-8`")
+    })?;
     parse(path, &text)
 }
 
@@ -83,6 +97,16 @@ struct Columns {
 impl Columns {
     fn of(path: &Utf8Path, line: usize, names: &[String]) -> Result<Self, PredictError> {
         let mut columns = Self { count: names.len(), factors: BTreeMap::new(), quantities: Vec::new() };
+        if let ([only], Some(mark)) = (names, [';', '\t'].into_iter().find(|m| names.iter().any(|n| n.contains(*m)))) {
+            let sign = if mark == ';' { "semicolons" } else { "tabs" };
+            let count = only.split(mark).count();
+            return Err(wrong(
+                path,
+                line,
+                format!("columns are separated by commas, and {count} names here by {sign}"),
+                "write commas between the columns, and points in numbers",
+            ));
+        }
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 return Err(wrong(path, line, format!("the column `{name}` stands twice"), "remove or rename one of them"));
@@ -229,6 +253,10 @@ impl Row<'_> {
             let what = if quantity.unit() == "s" { "a time" } else { "a size" };
             return Err(self.wrong(format!("column `{name}`: {what} cannot be {text}"), "write 0 or more, or leave the field empty"));
         }
+        if value == 0.0 && NEVER_ZERO.contains(&quantity) {
+            let message = format!("column `{name}`: {} is never 0", quantity.title());
+            return Err(self.wrong(message, "leave the field empty if it was not observed"));
+        }
         Ok(value)
     }
 }
@@ -273,6 +301,8 @@ mod tests {
             ("mapping", format!("{good}npb-bt,A,4,openmpi,1\n")),
             ("library", format!("{good}npb-bt,A,1Nx4P,intel,1\n")),
             ("too few fields", format!("{good}npb-bt,A,1Nx4P,openmpi\n")),
+            ("semicolons", "app;class;mapping;mpi;dtapp_mib\nnpb-bt;A;1Nx4P;openmpi;1,5\n".into()),
+            ("zero", format!("{good}npb-bt,A,1Nx4P,openmpi,0\n")),
             ("open quote", format!("{good}\"npb-bt,A,1Nx4P,openmpi,1\n")),
             ("no class", format!("{good}npb-bt,,1Nx4P,openmpi,1\n")),
             ("two answers", "app,class,mapping,processes,mpi,lb_mib\nnpb-bt,A,2Nx4P,4,openmpi,1\n".into()),

@@ -21,6 +21,16 @@ pub enum PredictError {
         /// How to mend it.
         help: String,
     },
+    /// A table that is not there or cannot be read.
+    #[error("{path}: {message}")]
+    Unreadable {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What the system says.
+        message: String,
+        /// How to mend it.
+        help: String,
+    },
     /// A question that makes no sense.
     #[error("`{text}`: {message}")]
     Question {
@@ -46,7 +56,7 @@ impl PredictError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(_) => 7,
-            Self::Csv { .. } => 6,
+            Self::Csv { .. } | Self::Unreadable { .. } => 6,
             Self::Question { .. } => 2,
             Self::Model { .. } => 8,
         }
@@ -56,7 +66,7 @@ impl PredictError {
     pub fn help(&self) -> Option<&str> {
         match self {
             Self::Store(_) => None,
-            Self::Csv { help, .. } | Self::Question { help, .. } | Self::Model { help, .. } => Some(help),
+            Self::Csv { help, .. } | Self::Unreadable { help, .. } | Self::Question { help, .. } | Self::Model { help, .. } => Some(help),
         }
     }
 }

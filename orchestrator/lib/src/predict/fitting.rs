@@ -19,6 +19,17 @@ pub(super) struct Fitting<'s> {
     largest_pct: Option<f64>,
 }
 
+/// Why there is no number: in one sentence, and model by model.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    /// For people who asked for a number.
+    pub reason: String,
+    /// For those who ask why.
+    pub models: Vec<String>,
+    /// Runs that there are and that the least curve needs, if that is the reason.
+    pub too_few: Option<(usize, usize)>,
+}
+
 #[derive(Debug)]
 struct Tried {
     info: ModelInfo,
@@ -31,16 +42,14 @@ impl<'s> Fitting<'s> {
     ///
     /// # Errors
     /// The refusals of all models.
-    pub fn new(models: &[Box<dyn Model>], training: &Training<'s>, labels: Vec<String>) -> Result<Self, String> {
+    pub fn new(models: &[Box<dyn Model>], training: &Training<'s>, labels: Vec<String>) -> Result<Self, Refused> {
         let samples = training.items();
         let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(|candidates| {
-            let mut reasons: Vec<String> = Vec::new();
-            for candidate in candidates {
-                if let Verdict::Refused(why) = candidate.verdict {
-                    reasons.push(format!("{}: {why}", candidate.info.id));
-                }
-            }
-            if reasons.is_empty() { "there is no model for it".to_owned() } else { reasons.join("; ") }
+            let refused = candidates.into_iter().filter_map(|c| match c.verdict {
+                Verdict::Refused(why) => Some((c.info.id, why)),
+                Verdict::Fitted { .. } => None,
+            });
+            refused_all(samples.len(), &refused.collect::<Vec<_>>())
         })?;
         let all: Vec<&Sample> = samples.iter().collect();
         let tried = models
@@ -68,7 +77,7 @@ impl<'s> Fitting<'s> {
     ///
     /// # Errors
     /// Why no model has an answer.
-    pub fn answer(&self, at: &Setting) -> Result<(Prediction, Vec<String>), String> {
+    pub fn answer(&self, at: &Setting) -> Result<(Prediction, Vec<String>), Refused> {
         let chosen = self.choice.chosen.info.id;
         let mut order: Vec<&Tried> = self.tried.iter().collect();
         let error = |t: &Tried| t.leave_one_out_pct.unwrap_or(f64::INFINITY);
@@ -96,7 +105,8 @@ impl<'s> Fitting<'s> {
                 Err(why) => refusals.push(format!("{} has no answer ({why})", tried.info.id)),
             }
         }
-        Err(refusals.join("; "))
+        let first = refusals.first().cloned().unwrap_or_default();
+        Err(Refused { reason: first, models: refusals, too_few: None })
     }
 
     /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right errs by more
@@ -125,4 +135,30 @@ impl<'s> Fitting<'s> {
         };
         self.tried.iter().map(answer).collect()
     }
+}
+
+/// One sentence for what many models say.
+fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
+    let needed = refused.iter().filter_map(|(_, why)| match why {
+        FitError::TooFewPoints { found, needed } if *found == runs => Some(*needed),
+        _ => None,
+    });
+    let too_few = needed.min().filter(|_| runs > 0).map(|needed| (runs, needed));
+    let reason = match (too_few, refused) {
+        (_, []) => "there is no model for it".to_owned(),
+        (_, [(_, why)]) => why.to_string(),
+        (Some((found, needed)), _) => short_of_runs(found, "", needed),
+        (None, _) if runs == 0 => "no model of it does without runs".to_owned(),
+        (None, all) => {
+            let telling = all.iter().find(|(_, why)| matches!(why, FitError::RankDeficient { .. })).or(all.first());
+            telling.map(|(_, why)| why.to_string()).unwrap_or_default()
+        }
+    };
+    Refused { reason, models: refused.iter().map(|(id, why)| format!("{id}: {why}")).collect(), too_few }
+}
+
+/// `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.
+pub(super) fn short_of_runs(found: usize, of: &str, needed: usize) -> String {
+    let runs = if found == 1 { "run" } else { "runs" };
+    format!("{found} {runs}{of}; curves in the number of processes need at least {needed}")
 }

@@ -35,7 +35,17 @@ pub struct Line {
     /// The number, or why there is none.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// Why each model has no number, where the reason is only a sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// What was measured at this very setting, if it is among the training observations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Measured>,
 }
+
+/// A measured number; a type of its own, so that it is never taken for a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured(pub f64);
 
 /// A prediction or the reason for none.
 #[derive(Clone, Debug, Serialize)]
@@ -126,6 +136,12 @@ impl Outcome {
 }
 
 impl Forecast {
+    /// Whether there is a number of the program itself: without one, the rest is only of its library.
+    pub fn says_something_of_the_program(&self) -> bool {
+        let of_program = [Quantity::Dtapp, Quantity::Image, Quantity::File, Quantity::Stored];
+        self.question.is_known_without_runs() || of_program.into_iter().any(|q| self.first(q).is_some())
+    }
+
     /// The lines of a quantity: one, or one for each load of a node.
     pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(move |l| l.quantity == quantity)

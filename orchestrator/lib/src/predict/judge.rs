@@ -1,7 +1,7 @@
 //! Forecasts, and forecasts held against observations that were kept apart.
 
 use super::{
-    forecast::{Budget, Forecast, Outcome, Prediction},
+    forecast::{Budget, Forecast, Measured, Outcome, Prediction},
     observation::{Observation, Quantity},
     predictor::{Answered, Predictor},
     question::Question,
@@ -88,6 +88,7 @@ impl<'s> Predictor<'s> {
         if let (Ok((app_s, training)), None) = (app, budget.app_s) {
             forecast.push(Quantity::App, Answered::of(observed_time(app_s, training)));
         }
+        forecast.beside_observed(&self.training.items().iter().filter(|o| question.is_of(o)).collect::<Vec<_>>());
         // in the order of the observations, so that the same runs read the same
         let place: HashMap<&str, usize> = self.training.items().iter().enumerate().map(|(i, o)| (o.label.as_str(), i)).collect();
         for line in &mut forecast.lines {
@@ -146,9 +147,27 @@ impl<'s> Predictor<'s> {
 }
 
 impl Forecast {
+    /// Writes beside the predictions what was observed at the very setting. It stays apart: a measured number is none of a model.
+    fn beside_observed(&mut self, observed: &[&Observation]) {
+        let mixed = |quantity: Quantity| self.lines.iter().filter(|l| l.quantity == quantity).count() > 1;
+        let values: Vec<Option<f64>> = self
+            .lines
+            .iter()
+            .map(|line| {
+                // a mean over ranks with different nodes belongs to none of the lines
+                let values: Vec<f64> = observed.iter().filter_map(|o| o.value(line.quantity)).filter(|_| !mixed(line.quantity)).collect();
+                (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            })
+            .collect();
+        for (line, value) in self.lines.iter_mut().zip(values) {
+            line.observed = value.map(Measured);
+        }
+    }
+
     fn push(&mut self, quantity: Quantity, answered: Answered) {
         self.warnings.extend(answered.warnings);
-        self.lines.push(super::forecast::Line { quantity, unit: quantity.unit(), node_load: None, outcome: answered.outcome });
+        let (unit, outcome, refused) = (quantity.unit(), answered.outcome, answered.refused);
+        self.lines.push(super::forecast::Line { quantity, unit, node_load: None, outcome, refused, observed: None });
     }
 }
 

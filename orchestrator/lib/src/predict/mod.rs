@@ -3,7 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `observation.rs` | what was observed at a point: quantities by name and unit |
-//! | `index.rs`, `csv.rs` | where observations come from: a campaign, a table |
+//! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `beside.rs` | zones to images, images to files, what is stored beside them |
@@ -23,6 +23,7 @@ mod fitting;
 mod forecast;
 mod index;
 mod judge;
+mod merge;
 mod observation;
 mod predictor;
 mod question;
@@ -32,11 +33,12 @@ mod time;
 pub use csv::from_csv;
 pub use error::PredictError;
 pub use filter::Filter;
-pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled};
+pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Measured, Outcome, Prediction, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
 pub(crate) use judge::JUDGED;
 pub use judge::JudgedQuantity;
+pub use merge::merge_repeated;
 pub use observation::{Observation, Quantity, mpi_kind_of_fact, mpi_kind_of_name};
 pub use predictor::Predictor;
 pub use question::{Known, Question};

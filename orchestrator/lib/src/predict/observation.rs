@@ -196,6 +196,11 @@ impl Observation {
         format!("{app}.{class} {mapping} {mpi}{gzip}")
     }
 
+    /// Its setting in words; observations of the same setting have the same.
+    pub(super) fn setting_name(&self) -> String {
+        format!("{} {:?} {:?}", self.label, self.aggregators, self.cb_buffer)
+    }
+
     /// Processes on each node, if all nodes have the same number: only then does a mean over ranks belong to a node load.
     pub fn load(&self) -> Option<u32> {
         even_load(&self.mapping)

@@ -2,13 +2,13 @@
 
 use super::{
     error::PredictError,
-    fitting::Fitting,
+    fitting::{Fitting, Refused, short_of_runs},
     forecast::{Outcome, Prediction},
     observation::{Observation, Quantity, setting},
     question::Question,
     registry,
 };
-use crate::model::{Estimate, Model, Sample, Setting, Training};
+use crate::model::{Estimate, Model, Sample, Setting, Tier, Training};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -19,11 +19,14 @@ use std::{
 /// they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
+/// Which observations are taken.
+type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
+
 /// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
 #[derive(Debug)]
 pub struct Predictor<'s> {
     pub(super) training: Training<'s, Observation>,
-    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, String>>>>,
+    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, Refused>>>>,
 }
 
 /// An answer with its warnings.
@@ -31,15 +34,23 @@ pub struct Predictor<'s> {
 pub(super) struct Answered {
     pub outcome: Outcome,
     pub warnings: Vec<String>,
+    /// Why each model has no number, where the outcome says it in one sentence.
+    pub refused: Vec<String>,
+    /// Runs that there are and that are needed, if that is why.
+    pub too_few: Option<(usize, usize)>,
 }
 
 impl Answered {
     pub fn none(reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new() }
+        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
     }
 
     pub fn of(prediction: Prediction) -> Self {
-        Self { outcome: Outcome::Predicted(prediction), warnings: Vec::new() }
+        Self::with(prediction, Vec::new())
+    }
+
+    pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
+        Self { outcome: Outcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
     }
 }
 
@@ -96,8 +107,8 @@ impl<'s> Predictor<'s> {
             fitting
         });
         match fitting.as_ref().as_ref().map_err(Clone::clone).and_then(|f| f.answer(at)) {
-            Ok((prediction, warnings)) => Answered { outcome: Outcome::Predicted(prediction), warnings },
-            Err(reason) => Answered::none(reason),
+            Ok((prediction, warnings)) => Answered::with(prediction, warnings),
+            Err(Refused { reason, models, too_few }) => Answered { refused: models, too_few, ..Answered::none(reason) },
         }
     }
 
@@ -110,8 +121,8 @@ impl<'s> Predictor<'s> {
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
         if observed.is_empty() {
-            let said =
-                "published sizes are of DMTCP 2 and the MPI libraries of that time: today's images hold more libraries, and headers beside";
+            let said = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays whole, and of the MPI libraries of that \
+                        time; today's images leave out pages that were never written, and hold more libraries, and headers beside";
             return vec![said.to_owned()];
         }
         if self.count(self.library(question)) > 0 {
@@ -119,6 +130,12 @@ impl<'s> Predictor<'s> {
         }
         let names: Vec<&str> = observed.into_iter().collect();
         vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+    }
+
+    /// Whether any run with the library tells of a zone: only then may a published size of it stand beside what was observed.
+    pub(super) fn tells_of(&self, zone: Quantity, question: &Question) -> bool {
+        let library = self.library(question);
+        self.count(|o| library(o) && zone_value(o, zone).is_some()) > 0
     }
 
     /// A zone of an image on a node with `load` processes.
@@ -136,17 +153,30 @@ impl<'s> Predictor<'s> {
         let apart = self.count(alike) >= ENOUGH_OF_A_CLASS;
         let seen = |o: &Observation| if apart { alike(o) } else { of_app(o) };
         let (of_class, of_all) = (self.count(|o| seen(o) && o.class == question.class), self.count(seen));
+        if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {
+            return self.data_of_no_run(question, at);
+        }
         let carries = at.nas.is_some() && of_class < ENOUGH_OF_A_CLASS;
         let class = if carries { "*" } else { question.class.as_str() };
         let alone = apart && at.processes() == 1;
         let key = format!("{} {}.{class} {} {apart} {alone}", Quantity::Dtapp, question.app, question.mpi_name);
         let holds = |o: &Observation| seen(o) && (carries || o.class == question.class);
-        let mut answered =
-            self.ask(key, || registry::models(Quantity::Dtapp), || self.samples(holds, |o| o.value(Quantity::Dtapp), |o| o.id.clone()), at);
+        let mut answered = self.ask(
+            key,
+            || registry::models(Quantity::Dtapp),
+            || self.samples(holds, |o| o.value(Quantity::Dtapp), Observation::setting_name),
+            at,
+        );
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) if of_class == 0 => {
-                let others = if of_all > 0 { format!(", only of other classes ({of_all} runs)") } else { String::new() };
+                let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
+                let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
                 *reason = format!("no run of {}.{} on {} was observed{others}: {reason}", question.app, question.class, question.mpi_name);
+            }
+            Outcome::NoPrediction(reason) => {
+                if let Some((found, needed)) = answered.too_few {
+                    *reason = short_of_runs(found, &format!(" of {}.{class} on {}", question.app, question.mpi_name), needed);
+                }
             }
             Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
@@ -154,7 +184,48 @@ impl<'s> Predictor<'s> {
                     question.class, question.app
                 ));
             }
-            Outcome::Predicted(_) | Outcome::NoPrediction(_) => {}
+            Outcome::Predicted(_) => {}
+        }
+        answered
+    }
+
+    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the checkpointer's way, not
+    /// the program's: runs of other benchmarks tell it.
+    fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
+        let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting().nas.is_some();
+        let (library, alone) = (self.library(question), |o: &Observation| o.mapping.processes() == 1);
+        // from the runs that are most like the question to all that there are
+        let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
+        let with_library = |o: &Observation| told(o) && library(o);
+        let pools: [(&str, Pool<'_>); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
+        let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
+        let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
+        let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
+            let mut answered =
+                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, Observation::setting_name), at);
+            if let Outcome::Predicted(prediction) = &mut answered.outcome {
+                prediction.estimate = spanning(prediction);
+                prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
+            }
+            answered.warnings.push(format!(
+                "{unseen}, and no run of another benchmark tells whether pages that were never written are in the images: its declared arrays \
+                 are taken"
+            ));
+            return answered;
+        };
+        let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
+        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), Observation::setting_name), at);
+        match &mut answered.outcome {
+            Outcome::NoPrediction(reason) => {
+                *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name)
+            }
+            Outcome::Predicted(_) => {
+                let runs = self.count(pool);
+                let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
+                answered
+                    .warnings
+                    .push(format!("{unseen}: its data follow from its source, by the model that agrees with {runs} of other benchmarks"));
+            }
         }
         answered
     }
@@ -172,7 +243,7 @@ impl<'s> Predictor<'s> {
         let name = &question.mpi_name;
         // headers differ by class and program; what libraries hold goes with the processes on the node
         let alike = |o: &Observation| match zone {
-            Quantity::Headers => o.id.clone(),
+            Quantity::Headers => o.setting_name(),
             _ => format!("{:?} processes on a node", o.load()),
         };
         let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
@@ -221,6 +292,15 @@ impl<'s> Predictor<'s> {
         answered.warnings.extend(warnings);
         answered
     }
+}
+
+/// The number of a prediction with an interval over those of all that was tried.
+fn spanning(prediction: &Prediction) -> Estimate {
+    let all = || prediction.candidates.iter().filter_map(|c| c.estimate?.interval);
+    let low = all().map(|i| i.low).reduce(f64::min);
+    let high = all().map(|i| i.high).reduce(f64::max);
+    let value = prediction.estimate.value;
+    low.zip(high).map_or(prediction.estimate, |(low, high)| Estimate::between(value, low, high))
 }
 
 /// The value of a zone. Where a table tells of no headers, they are what an image has beyond its zones.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     app::{descriptor::Descriptor, embedded, load},
     mapping::Mapping,
-    model::MpiKind,
+    model::{MpiKind, nas},
     point::Compression,
     spec::{illegal_count, source::suggestion},
     units::ByteSize,
@@ -36,6 +36,9 @@ pub struct Question {
     pub cb_buffer: Option<ByteSize>,
     /// Whether the program writes collectively, so that some of its ranks may be aggregators.
     pub collective: bool,
+    /// What was taken for a library whose name says too little, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken_as: Option<String>,
 }
 
 /// Names that a question may use.
@@ -60,7 +63,19 @@ impl Question {
             aggregators: observation.aggregators,
             cb_buffer: observation.cb_buffer,
             collective: collective(&observation.app),
+            taken_as: None,
         }
+    }
+
+    /// Whether an observation was made at the very setting.
+    pub(super) fn is_of(&self, o: &Observation) -> bool {
+        let program = (&self.app, &self.class, &self.mapping, &self.mpi_name) == (&o.app, &o.class, &o.mapping, &o.mpi_name);
+        program && (self.compression, self.aggregators, self.cb_buffer) == (o.compression, o.aggregators, o.cb_buffer)
+    }
+
+    /// Whether its data can be told without a run: the arrays of the program are known.
+    pub fn is_known_without_runs(&self) -> bool {
+        nas::Problem::of(&self.app, &self.class).is_some()
     }
 
     /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
@@ -107,23 +122,26 @@ impl Question {
         if let Some(why) = descriptor.as_ref().and_then(|d| illegal_count(app, &d.processes, mapping.processes())) {
             return Err(wrong(why, "choose a mapping with a number of processes that the program allows".into()));
         }
-        let mpi = known.observations.iter().find(|o| o.mpi_name == library).map(|o| o.mpi).or_else(|| mpi_kind_of_name(library));
-        let mpi = mpi.ok_or_else(|| {
-            let names = names(known.observations.iter().map(|o| o.mpi_name.as_str()).chain(["mpich-ch3", "mpich", "openmpi"]));
-            wrong(format!("there is no MPI library `{library}`"), suggestion(library, "known libraries", names.iter().copied()))
-        })?;
+        let library = library_of(library, known).map_err(|(message, help)| wrong(message, help))?;
         let mut question = Self {
             app: app.to_owned(),
             class: class.to_owned(),
             mapping,
-            mpi_name: library.to_owned(),
-            mpi,
+            mpi_name: library.name,
+            mpi: library.kind,
             compression: Compression::None,
             aggregators: None,
             cb_buffer: None,
             collective: descriptor.as_ref().map_or_else(|| collective(app), |d| d.io.collective),
+            taken_as: library.taken_as,
         };
+        let mut given: Vec<&str> = Vec::new();
         for word in words {
+            let option = word.split_once('=').map_or(word, |(option, _)| option);
+            if given.contains(&option) {
+                return Err(wrong(format!("`{option}` stands twice"), "write it once".into()));
+            }
+            given.push(option);
             question.option(word).map_err(|(message, help)| wrong(message, help.unwrap_or_else(form)))?;
         }
         if !question.collective && (question.aggregators.is_some() || question.cb_buffer.is_some()) {
@@ -163,6 +181,54 @@ fn collective(app: &str) -> bool {
     embedded::descriptor(app).map_or_else(|| app.starts_with("btio") && !app.contains("simple"), |d| d.io.collective)
 }
 
+/// A library that a question is about.
+struct Library {
+    name: String,
+    kind: MpiKind,
+    taken_as: Option<String>,
+}
+
+/// Name of the library of the published sizes.
+const PUBLISHED_MPICH: &str = "mpich-ch3";
+
+/// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do people who have
+/// runs with one MPICH. The error is a message and its mend.
+fn library_of(name: &str, known: Known<'_>) -> Result<Library, (String, String)> {
+    let observed = |name: &str| known.observations.iter().find(|o| o.mpi_name == name).map(|o| o.mpi);
+    let plain = |kind| Library { name: name.to_owned(), kind, taken_as: None };
+    if let Some(kind) = observed(name) {
+        return Ok(plain(kind));
+    }
+    if name.eq_ignore_ascii_case("mpich") {
+        let family = known.observations.iter().filter(|o| o.mpi != MpiKind::OpenMpi).map(|o| o.mpi_name.as_str());
+        let family = names(family);
+        let taken = |other: &str, kind, why: String| Library { name: other.to_owned(), kind, taken_as: Some(why) };
+        return match (family.as_slice(), known.observations) {
+            ([only], _) => {
+                let kind = observed(only).unwrap_or(MpiKind::Nemesis);
+                let what = if kind == MpiKind::Nemesis { "ch3:nemesis" } else { "ch4" };
+                let why = format!("{name}: a library of that name was not observed; {only} ({what}) is taken, the only MPICH that was");
+                Ok(taken(only, kind, why))
+            }
+            ([], []) => {
+                let why = format!(
+                    "{name} is taken as {PUBLISHED_MPICH} (ch3:nemesis), the MPICH 3 of the published sizes; nothing was published of ch4"
+                );
+                Ok(taken(PUBLISHED_MPICH, MpiKind::Nemesis, why))
+            }
+            ([], _) => Ok(plain(MpiKind::Mpich)),
+            (several, _) => {
+                let message = format!("{name}: a library of that name was not observed");
+                Err((message, format!("there are {}: write one of them", several.join(", "))))
+            }
+        };
+    }
+    mpi_kind_of_name(name).map(plain).ok_or_else(|| {
+        let names = names(known.observations.iter().map(|o| o.mpi_name.as_str()).chain([PUBLISHED_MPICH, "mpich", "openmpi"]));
+        (format!("there is no MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
+    })
+}
+
 /// The names in order, each once.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = all.collect();
@@ -194,7 +260,7 @@ fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: K
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, Question, collective};
+    use super::{Known, Observation, Question, collective};
     use crate::{model::MpiKind, point::Compression, units::ByteSize};
     use std::path::PathBuf;
 
@@ -221,6 +287,28 @@ mod tests {
     }
 
     #[test]
+    fn mpich_alone_is_the_one_that_was_observed_or_the_one_of_the_papers() {
+        let table = |libraries: &[&str]| {
+            let rows: String = libraries.iter().map(|l| format!("npb-bt,A,4,{l},1\n")).collect();
+            crate::predict::csv::parse(camino::Utf8Path::new("t.csv"), &format!("app,class,processes,mpi,lb_mib\n{rows}")).expect("a table")
+        };
+        let apps = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/apps"))];
+        let ask = |of: &[Observation]| {
+            Question::parse("npb-bt.D 2Nx32P mpich", Known { apps: &apps, observations: of }).map(|q| (q.mpi_name, q.mpi, q.taken_as))
+        };
+        let (name, kind, why) = ask(&[]).expect("the papers' MPICH");
+        assert_eq!((name.as_str(), kind), ("mpich-ch3", MpiKind::Nemesis));
+        assert!(why.expect("a warning").contains("ch3:nemesis"));
+        let (name, kind, why) = ask(&table(&["my-ch3", "openmpi"])).expect("the only one");
+        assert_eq!((name.as_str(), kind), ("my-ch3", MpiKind::Nemesis));
+        assert!(why.expect("a warning").contains("not observed"));
+        let (name, kind, why) = ask(&table(&["mpich", "mpich-ch3"])).expect("by its name");
+        assert_eq!((name.as_str(), kind, why), ("mpich", MpiKind::Mpich, None));
+        let several = ask(&table(&["mpich-ch3", "mpich-4.2"])).expect_err("two of them");
+        assert!(several.help().is_some_and(|h| h.contains("mpich-4.2, mpich-ch3")), "{several}");
+    }
+
+    #[test]
     fn each_wrong_question_is_refused_with_its_mend() {
         let wrong = [
             "",
@@ -240,6 +328,8 @@ mod tests {
             "btio-full.A 4 openmpi aggregators=0",
             "btio-full.A 4 openmpi aggregators=9",
             "btio-full.A 4 openmpi cb=16MB",
+            "npb-bt.A 4 openmpi gzip gzip",
+            "btio-full.A 4 openmpi aggregators=1 aggregators=2",
         ];
         // the list of applications grows
         let short = |said: String| said.split("known applications").next().unwrap_or_default().to_owned();

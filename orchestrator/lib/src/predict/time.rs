@@ -82,7 +82,7 @@ impl Predictor<'_> {
             warnings
                 .push("times were only observed on one node: each node is taken to write to storage of its own, at the same time".into());
         }
-        Answered { outcome: Outcome::Predicted(Prediction { estimate, model, ..said }), warnings }
+        Answered::with(Prediction { estimate, model, ..said }, warnings)
     }
 
     /// The time of the program without checkpoints: as given, or as observed with as many processes.

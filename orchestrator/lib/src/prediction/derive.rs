@@ -32,11 +32,31 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
                 let mut lines: Vec<Line> =
                     predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
                 lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
+                lines.extend(single_runs(training.items(), held_out.items()));
                 lines
             }
             Err(e) => vec![problem(&e)],
         },
     )
+}
+
+/// What has to be said of programs that one training point speaks for: no curve can be fitted on it, and no error of a model that can.
+fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> {
+    let mut single: Vec<String> = Vec::new();
+    for o in held_out {
+        let mut own = training.iter().filter(|t| t.app == o.app && t.mpi_name == o.mpi_name);
+        if let (Some(only), None) = (own.next(), own.next())
+            && !single.contains(&only.label)
+        {
+            single.push(only.label.clone());
+        }
+    }
+    let text = |label| {
+        format!(
+            "{label} is the only training point of its program and library: only models that one run is enough for, or none, answer there, and what they err by is not known from it."
+        )
+    };
+    single.iter().map(|label| Line::Problem { text: text(label) }).collect()
 }
 
 fn problem(error: &predict::PredictError) -> Line {

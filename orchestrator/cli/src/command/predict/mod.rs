@@ -7,10 +7,13 @@ use crate::{
     args::{PredictArgs, Which},
     failure::Failure,
 };
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
     model::split,
-    predict::{Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index},
+    predict::{
+        Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index,
+        merge_repeated,
+    },
     store::Index,
 };
 use serde::Serialize;
@@ -22,15 +25,29 @@ struct Said<'a> {
     trained_on: Vec<&'a Observation>,
     held_out: usize,
     budget: Budget,
+    /// Of the observations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     forecasts: Vec<Forecast>,
     #[serde(skip_serializing_if = "Option::is_none")]
     judged: Option<Vec<JudgedQuantity>>,
 }
 
+/// Exit code where no quantity of a program itself could be predicted.
+const NOTHING_OF_THE_PROGRAM: u8 = 8;
+
 pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
     let mut observations = Vec::new();
+    let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());
     for from in &args.from {
-        observations.extend(observed(from, args)?);
+        let (place, found, said) = observed(from, args)?;
+        if origins.contains(&place) {
+            warnings.push(format!("{from} is given twice and counts once"));
+            continue;
+        }
+        origins.push(place);
+        observations.extend(found);
+        warnings.extend(said);
     }
     let trains = filters(&args.train)?;
     let excludes = filters(&args.exclude)?;
@@ -39,7 +56,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
         let (message, help) = if excludes.is_empty() {
             ("nothing was observed: no run of these campaigns succeeded", "`cvc status` tells how far a campaign has come")
         } else {
-            ("no observation is left", "let --exclude leave out less")
+            ("--exclude leaves out every observation", "leave out fewer: `--exclude` names what is not wanted, `--train` what is")
         };
         return Err(PredictError::Model { message: message.into(), help: help.into() }.into());
     }
@@ -61,6 +78,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
             trained_on: training.items().iter().collect(),
             held_out: held_out.items().len(),
             budget,
+            warnings,
             forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
             judged: args.judge.then(|| predictor.judge(&held_out)),
         };
@@ -72,17 +90,21 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
             show::show(&mut out, &said, args.detail)?;
         }
         out.flush()?;
-        Ok(0)
+        // asked for a program of which nothing but its library could be told: a script must not take that for an answer
+        let answered = said.forecasts.iter().all(Forecast::says_something_of_the_program);
+        Ok(if answered { 0 } else { NOTHING_OF_THE_PROGRAM })
     })
 }
 
-/// The observations of a campaign or a table.
-fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<Vec<Observation>, Failure> {
+/// The observations of a campaign or a table, with the one path that it has however it is written, and what has to be said of repeated rows.
+fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Observation>, Vec<String>), Failure> {
+    let one = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     if from.extension() == Some("csv") {
-        return Ok(from_csv(from)?);
+        let (rows, warnings) = merge_repeated(from_csv(from)?);
+        return Ok((one(from), rows, warnings));
     }
     let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
-    Ok(from_index(&Index::rebuild(dir.root())?, dir.root().as_str())?)
+    Ok((one(dir.root()), from_index(&Index::rebuild(dir.root())?, dir.root().as_str())?, Vec::new()))
 }
 
 fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {

@@ -20,6 +20,9 @@ pub fn show(out: &mut impl Write, said: &Said<'_>, detail: bool) -> std::io::Res
         (n, 0) => writeln!(out, "trained on {}", observations(n))?,
         (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
     }
+    for warning in &said.warnings {
+        writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
+    }
     for forecast in &said.forecasts {
         writeln!(out)?;
         show_forecast(out, forecast, detail)?;
@@ -91,6 +94,14 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
     writeln!(out, "\n{}", rows.trim_fmt())?;
     for (what, reason) in refused {
         writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
+    }
+    if !forecast.says_something_of_the_program() {
+        let program = format!("{}.{}", forecast.question.app, forecast.question.class);
+        writeln!(out, "{}", paragraph("", &format!("nothing of {program} itself could be predicted (exit code 8)")))?;
+    }
+    let observed: Vec<String> = forecast.lines.iter().filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
+    if !observed.is_empty() {
+        writeln!(out, "{}", paragraph("", &format!("observed at this setting: {}", observed.join("; "))))?;
     }
     for (letter, labels) in notes.lines() {
         writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
@@ -214,7 +225,17 @@ fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<
 /// Every model that was tried for each quantity, by tier.
 fn show_detail(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
     for line in &forecast.lines {
-        let Outcome::Predicted(p) = &line.outcome else { continue };
+        let p = match &line.outcome {
+            Outcome::Predicted(p) => p,
+            Outcome::NoPrediction(_) if line.refused.is_empty() => continue,
+            Outcome::NoPrediction(_) => {
+                writeln!(out, "\n{}: no model has a number", name(line))?;
+                for why in &line.refused {
+                    writeln!(out, "{}", paragraph("  ", why))?;
+                }
+                continue;
+            }
+        };
         writeln!(out, "\n{}", paragraph("", &format!("{}: {} ({})", name(line), p.model.title, p.reason)))?;
         writeln!(out, "{}", paragraph("  ", &format!("{}; {}", p.model.formula, p.model.source)))?;
         if p.candidates.is_empty() {

@@ -229,9 +229,16 @@ fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError
     }
     let mut answer = Answer::from(Estimate::plus_minus(value?, BAND_MIB));
     if at.per_node > MEASURED {
-        answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured", at.per_node));
+        answer = beyond_measured(answer, at);
     }
     Ok(answer)
+}
+
+/// Where nobody measured, the band of the measured cells means nothing.
+fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
+    answer.estimate.interval = None;
+    answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured: no interval", at.per_node));
+    answer
 }
 
 /// Refuses a published formula that the runs contradict: other versions of DMTCP and MPI hold other areas.
@@ -260,7 +267,9 @@ fn quadratic_answer(at: &Setting) -> Result<Answer, FitError> {
 fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
     let mut answer = banded(at, algorithm2_clamped_mib(at.per_node, Algorithm2::default()))?;
     // its surplus over the measurements grows with p, to 2.3 %
-    answer.estimate = Estimate::between(answer.estimate.value, answer.estimate.value * 0.975, answer.estimate.value + BAND_MIB);
+    if at.per_node <= MEASURED {
+        answer.estimate = Estimate::between(answer.estimate.value, answer.estimate.value * 0.975, answer.estimate.value + BAND_MIB);
+    }
     if at.per_node > 63 {
         answer.warnings.push(format!("Algorithm 2 ends at 63 processes on a node; its value there stands for {}", at.per_node));
     }
@@ -273,7 +282,7 @@ fn open_mpi_answer(at: &Setting) -> Result<Answer, FitError> {
     }
     let mut answer = Answer::from(open_mpi_mib(at.per_node)?);
     if at.per_node > MEASURED {
-        answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured", at.per_node));
+        answer = beyond_measured(answer, at);
     }
     Ok(answer)
 }
@@ -302,4 +311,29 @@ fn published_open_mpi() -> Box<dyn Model> {
     let formula = "MiB = 90.5; 98.3 from 64 processes on";
     let model = published("shmem-open-mpi", "Open MPI as measured", formula, "thesis, Table 5.1", open_mpi_answer);
     Box::new(Fixed { believes: |samples| agrees(samples, open_mpi_answer), ..model })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MEASURED, models};
+    use crate::{
+        mapping::Mapping,
+        model::{MpiKind, Setting, Tier},
+    };
+
+    #[test]
+    fn published_models_have_no_interval_beyond_what_was_measured() {
+        for mpi in [MpiKind::Nemesis, MpiKind::OpenMpi] {
+            for (p, known) in [(MEASURED, true), (MEASURED + 1, false), (65_536, false)] {
+                let at = Setting { app: "npb-bt".into(), class: "D".into(), nas: None, mapping: Mapping::one_node(p), per_node: p, mpi };
+                let published: Vec<_> = models().into_iter().filter(|m| m.info().tier == Tier::Published).collect();
+                let answers: Vec<_> = published.iter().filter_map(|m| m.fit(&[]).ok()?.predict(&at).ok()).collect();
+                assert!(!answers.is_empty());
+                for answer in answers {
+                    assert_eq!(answer.estimate.interval.is_some(), known, "{mpi:?} {p}");
+                    assert_eq!(answer.warnings.iter().any(|w| w.contains("no interval")), !known);
+                }
+            }
+        }
+    }
 }
