@@ -185,7 +185,7 @@ fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: 
     if question.mapping.nodes() > 1 {
         warnings.push("the published time is of one node: each node is taken to write to storage of its own, at the same time".into());
     }
-    Answered { outcome: Outcome::Predicted(prediction), warnings }
+    Answered::with(prediction, warnings)
 }
 
 /// Checkpoints for a budget and for a mean time between failures, with warnings.

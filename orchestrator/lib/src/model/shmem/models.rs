@@ -325,7 +325,15 @@ mod tests {
     fn published_models_have_no_interval_beyond_what_was_measured() {
         for mpi in [MpiKind::Nemesis, MpiKind::OpenMpi] {
             for (p, known) in [(MEASURED, true), (MEASURED + 1, false), (65_536, false)] {
-                let at = Setting { app: "npb-bt".into(), class: "D".into(), nas: None, mapping: Mapping::one_node(p), per_node: p, mpi };
+                let at = Setting {
+                    app: "npb-bt".into(),
+                    class: "D".into(),
+                    nas: None,
+                    mapping: Mapping::one_node(p),
+                    per_node: p,
+                    mpi,
+                    output: Default::default(),
+                };
                 let published: Vec<_> = models().into_iter().filter(|m| m.info().tier == Tier::Published).collect();
                 let answers: Vec<_> = published.iter().filter_map(|m| m.fit(&[]).ok()?.predict(&at).ok()).collect();
                 assert!(!answers.is_empty());
