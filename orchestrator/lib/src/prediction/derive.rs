@@ -31,8 +31,12 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
             Ok(predictor) => {
                 let mut lines: Vec<Line> =
                     predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
+                let anything = !lines.is_empty();
                 lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
-                lines.extend(single_runs(training.items(), held_out.items()));
+                // where nothing was measured, nothing hangs on that one run
+                if anything {
+                    lines.extend(single_runs(training.items(), held_out.items()));
+                }
                 lines
             }
             Err(e) => vec![problem(&e)],
