@@ -8,8 +8,8 @@ use super::{
     curve::{Model, ModelInfo, Setting, Tier},
     dtapp,
     fit::FitError,
-    linear::{Linear, Weights, everywhere, no_offset},
-    scope::{Along, Common},
+    linear::Linear,
+    scope::Common,
 };
 use crate::units::MIB;
 
@@ -80,16 +80,5 @@ fn line(model: Linear) -> Box<dyn Model> {
 }
 
 fn of(info: ModelInfo) -> Linear {
-    Linear {
-        info,
-        names: &["a"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi, Common::Program],
-        along: Along::Processes,
-        admits: everywhere,
-    }
+    Linear { names: &["a"], least_band: BAND_MIB, ..Linear::of(info) }
 }

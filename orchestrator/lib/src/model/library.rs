@@ -4,7 +4,7 @@ use super::{
     curve::{Model, ModelInfo, MpiKind, Tier},
     estimate::{Estimate, Interval},
     fit::FitError,
-    linear::{Fixed, Linear, Weights, everywhere, no_offset},
+    linear::{Fixed, Linear},
     scope::{Along, Common},
 };
 
@@ -31,24 +31,18 @@ pub fn models() -> Vec<Box<dyn Model>> {
 
 fn mean() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        least_band: BAND_MIB,
+        common: &[Common::Mpi],
+        // the curve is flat: nothing is far
+        along: Along::Nothing,
+        ..Linear::of(ModelInfo {
             id: "lb-constant",
             title: "constant",
             formula: "MiB = c",
             source: "a process maps the same libraries in every run",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["c"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi],
-        // the curve is flat: nothing is far
-        along: Along::Nothing,
-        admits: everywhere,
+        })
     })
 }
 

@@ -38,12 +38,12 @@ pub(super) enum Weights {
 }
 
 /// Nothing is fixed.
-pub(super) fn no_offset(_: &Setting) -> Result<f64, FitError> {
+fn no_offset(_: &Setting) -> Result<f64, FitError> {
     Ok(0.0)
 }
 
 /// Answers everywhere.
-pub(super) fn everywhere(_: &Setting) -> Result<(), FitError> {
+fn everywhere(_: &Setting) -> Result<(), FitError> {
     Ok(())
 }
 
@@ -52,6 +52,25 @@ struct Curve {
     of: Linear,
     fit: Fit,
     scope: Scope,
+}
+
+impl Linear {
+    /// A constant, each run counting alike, fitted on runs of one program with one library: what a model does not say otherwise
+    /// (`..Linear::of(info)`).
+    pub(super) fn of(info: ModelInfo) -> Self {
+        Self {
+            info,
+            names: &["c"],
+            terms: |_| Ok(vec![1.0]),
+            offset: no_offset,
+            weights: Weights::Equal,
+            common: &[Common::Mpi, Common::Program],
+            along: Along::Processes,
+            least_band: 0.0,
+            least_part: 0.0,
+            admits: everywhere,
+        }
+    }
 }
 
 impl Model for Linear {

@@ -5,9 +5,9 @@ use super::{
     curve::{Model, ModelInfo, MpiKind, Setting, Tier},
     estimate::Estimate,
     fit::FitError,
-    linear::{Fixed, Linear, Weights, always, everywhere, no_offset},
+    linear::{Fixed, Linear, always},
     nas::Benchmark,
-    scope::{Along, Common},
+    scope::Common,
 };
 use crate::units::MIB;
 use serde::Serialize;
@@ -76,45 +76,33 @@ fn buffer_of(at: &Setting) -> Result<f64, FitError> {
 
 fn growing() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["k"],
+        terms: |at| Ok(vec![f64::from(at.processes())]),
+        offset: buffer_of,
+        common: &[Common::Mpi, Common::Benchmark],
+        ..Linear::of(ModelInfo {
             id: "surplus-buffer-growth",
             title: "filled buffer and growth for each process",
             formula: "MiB = min(16 or the buffer that is set, V/Na) + k·P",
             source: "the buffer is no larger than its share of the write; the lists of the exchange grow with the processes",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["k"],
-        terms: |at| Ok(vec![f64::from(at.processes())]),
-        offset: buffer_of,
-        weights: Weights::Equal,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[Common::Mpi, Common::Benchmark],
-        along: Along::Processes,
-        admits: everywhere,
+        })
     })
 }
 
 fn mean() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["s"],
+        common: &[Common::Mpi, Common::Program],
+        ..Linear::of(ModelInfo {
             id: "surplus-mean",
             title: "mean of the runs",
             formula: "MiB = s",
             source: "for programs whose collective writes are not known",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["s"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[Common::Mpi, Common::Program],
-        along: Along::Processes,
-        admits: everywhere,
+        })
     })
 }
 

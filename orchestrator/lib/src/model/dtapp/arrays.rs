@@ -5,8 +5,8 @@ use crate::model::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
     estimate::Estimate,
     fit::FitError,
-    linear::{Fixed, Linear, Weights, everywhere, no_offset},
-    scope::{Along, Common},
+    linear::{Fixed, Linear, Weights},
+    scope::Common,
 };
 
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
@@ -34,37 +34,26 @@ pub(super) fn declared() -> Box<dyn Model> {
 /// A share of the arrays, and a constant.
 pub(super) fn stored_share() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["s", "h"],
+        terms: |at| Ok(vec![known(at)?.static_bytes(at.processes())? as f64 / MIB, 1.0]),
+        weights: Weights::Relative,
+        least_band: BAND_MIB,
+        least_part: SHARE_PART,
+        common: &[Common::Benchmark],
+        ..Linear::of(ModelInfo {
             id: "dtapp-stored-arrays",
             title: "stored share of the arrays",
             formula: "MiB = s·bytes of the declared arrays/2^20 + h",
             source: "DMTCP 4 leaves out pages that were never written: of the declared arrays it stores a share",
             tier: Tier::SmallRuns,
             parameters: 2,
-        },
-        names: &["s", "h"],
-        terms: |at| Ok(vec![known(at)?.static_bytes(at.processes())? as f64 / MIB, 1.0]),
-        offset: no_offset,
-        weights: Weights::Relative,
-        least_band: BAND_MIB,
-        least_part: SHARE_PART,
-        common: &[Common::Benchmark],
-        along: Along::Processes,
-        admits: everywhere,
+        })
     })
 }
 
 /// A share of the arrays, with the constant known from the listing of an image: one run is enough.
 pub(super) fn stored_share_of_one() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
-            id: "dtapp-stored-arrays-one-run",
-            title: "stored share of the arrays, from one run",
-            formula: "MiB = s·bytes of the declared arrays/2^20 + 0.5",
-            source: "as dtapp-stored-arrays, with the constant of dtapp-arrays",
-            tier: Tier::SmallRuns,
-            parameters: 1,
-        },
         names: &["s"],
         terms: |at| Ok(vec![known(at)?.static_bytes(at.processes())? as f64 / MIB]),
         offset: |_| Ok(HEAP_MIB),
@@ -72,31 +61,32 @@ pub(super) fn stored_share_of_one() -> Box<dyn Model> {
         least_band: BAND_MIB,
         least_part: SHARE_PART,
         common: &[Common::Benchmark],
-        along: Along::Processes,
-        admits: everywhere,
+        ..Linear::of(ModelInfo {
+            id: "dtapp-stored-arrays-one-run",
+            title: "stored share of the arrays, from one run",
+            formula: "MiB = s·bytes of the declared arrays/2^20 + 0.5",
+            source: "as dtapp-stored-arrays, with the constant of dtapp-arrays",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
     })
 }
 
 /// Arrays, and a heap that runs tell.
 pub(super) fn with_heap() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["h"],
+        offset: |at| Ok(known(at)?.static_bytes(at.processes())? as f64 / MIB),
+        least_band: BAND_MIB,
+        common: &[Common::Benchmark],
+        ..Linear::of(ModelInfo {
             id: "dtapp-arrays-heap",
             title: "declared arrays and measured heap",
             formula: "MiB = bytes of the declared arrays/2^20 + h",
             source: "as dtapp-arrays, with the heap of runs; for checkpointers that store all pages",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["h"],
-        terms: |_| Ok(vec![1.0]),
-        offset: |at| Ok(known(at)?.static_bytes(at.processes())? as f64 / MIB),
-        weights: Weights::Equal,
-        least_band: BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Benchmark],
-        along: Along::Processes,
-        admits: everywhere,
+        })
     })
 }
 

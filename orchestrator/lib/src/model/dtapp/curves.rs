@@ -3,8 +3,8 @@
 use crate::model::{
     curve::{Model, ModelInfo, Setting, Tier},
     fit::FitError,
-    linear::{Linear, Weights, everywhere, no_offset},
-    scope::{Along, Common},
+    linear::{Linear, Weights},
+    scope::Common,
 };
 
 /// a/P + b/√P: what is cut among the processes, and the faces of the cuts.
@@ -47,16 +47,5 @@ pub(super) fn volume_faces_and_constant() -> Box<dyn Model> {
 }
 
 fn in_processes(info: ModelInfo, names: &'static [&'static str], terms: fn(&Setting) -> Result<Vec<f64>, FitError>) -> Box<dyn Model> {
-    Box::new(Linear {
-        info,
-        names,
-        terms,
-        offset: no_offset,
-        weights: Weights::Relative,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[Common::Program],
-        along: Along::Processes,
-        admits: everywhere,
-    })
+    Box::new(Linear { names, terms, weights: Weights::Relative, common: &[Common::Program], ..Linear::of(info) })
 }

@@ -4,32 +4,30 @@ use super::MIB;
 use crate::model::{
     curve::{Model, ModelInfo, Setting, Tier},
     fit::FitError,
-    linear::{Linear, Weights, no_offset},
+    linear::{Linear, Weights},
     nas::{Benchmark, Problem},
-    scope::{Along, Common},
+    scope::Common,
 };
 
 /// A share of the arrays as far as the matrix fills them. CG declares room for a·(k + 2)/cols nonzeros more than it makes, which grows from 7 to 30 % of its arrays on
 /// 1 to 16 processes; DMTCP 4 leaves these pages out.
 pub(super) fn filled() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["s", "h"],
+        terms: |at| Ok(vec![filled_mib(at)?, 1.0]),
+        weights: Weights::Relative,
+        common: &[Common::Benchmark],
+        admits: |at| filled_mib(at).map(drop),
+        least_band: super::arrays::BAND_MIB,
+        least_part: super::arrays::SHARE_PART,
+        ..Linear::of(ModelInfo {
             id: "dtapp-nonzeros",
             title: "arrays of CG as far as they are filled",
             formula: "MiB = s·(28·z + 20·a + 48·a/rows)/2^20 + h, z = a·(k + 1)²/P",
             source: "NPB 3.3-MPI declares a·(k + 2)/cols nonzeros more, whose pages are never written",
             tier: Tier::SmallRuns,
             parameters: 2,
-        },
-        names: &["s", "h"],
-        terms: |at| Ok(vec![filled_mib(at)?, 1.0]),
-        offset: no_offset,
-        weights: Weights::Relative,
-        common: &[Common::Benchmark],
-        along: Along::Processes,
-        admits: |at| filled_mib(at).map(drop),
-        least_band: super::arrays::BAND_MIB,
-        least_part: super::arrays::SHARE_PART,
+        })
     })
 }
 

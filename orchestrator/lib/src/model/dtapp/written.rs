@@ -9,9 +9,9 @@ use crate::model::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
     estimate::Estimate,
     fit::FitError,
-    linear::{Fixed, Linear, Weights, everywhere},
+    linear::{Fixed, Linear},
     nas::{Benchmark, Problem, Tiles},
-    scope::{Along, Common},
+    scope::Common,
 };
 
 /// Bytes of a page.
@@ -45,23 +45,18 @@ pub(super) fn written() -> Box<dyn Model> {
 /// Written pages, and a constant that runs tell.
 pub(super) fn with_rest() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["h"],
+        offset: written_of,
+        least_band: FITTED_BAND_MIB,
+        common: &[Common::Benchmark],
+        ..Linear::of(ModelInfo {
             id: "dtapp-written-arrays-rest",
             title: "written pages of the arrays and a measured rest",
             formula: "MiB = pages of the declared arrays that the program writes·4096/2^20 + h",
             source: "as dtapp-written-arrays, with the rest of runs",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["h"],
-        terms: |_| Ok(vec![1.0]),
-        offset: written_of,
-        weights: Weights::Equal,
-        least_band: FITTED_BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Benchmark],
-        along: Along::Processes,
-        admits: everywhere,
+        })
     })
 }
 

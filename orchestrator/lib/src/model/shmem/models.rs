@@ -10,7 +10,7 @@ use crate::model::{
     curve::{Answer, Model, ModelInfo, MpiKind, Sample, Setting, Tier},
     estimate::Estimate,
     fit::FitError,
-    linear::{Fixed, Linear, Weights, always, no_offset},
+    linear::{Fixed, Linear, always},
     scope::{Along, Common},
 };
 
@@ -54,26 +54,21 @@ fn p_of(at: &Setting) -> Result<f64, FitError> {
 /// Only settings with one process on the node.
 fn alone() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
-            id: "shmem-alone",
-            title: "one process on the node",
-            formula: "MiB = c",
-            source: "MPICH 4 makes no segment for one process",
-            tier: Tier::SmallRuns,
-            parameters: 1,
-        },
-        names: &["c"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
         least_band: ALONE_BAND_MIB,
-        least_part: 0.0,
         common: &[Common::Mpi],
         along: Along::PerNode,
         admits: |at| match at.per_node {
             1 => Ok(()),
             p => Err(FitError::OutOfDomain(format!("{p} processes share memory; the model is about one alone"))),
         },
+        ..Linear::of(ModelInfo {
+            id: "shmem-alone",
+            title: "one process on the node",
+            formula: "MiB = c",
+            source: "MPICH 4 makes no segment for one process",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
     })
 }
 
@@ -102,111 +97,91 @@ fn several(at: &Setting) -> Result<(), FitError> {
 
 fn copies() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        offset: |at| Ok(growth_mib(p_of(at)?) + COPY_MIB * partners_on_node(at)?),
+        least_band: COPIES_BAND_MIB,
+        common: &[Common::Mpi, Common::Benchmark],
+        along: Along::PerNode,
+        admits: of_nemesis,
+        ..Linear::of(ModelInfo {
             id: "shmem-buffers-copies",
             title: "buffers of the processes and of large messages",
             formula: "MiB = 4·p + p·(p − 1)/16 + n/4 + c, n = partners on the node with messages of 64 KiB or more",
             source: "layout of ch3:nemesis; the partners follow from the benchmark's decomposition",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["c"],
-        terms: |_| Ok(vec![1.0]),
-        offset: |at| Ok(growth_mib(p_of(at)?) + COPY_MIB * partners_on_node(at)?),
-        weights: Weights::Equal,
-        least_band: COPIES_BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi, Common::Benchmark],
-        along: Along::PerNode,
-        admits: of_nemesis,
+        })
     })
 }
 
 fn buffer() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        offset: |at| Ok(growth_mib(p_of(at)?)),
+        least_band: BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: of_nemesis,
+        ..Linear::of(ModelInfo {
             id: "shmem-buffers",
             title: "buffers of the processes",
             formula: "MiB = 4·p + p·(p − 1)/16 + c",
             source: "layout of ch3:nemesis: 64 cells of 64 KiB for each process, a fast box of 64 KiB for each ordered pair",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["c"],
-        terms: |_| Ok(vec![1.0]),
-        offset: |at| Ok(growth_mib(p_of(at)?)),
-        weights: Weights::Equal,
-        least_band: BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi],
-        along: Along::PerNode,
-        admits: of_nemesis,
+        })
     })
 }
 
 fn constant() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        least_band: CONSTANT_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: beside_the_images,
+        ..Linear::of(ModelInfo {
             id: "shmem-constant",
             title: "constant",
             formula: "MiB = c",
             source: "Open MPI 4 and MPICH ch4 keep the segment beside the images",
             tier: Tier::SmallRuns,
             parameters: 1,
-        },
-        names: &["c"],
-        terms: |_| Ok(vec![1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: CONSTANT_BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi],
-        along: Along::PerNode,
-        admits: beside_the_images,
+        })
     })
 }
 
 fn straight() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["c", "s"],
+        terms: |at| Ok(vec![1.0, p_of(at)?]),
+        least_band: ALONE_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: several,
+        ..Linear::of(ModelInfo {
             id: "shmem-line",
             title: "constant and growth for each process",
             formula: "MiB = c + s·p",
             source: "Open MPI 4 and MPICH ch4 keep the segment beside the images; a few KiB for each peer stay",
             tier: Tier::SmallRuns,
             parameters: 2,
-        },
-        names: &["c", "s"],
-        terms: |at| Ok(vec![1.0, p_of(at)?]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: ALONE_BAND_MIB,
-        least_part: 0.0,
-        common: &[Common::Mpi],
-        along: Along::PerNode,
-        admits: several,
+        })
     })
 }
 
 fn quadratic() -> Box<dyn Model> {
     Box::new(Linear {
-        info: ModelInfo {
+        names: &["a", "b", "c"],
+        terms: |at| p_of(at).map(|p| vec![p * p, p, 1.0]),
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: several,
+        ..Linear::of(ModelInfo {
             id: "shmem-quadratic",
             title: "parabola",
             formula: "MiB = a·p² + b·p + c",
             source: "form of the thesis's equation 3.11, fitted",
             tier: Tier::SmallRuns,
             parameters: 3,
-        },
-        names: &["a", "b", "c"],
-        terms: |at| p_of(at).map(|p| vec![p * p, p, 1.0]),
-        offset: no_offset,
-        weights: Weights::Equal,
-        least_band: 0.0,
-        least_part: 0.0,
-        common: &[Common::Mpi],
-        along: Along::PerNode,
-        admits: several,
+        })
     })
 }
 
