@@ -135,11 +135,6 @@ impl Quantity {
             | Self::Stored => "MiB",
         }
     }
-
-    /// Whether it is of one image, so that it depends on the load of the node that the image is on.
-    pub fn is_of_one_image(self) -> bool {
-        matches!(self, Self::Dtapp | Self::Lb | Self::Shmem | Self::Headers | Self::Image | Self::File | Self::Surplus)
-    }
 }
 
 impl fmt::Display for Quantity {

@@ -61,11 +61,6 @@ impl<'a> At<'a> {
         self.printed().cells[self.row][self.column].number().map_or(0, |n| n.decimals())
     }
 
-    /// Row, from 0.
-    pub fn row_index(&self) -> usize {
-        self.row
-    }
-
     /// What the rule is applied to.
     pub fn of(&self) -> &'a [String] {
         self.of
