@@ -41,6 +41,31 @@ struct SitePart<'a> {
     storage: Option<&'a StorageArea>,
     mpi: Option<&'a MpiLibrary>,
     dmtcp: Option<&'a crate::spec::DmtcpSettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<ClusterPart<'a>>,
+}
+
+/// Of a cluster, what results depend on: not which of its equal nodes took part, nor how it is reached.
+#[derive(Serialize)]
+struct ClusterPart<'a> {
+    interface: Option<&'a str>,
+    partition: Option<&'a str>,
+    constraint: Option<&'a str>,
+    launcher: Option<crate::spec::SlurmLauncher>,
+    side_by_side: bool,
+}
+
+impl<'a> ClusterPart<'a> {
+    fn of(cluster: &'a crate::spec::Cluster) -> Self {
+        let slurm = cluster.slurm.as_ref();
+        Self {
+            interface: cluster.interface.as_deref(),
+            partition: slurm.and_then(|s| s.partition.as_deref()),
+            constraint: slurm.and_then(|s| s.constraint.as_deref()),
+            launcher: slurm.map(|s| s.launcher),
+            side_by_side: cluster.side_by_side,
+        }
+    }
 }
 
 /// The settings that a point is subject to.
@@ -160,6 +185,7 @@ impl<'a> Digester<'a> {
                 storage: site.storage.get(&point.storage),
                 mpi: site.mpi.get(&point.mpi),
                 dmtcp: dmtcp.then_some(&site.dmtcp),
+                cluster: site.cluster.as_ref().map(ClusterPart::of),
             }),
         };
         self.sites.push(((point.site.clone(), point.storage.clone(), point.mpi.clone(), dmtcp), digest));

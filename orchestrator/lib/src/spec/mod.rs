@@ -1,6 +1,8 @@
 //! The campaign file: read with source positions, checked, and turned into a [`Spec`].
 
 mod build;
+mod cluster;
+mod cluster_settings;
 mod error;
 mod factor;
 mod grid;
@@ -13,6 +15,7 @@ mod settings;
 pub(crate) mod source;
 mod variant;
 
+pub use cluster::{Allocation, Cluster, HostEntry, HostKeys, SlurmLauncher, SlurmSettings, SshSettings};
 pub use error::{SpecError, SpecErrors};
 pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};

@@ -77,14 +77,14 @@ pub struct Site {
     pub mpi: IndexMap<String, MpiLibrary>,
     /// Where DMTCP is.
     pub dmtcp: DmtcpSettings,
+    /// Its machines and how they are reached; `None` for this machine.
+    pub cluster: Option<super::Cluster>,
 }
 
 impl Site {
     /// Nodes that the site has; a mapping over more is excluded.
     pub fn nodes(&self) -> u32 {
-        match self.kind {
-            SiteKind::Local => 1,
-        }
+        self.cluster.as_ref().map_or(1, super::Cluster::nodes)
     }
 }
 
@@ -94,6 +94,10 @@ impl Site {
 pub enum SiteKind {
     /// This machine.
     Local,
+    /// Machines that are there and reached by ssh.
+    Ssh,
+    /// Nodes of a cluster that Slurm gives.
+    Slurm,
 }
 
 /// A directory tree where runs write.

@@ -5,7 +5,10 @@
 
 #![expect(dead_code, reason = "some types only describe the file for the schema")]
 
-use super::model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind};
+use super::{
+    cluster::{Allocation, HostKeys, SlurmLauncher},
+    model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind},
+};
 use crate::{
     mapping::Mapping,
     point::{CheckpointerKind, Compression, UserValue},
@@ -143,7 +146,7 @@ pub(crate) const SECTIONS: [&str; 15] = [
 #[schemars(rename = "Site")]
 #[serde(deny_unknown_fields, expecting = "a table that describes a site")]
 pub(crate) struct RawSite {
-    /// What kind of place: `local` is this machine.
+    /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives.
     #[schemars(with = "SiteKind")]
     pub kind: String,
     /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
@@ -161,6 +164,139 @@ pub(crate) struct RawSite {
     /// Where DMTCP is. Default: on PATH.
     #[serde(default)]
     pub dmtcp: RawDmtcp,
+    /// Nodes of a site of the kind `ssh`, in the order of mappings: names as ssh knows them, or tables with `name`, `address`, ...
+    #[serde(default)]
+    pub hosts: Vec<RawHost>,
+    /// Instead of `hosts`: an Ansible inventory (INI or YAML), relative to this file.
+    #[serde(default)]
+    pub inventory: Option<String>,
+    /// Group of the inventory. Default: `all`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Kind `ssh`: the machine that launches MPI. Default: the first host.
+    #[serde(default)]
+    pub head: Option<RawHost>,
+    /// Kind `slurm`: the machine where sbatch is called. Default: this one.
+    #[serde(default)]
+    pub login: Option<RawHost>,
+    /// User on all hosts that do not name one. Default: as in the ssh configuration.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// How ssh is used.
+    #[serde(default)]
+    pub ssh: RawSsh,
+    /// Directory on the nodes for cvc's own files and for runs without a storage area. Default: `~/.cvc`.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Network interface that MPI uses between nodes. Default: left to the library.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Cores of a node. Default: as the nodes say.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub cores: Option<i64>,
+    /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
+    #[serde(default)]
+    pub side_by_side: bool,
+    /// A node that was not heard of for so long is lost, seconds. Default: 15.
+    #[serde(default)]
+    pub lost_after_s: Option<f64>,
+    /// Kind `slurm`: how nodes are asked for.
+    #[serde(default)]
+    pub slurm: Option<RawSlurm>,
+}
+
+/// A machine: its name, or a table.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Host")]
+#[serde(untagged, expecting = "the name of a host, or a table with `name`")]
+pub(crate) enum RawHost {
+    /// Its name, as ssh knows it.
+    Name(String),
+    /// More about it.
+    Table(RawHostTable),
+}
+
+/// A machine.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "HostTable")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHostTable {
+    /// Its name in messages, host files and reports.
+    pub name: String,
+    /// Name or address that ssh connects to. Default: its name.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// User there.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Port of its sshd.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// File with the private key. `~` and `$VARS` are allowed.
+    #[serde(default)]
+    pub identity_file: Option<String>,
+}
+
+/// How ssh is used.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Ssh")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of ssh")]
+pub(crate) struct RawSsh {
+    /// Configuration file instead of `~/.ssh/config`.
+    pub config: Option<String>,
+    /// File with the host keys of the site, besides `~/.ssh/known_hosts`.
+    pub known_hosts: Option<String>,
+    /// What becomes of a host whose key is not known. Default: `strict`.
+    pub host_keys: HostKeys,
+}
+
+/// How Slurm is asked for nodes.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Slurm")]
+#[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
+pub(crate) struct RawSlurm {
+    /// Nodes of an allocation at most; mappings over more are left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub nodes: i64,
+    /// Partition. Default: the cluster's.
+    #[serde(default)]
+    pub partition: Option<String>,
+    /// Account that is charged.
+    #[serde(default)]
+    pub account: Option<String>,
+    /// Features that nodes must have.
+    #[serde(default)]
+    pub constraint: Option<String>,
+    /// Quality of service.
+    #[serde(default)]
+    pub qos: Option<String>,
+    /// An existing reservation.
+    #[serde(default)]
+    pub reservation: Option<String>,
+    /// Time limit of a job, seconds, rounded up to minutes. Default: one hour.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub time_limit_s: Option<f64>,
+    /// Whether nodes are not shared with other jobs. Default: true.
+    #[serde(default = "yes")]
+    pub exclusive: bool,
+    /// What a job is for. Default: `campaign`.
+    #[serde(default)]
+    pub allocation: Allocation,
+    /// Whether a job may be put back into the queue. Default: false.
+    #[serde(default)]
+    pub requeue: bool,
+    /// How long a job may wait in the queue, seconds. Default: as long as it takes.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub queue_limit_s: Option<f64>,
+    /// What starts the ranks. Default: `library`.
+    #[serde(default)]
+    pub launcher: SlurmLauncher,
+    /// Further arguments of sbatch.
+    #[serde(default)]
+    pub sbatch_args: Vec<String>,
 }
 
 fn yes() -> bool {

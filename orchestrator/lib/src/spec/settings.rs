@@ -1,7 +1,7 @@
 //! Checks of the sections that are no factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
-    SpecError,
+    SpecError, cluster_settings,
     model::{
         CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
         StorageArea, StorageKind,
@@ -29,7 +29,7 @@ impl Checker<'_> {
     }
 
     /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
-    fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
+    pub(crate) fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
         if (low..=high).contains(&value) {
             return value;
         }
@@ -37,7 +37,7 @@ impl Checker<'_> {
         value.clamp(low, high)
     }
 
-    fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
+    pub(crate) fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
         if !(value > 0.0 && value <= LONGEST_S) {
             self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
         }
@@ -116,16 +116,22 @@ pub(crate) fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place:
 pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>) -> Option<Site> {
     let kind = match raw.kind.as_str() {
         "local" => Some(SiteKind::Local),
-        later @ ("ssh" | "slurm" | "ec2") => {
+        "ssh" => Some(SiteKind::Ssh),
+        "slurm" => Some(SiteKind::Slurm),
+        "ec2" => {
             check.fail(
                 place(&["kind".into()]),
-                format!("sites of the kind `{later}` are not available in this version"),
-                "known kinds: local",
+                "sites of the kind `ec2` are not available in this version",
+                "known kinds: local, ssh, slurm",
             );
             None
         }
         other => {
-            check.fail(place(&["kind".into()]), format!("unknown kind of site `{other}`"), suggestion(other, "known kinds", ["local"]));
+            check.fail(
+                place(&["kind".into()]),
+                format!("unknown kind of site `{other}`"),
+                suggestion(other, "known kinds", ["local", "ssh", "slurm"]),
+            );
             None
         }
     };
@@ -135,6 +141,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
     if let Some(prefix) = &raw.dmtcp.prefix {
         path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
     }
+    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
     let mut storage = IndexMap::new();
     for (area, raw) in raw.storage {
         let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
@@ -178,6 +185,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         storage,
         mpi,
         dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
+        cluster,
     })
 }
 
@@ -218,7 +226,7 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
     MpiLibrary { family: raw.family, source, env: raw.env, args: raw.args, io: raw.io }
 }
 
-fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
+pub(crate) fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
     if path.trim().is_empty() {
         check.fail(span, "an empty path", "write a path, or remove the key to get its default");
     } else if path.contains('\0') {
