@@ -14,8 +14,8 @@ pub enum Template {
     HostsMpich,
     /// Host file of Open MPI.
     HostsOpenMpi,
-    /// Host file of Slurm's arbitrary distribution.
-    HostsSrun,
+    /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
+    HostsByRank,
     /// What MPI launchers call instead of ssh.
     SshWrapper,
     /// ROMIO's hints.
@@ -32,7 +32,7 @@ impl Template {
             Self::RestartScript => "launch/restart.sh.hbs",
             Self::HostsMpich => "launch/hosts.mpich.hbs",
             Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
-            Self::HostsSrun => "launch/hosts.srun.hbs",
+            Self::HostsByRank => "launch/hosts.by-rank.hbs",
             Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
             Self::SlurmJob => "launch/slurm-job.sh.hbs",
@@ -45,7 +45,7 @@ impl Template {
             Self::RestartScript => include_str!("../../../templates/launch/restart.sh.hbs"),
             Self::HostsMpich => include_str!("../../../templates/launch/hosts.mpich.hbs"),
             Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
-            Self::HostsSrun => include_str!("../../../templates/launch/hosts.srun.hbs"),
+            Self::HostsByRank => include_str!("../../../templates/launch/hosts.by-rank.hbs"),
             Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
             Self::SlurmJob => include_str!("../../../templates/launch/slurm-job.sh.hbs"),
@@ -61,7 +61,7 @@ impl Template {
             | Self::RestartScript
             | Self::HostsMpich
             | Self::HostsOpenMpi
-            | Self::HostsSrun
+            | Self::HostsByRank
             | Self::RomioHints
             | Self::SlurmJob => false,
         }
