@@ -9,7 +9,7 @@ use crate::{
     },
     host::LocalHost,
     ids::RunId,
-    mpi::{self, LaunchRequest, MpiInstall},
+    mpi::{self, LaunchRequest, MpiInstall, Reach},
     plan::PlannedRun,
     point::{CheckpointerKind, Point},
     render::{self, Template},
@@ -135,6 +135,11 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         dmtcp: under_dmtcp,
         run_dir: work.clone(),
         tmp_dir: tmp.clone(),
+        reach: Reach::Local,
+        interface: None,
+        oversubscribe: true,
+        export: Vec::new(),
+        marker: marker(campaign, &run),
     };
     let quirks = quirks::apply(&Situation {
         checkpointer: point.checkpointer,
@@ -268,17 +273,10 @@ fn write_inputs(
     files: &[(&'static str, Template)],
     values: &Value,
 ) -> Result<Vec<Value>, EngineError> {
-    let nodes: Vec<Value> = request
-        .hosts
-        .iter()
-        .zip(request.mapping.node_loads())
-        .map(|(host, processes)| json!({ "host": host, "processes": processes }))
-        .collect();
-    let hints: Vec<Value> = mpi::romio_hints(request).into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-    let launch_values = json!({ "nodes": nodes, "hints": hints });
-    let mut contents: Vec<(String, String)> = Vec::new();
+    let launch_values = mpi::file_values(request);
+    let mut contents: Vec<(String, String, bool)> = Vec::new();
     for (name, template) in files {
-        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?));
+        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?, template.is_executable()));
     }
     for file in &app.command.files {
         let clean = !file.path.is_empty() && Utf8Path::new(&file.path).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)));
@@ -288,12 +286,16 @@ fn write_inputs(
                 problem: format!("input file `{}`: write a plain file name; it is put into the working directory", file.path),
             });
         }
-        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?));
+        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?, false));
     }
     let mut inputs = Vec::new();
-    for (name, content) in contents {
+    for (name, content, executable) in contents {
         let stored = dir.join("inputs").join(&name);
         std::fs::write(&stored, content).map_err(StoreError::io("write", &stored))?;
+        if executable {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&stored, mode).map_err(StoreError::io("make executable", &stored))?;
+        }
         inputs.push(json!({ "stored": format!("inputs/{name}"), "target": work.join(&name) }));
     }
     Ok(inputs)
