@@ -30,6 +30,9 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
+    /// A node.
+    #[error(transparent)]
+    Crew(#[from] crate::crew::CrewError),
     /// Something in cvc itself that must not be.
     #[error("cvc itself is wrong: {0}")]
     Broken(String),
