@@ -434,7 +434,13 @@ fn cause_of(error: &EngineError) -> Cause {
     match error {
         EngineError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
         EngineError::Store(_) => Cause::Store,
-        EngineError::Host(_) | EngineError::Render(_) | EngineError::Descriptor { .. } | EngineError::Shepherd { .. } => Cause::Launch,
+        EngineError::Crew(error) if error.is_lost() => Cause::NodeLost,
+        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
+        EngineError::Crew(_)
+        | EngineError::Host(_)
+        | EngineError::Render(_)
+        | EngineError::Descriptor { .. }
+        | EngineError::Shepherd { .. } => Cause::Launch,
     }
 }
 
