@@ -116,7 +116,7 @@ impl Used {
         if others.is_empty() {
             return 0;
         }
-        let ended = self.crew.end(&self.marker, &self.dirs, GRACE_S, SOON).await;
+        let ended = self.crew.end(&others, &self.marker, &self.dirs, GRACE_S, SOON).await;
         ended.into_iter().filter_map(|(_, e)| e.ok()).map(|e| e.ended.len()).sum()
     }
 }
