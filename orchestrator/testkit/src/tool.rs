@@ -36,6 +36,8 @@ pub enum Tool {
     Latex,
     /// Python 3, the peer of benchmarks and the reader of reports.
     Python,
+    /// Several nodes on this machine, as [`crate::Lab`] makes them.
+    Lab,
 }
 
 impl Tool {
@@ -60,6 +62,7 @@ impl Tool {
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
+            Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
         }
     }
 
@@ -77,6 +80,7 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }
 }
