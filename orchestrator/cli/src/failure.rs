@@ -104,6 +104,7 @@ impl Failure {
                     EngineError::Store(_) => 7,
                     EngineError::Host(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                    EngineError::Broken(_) => 1,
                 };
                 one_line(code, &error.to_string(), None)
             }

@@ -1,6 +1,6 @@
 //! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
 
-use super::{dmtcp::Checkpoint, dmtcp::Driven, error::EngineError, execute::Restarted, prepare::Prepared};
+use super::{brief::Brief, dmtcp::Checkpoint, dmtcp::Driven, error::EngineError, execute::Restarted, prepare::Prepared};
 use crate::{
     app::descriptor::{Figure, Take},
     journal::{Cause, Outcome},
@@ -8,7 +8,6 @@ use crate::{
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
     render,
-    spec::Spec,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
@@ -25,7 +24,7 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// What there is to judge a run by.
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
-    pub spec: &'a Spec,
+    pub brief: &'a Brief,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
     pub restarted: Option<&'a Restarted>,
@@ -218,12 +217,12 @@ impl Judge<'_> {
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
     fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.spec.checkpoint.moment.kills() || self.evidence.spec.checkpoint.restart_check))
+        !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
     }
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.spec.checkpoint.moment.kills()
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.brief.checkpoint.moment.kills()
     }
 
     fn end(&mut self) -> Result<(), EngineError> {
@@ -362,7 +361,7 @@ impl Judge<'_> {
 
     fn restart(&mut self) -> Result<(), EngineError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.spec.checkpoint.restart_check
+            let wanted = self.evidence.brief.checkpoint.restart_check
                 && self.failure.is_none()
                 && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
             if wanted {

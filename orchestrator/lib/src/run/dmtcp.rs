@@ -2,7 +2,7 @@
 
 use super::{
     Wishes,
-    observe::{Observer, Progress},
+    news::Teller,
     prepare::{Prepared, SESSION},
     shepherd::Shepherd,
     stop_now,
@@ -131,11 +131,11 @@ pub(super) async fn drive(
     settings: &CheckpointSettings,
     shepherd: &mut Shepherd,
     wishes: &mut Wishes,
-    observer: &mut dyn Observer,
+    teller: &Teller,
 ) -> Driven {
     let mut driven = Driven::default();
     let Some((install, layout)) = &prepared.dmtcp else { return driven };
-    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, observer);
+    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, teller);
     let mut wishes = wishes.clone();
     tokio::select! {
         result = work => driven.failure = result.err(),
@@ -151,7 +151,7 @@ async fn take_all(
     layout: &DmtcpLayout,
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
-    observer: &mut dyn Observer,
+    teller: &Teller,
 ) -> Result<(), NoCheckpoint> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
@@ -183,7 +183,7 @@ async fn take_all(
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
-        observer.on(&Progress::Stage { run: prepared.run.clone(), stage: format!("checkpoint {number}") });
+        teller.stage(&format!("checkpoint {number}"));
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let peers = peers(&coordinator, shepherd, limit).await?;
         // inflating images takes the cores that the program computes on: the last ones can wait until it has ended

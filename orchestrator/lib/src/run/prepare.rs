@@ -1,6 +1,6 @@
 //! Everything that a run needs, written down before anything is started: scripts, host and hint files, inputs.
 
-use super::{error::EngineError, site::ReadySite, site::template_values};
+use super::{brief::Brief, error::EngineError, site::ReadySite, site::template_values};
 use crate::{
     app::descriptor::Descriptor,
     ckpt::{
@@ -9,11 +9,11 @@ use crate::{
     },
     host::LocalHost,
     ids::RunId,
-    mpi::{self, LaunchRequest, MpiInstall},
+    mpi::{self, LaunchRequest, MpiInstall, Reach},
     plan::PlannedRun,
     point::{CheckpointerKind, Point},
     render::{self, Template},
-    spec::{MpiFamily, Spec, TracerKind},
+    spec::{MpiFamily, TracerKind},
     store::{CampaignDir, StoreError},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -53,13 +53,9 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 }
 
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
-pub(super) fn work_dir(spec: &Spec, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
-    let area = spec.sites.get(&point.site).and_then(|s| s.storage.get(&point.storage)).and_then(|a| a.path.as_ref());
-    match area {
-        Some(path) => {
-            let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new("."));
-            crate::paths::expand_below(base, path).join(&spec.name).join(run.as_str())
-        }
+pub(super) fn work_dir(brief: &Brief, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+    match brief.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
+        Some(path) => crate::paths::expand_below(&brief.base, path).join(&brief.campaign).join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
 }
@@ -88,15 +84,10 @@ fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<Str
 }
 
 /// Writes everything into the run's new directory.
-pub(super) fn prepare(
-    spec: &Spec,
-    site: &ReadySite,
-    campaign: &CampaignDir,
-    planned: &PlannedRun,
-    point: &Point,
-) -> Result<Prepared, EngineError> {
+pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &PlannedRun, point: &Point) -> Result<Prepared, EngineError> {
+    let brief = &site.brief;
     let run = planned.id.clone();
-    let app = spec
+    let app = brief
         .apps
         .get(&point.app)
         .map(|a| a.descriptor.clone())
@@ -108,7 +99,7 @@ pub(super) fn prepare(
     };
     let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
     let dir = campaign.partial(&run);
-    let work = work_dir(spec, campaign, point, &run);
+    let work = work_dir(brief, campaign, point, &run);
     let tmp = tmp_dir(campaign, &run);
     for old in [&dir, &work] {
         if old.exists() {
@@ -144,6 +135,11 @@ pub(super) fn prepare(
         dmtcp: under_dmtcp,
         run_dir: work.clone(),
         tmp_dir: tmp.clone(),
+        reach: Reach::Local,
+        interface: None,
+        oversubscribe: true,
+        export: Vec::new(),
+        marker: marker(campaign, &run),
     };
     let quirks = quirks::apply(&Situation {
         checkpointer: point.checkpointer,
@@ -166,7 +162,7 @@ pub(super) fn prepare(
         env.insert(name.clone(), text(&format!("command.env.{name}"), template)?);
     }
     let mut prefix: Vec<String> = Vec::new();
-    match (spec.trace.tracer, &site.strace, &site.darshan) {
+    match (brief.trace.tracer, &site.strace, &site.darshan) {
         (TracerKind::Strace, Ok(strace), _) => {
             let traces = work.join("trace");
             std::fs::create_dir_all(&traces).map_err(StoreError::io("make", &traces))?;
@@ -191,7 +187,7 @@ pub(super) fn prepare(
     let marker = marker(campaign, &run);
     let script_values = json!({
         "run": run.as_str(),
-        "campaign": spec.name,
+        "campaign": brief.campaign,
         "cvc": env!("CARGO_PKG_VERSION"),
         "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
             .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
@@ -202,13 +198,13 @@ pub(super) fn prepare(
         "inputs": inputs,
         "prefix": prefix,
         "command": wrap(&launch.argv, &program, &args),
-        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, spec)),
+        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, brief.run.timeout_s)),
     });
     let script = dir.join("launch.sh");
     std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
     let description = json!({
         "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
-        "checkpoint": spec.checkpoint, "trace": spec.trace,
+        "checkpoint": brief.checkpoint, "trace": brief.trace,
     });
     let file = dir.join("run.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(StoreError::io("write", &file))?;
@@ -226,7 +222,7 @@ pub(super) fn prepare(
         stderr: dir.join("stderr").into(),
         pid_file: dir.join("shepherd.json").into(),
         exit_file: dir.join("exit.json").into(),
-        timeout_s: spec.run.timeout_s,
+        timeout_s: brief.run.timeout_s,
         ends_with_controller: true,
     };
     let peers = point.processes() + launch.launcher_processes;
@@ -244,13 +240,13 @@ pub(super) fn prepare(
         program,
         quirks,
         values: script_values,
-        tracer: spec.trace.tracer,
+        tracer: brief.trace.tracer,
     })
 }
 
-fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, spec: &Spec) -> Value {
+fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, timeout_s: f64) -> Value {
     // long enough for the slowest start, short enough not to stay for hours if the program never comes
-    let stale_s = (spec.run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
+    let stale_s = (timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
     let second = DmtcpLayout {
         portfile: layout.kvdir.join("restart.port"),
         ckptdir: layout.kvdir.join("restart"),
@@ -277,17 +273,10 @@ fn write_inputs(
     files: &[(&'static str, Template)],
     values: &Value,
 ) -> Result<Vec<Value>, EngineError> {
-    let nodes: Vec<Value> = request
-        .hosts
-        .iter()
-        .zip(request.mapping.node_loads())
-        .map(|(host, processes)| json!({ "host": host, "processes": processes }))
-        .collect();
-    let hints: Vec<Value> = mpi::romio_hints(request).into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-    let launch_values = json!({ "nodes": nodes, "hints": hints });
-    let mut contents: Vec<(String, String)> = Vec::new();
+    let launch_values = mpi::file_values(request);
+    let mut contents: Vec<(String, String, bool)> = Vec::new();
     for (name, template) in files {
-        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?));
+        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?, template.is_executable()));
     }
     for file in &app.command.files {
         let clean = !file.path.is_empty() && Utf8Path::new(&file.path).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)));
@@ -297,12 +286,16 @@ fn write_inputs(
                 problem: format!("input file `{}`: write a plain file name; it is put into the working directory", file.path),
             });
         }
-        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?));
+        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?, false));
     }
     let mut inputs = Vec::new();
-    for (name, content) in contents {
+    for (name, content, executable) in contents {
         let stored = dir.join("inputs").join(&name);
         std::fs::write(&stored, content).map_err(StoreError::io("write", &stored))?;
+        if executable {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&stored, mode).map_err(StoreError::io("make executable", &stored))?;
+        }
         inputs.push(json!({ "stored": format!("inputs/{name}"), "target": work.join(&name) }));
     }
     Ok(inputs)
