@@ -33,9 +33,6 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
-    /// A node.
-    #[error(transparent)]
-    Crew(#[from] crate::crew::CrewError),
     /// Something in cvc itself that must not be.
     #[error("cvc itself is wrong: {0}")]
     Broken(String),
