@@ -25,6 +25,7 @@ pub mod render;
 pub mod report;
 pub mod rerun;
 pub mod run;
+pub mod slurm;
 pub mod spec;
 pub mod stats;
 pub mod store;
