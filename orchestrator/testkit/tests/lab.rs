@@ -352,3 +352,40 @@ fn mpich_works_across_nodes() {
     eprintln!("MPICH 5, 4 nodes: {:.2?}", begin.elapsed());
     assert_ring(&said, 4, 20);
 }
+
+#[test]
+fn slurm_runs_jobs_on_four_nodes() {
+    require!(Tool::Lab, Tool::Slurm);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(4).login(true).build();
+    let begin = Instant::now();
+    let slurm = lab.slurm();
+    eprintln!("Slurm on 4 nodes: idle after {:.2?}", begin.elapsed());
+    let mut hosts: Vec<String> =
+        text(&lab.ssh("ada@login", "srun -N4 -n4 --ntasks-per-node=1 hostname")).lines().map(str::to_owned).collect();
+    hosts.sort();
+    assert_eq!(hosts, ["n1", "n2", "n3", "n4"], "{}", slurm.logs());
+    if let Some(launcher) = Tool::Mpich5.find() {
+        ring(&lab, &launcher.with_file_name("mpicc"));
+        assert_ring(&lab.ssh("login", "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5"), 4, 5);
+    }
+    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::tool::on_path("mpicc.openmpi")) {
+        ring(&lab, &compiler);
+        let srun =
+            "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";
+        assert_ring(&lab.ssh("login", srun), 4, 5);
+    }
+    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -N2 -o out --wrap 'srun hostname | sort; sleep 2'"));
+    slurm.stop_controller();
+    assert!(!lab.ssh("login", "timeout 2 squeue").status.success());
+    slurm.start_controller();
+    wait_until("the job's output", Duration::from_secs(40), || fs::read_to_string(lab.shared().join("out")).is_ok_and(|o| o == "n1\nn2\n"));
+    assert!(job.trim().parse::<u32>().is_ok(), "{job}");
+    slurm.stop_node(lab.node("n4"));
+    lab.node("n4").restart();
+    slurm.start_node(lab.node("n4"));
+    lab.node("n3").restart_with_new_key();
+    slurm.start_node(lab.node("n3"));
+    slurm.wait_idle(4);
+    assert_eq!(text(&lab.ssh("login", "srun -w n3,n4 -N2 -n2 true")), "");
+}
