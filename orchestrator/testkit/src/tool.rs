@@ -40,6 +40,8 @@ pub enum Tool {
     Lab,
     /// A lab, and Slurm with its daemons to run on it.
     Slurm,
+    /// A lab, and GlusterFS to run on it.
+    Gluster,
     /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
     Mpich5,
 }
@@ -71,6 +73,7 @@ impl Tool {
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
             }
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
+            Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
             Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
         }
     }
@@ -79,6 +82,7 @@ impl Tool {
     fn reason(self) -> Option<&'static str> {
         match self {
             Self::Lab => crate::lab::missing(),
+            Self::Gluster => crate::lab::missing_for_gluster(),
             Self::Slurm => crate::lab::missing_for_slurm(),
             Self::Dmtcp
             | Self::Mpich
@@ -111,6 +115,7 @@ impl Tool {
             Self::Python => "python3",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
+            Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }

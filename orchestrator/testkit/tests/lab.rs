@@ -389,3 +389,24 @@ fn slurm_runs_jobs_on_four_nodes() {
     slurm.wait_idle(4);
     assert_eq!(text(&lab.ssh("login", "srun -w n3,n4 -N2 -n2 true")), "");
 }
+
+#[test]
+fn glusterfs_is_shared_by_all_nodes_and_loses_files_with_a_brick() {
+    require!(Tool::Lab, Tool::Gluster);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(3).scratch_mib(128).build();
+    let begin = Instant::now();
+    lab.gluster(&["n1", "n2"]);
+    eprintln!("GlusterFS on 3 nodes: mounted after {:.2?}", begin.elapsed());
+    lab.node("n3").shell("for i in 1 2 3 4 5 6 7 8 9; do echo $i >/gluster/f$i; done");
+    for node in lab.nodes() {
+        assert_eq!(node.shell("cat /gluster/f*"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        assert_eq!(node.shell("stat -f -c %T /gluster"), "fuseblk\n");
+    }
+    let bricks = |node: &str| lab.node(node).shell("ls /scratch-local/brick | wc -l").trim().parse::<u32>().expect("a count");
+    assert!(bricks("n1") > 0 && bricks("n2") > 0 && bricks("n1") + bricks("n2") == 9);
+    lab.node("n2").kill();
+    wait_until("files that have gone with the brick", Duration::from_secs(20), || {
+        lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string()
+    });
+}
