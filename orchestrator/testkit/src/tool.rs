@@ -42,6 +42,8 @@ pub enum Tool {
     Slurm,
     /// A lab, and GlusterFS to run on it.
     Gluster,
+    /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
+    LabImage,
     /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
     Mpich5,
 }
@@ -74,6 +76,7 @@ impl Tool {
             }
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
             Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
             Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
         }
     }
@@ -82,6 +85,7 @@ impl Tool {
     fn reason(self) -> Option<&'static str> {
         match self {
             Self::Lab => crate::lab::missing(),
+            Self::LabImage => crate::lab::missing_for_image(),
             Self::Gluster => crate::lab::missing_for_gluster(),
             Self::Slurm => crate::lab::missing_for_slurm(),
             Self::Dmtcp
@@ -116,6 +120,7 @@ impl Tool {
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
+            Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }

@@ -10,7 +10,7 @@ use std::{
 
 use cvc_testkit::{
     Lab, Tool,
-    lab::{Line, output_within, program_of},
+    lab::{Image, Line, output_within, program_of},
     require, wait_until,
 };
 use nix::sys::signal::Signal;
@@ -409,4 +409,21 @@ fn glusterfs_is_shared_by_all_nodes_and_loses_files_with_a_brick() {
     wait_until("files that have gone with the brick", Duration::from_secs(20), || {
         lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string()
     });
+}
+
+#[test]
+fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
+    require!(Tool::LabImage);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).image(Image::Base).build();
+    assert_eq!(text(&lab.ssh("n1", "ssh n2 hostname")), "n2\n");
+    assert!(!lab.ssh("n1", "command -v cc || command -v mpiexec").status.success());
+    let installed =
+        lab.ssh("ada@n1", "sudo apt-get -q update && sudo apt-get -q install -y --no-install-recommends make && make --version");
+    assert!(installed.status.success() && text(&installed).contains("GNU Make"), "{}", text(&installed));
+    assert!(!lab.ssh("n2", "command -v make").status.success());
+    if Tool::Mpich5.find().is_some_and(|p| p.starts_with(cvc_testkit::lab::cache())) {
+        let said = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
+        assert!(said.status.success() && text(&said).contains("\nn2\nn2\n"), "{}", text(&said));
+    }
 }

@@ -58,6 +58,7 @@ pub use command::output_within;
 pub use gluster::GLUSTER;
 pub(crate) use gluster::missing as missing_for_gluster;
 pub use image::Image;
+pub(crate) use image::missing as missing_for_image;
 pub use node::{Node, NodeProcess};
 pub(crate) use probe::missing;
 pub use slurm::Slurm;
