@@ -427,3 +427,17 @@ fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
         assert!(said.status.success() && text(&said).contains("\nn2\nn2\n"), "{}", text(&said));
     }
 }
+
+#[test]
+fn slurm_keeps_accounts_of_jobs() {
+    require!(Tool::Slurm, Tool::SlurmAccounting);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).login(true).build();
+    let begin = Instant::now();
+    let slurm = lab.slurm_with_accounting();
+    eprintln!("Slurm with accounting on 2 nodes: idle after {:.2?}", begin.elapsed());
+    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -A lab -N2 --wrap 'srun false'")).trim().to_owned();
+    let states = || text(&lab.ssh("ada@login", &format!("sacct -n -P -X -j {job} -o JobID,State,NNodes,ExitCode")));
+    wait_until("the job's account", Duration::from_secs(60), || states().contains("FAILED"));
+    assert_eq!(states(), format!("{job}|FAILED|2|1:0\n"), "{}", slurm.logs());
+}
