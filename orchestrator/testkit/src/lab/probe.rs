@@ -31,7 +31,8 @@ fn probe() -> Option<String> {
     // each in namespaces of its own, which go with it
     let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir /run/u /run/w /run/m \
         && mount -t overlay overlay -o lowerdir=/,upperdir=/run/u,workdir=/run/w /run/m && mknod /run/m/cvc-null c 1 3 \
-        && ip link add cvc0 type bridge && ip link add cvc1 type veth peer name cvc2 && ip link set cvc1 master cvc0";
+        && mount -t sysfs sysfs /run/m/sys && mount -t proc proc /run/m/proc && mount -t devpts -o newinstance devpts /run/m/mnt \
+        && ip link add cvc0 type bridge && ip link add cvc1 type veth peer name cvc2 && ip link set cvc1 master cvc0 && ip tuntap add dev cvc3 mode tap";
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
     match command.env("PATH", path()).stdin(Stdio::null()).output() {
