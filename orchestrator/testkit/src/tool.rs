@@ -85,7 +85,7 @@ impl Tool {
     }
 
     /// Why it is not there, where that is not plain from its name.
-    fn reason(self) -> Option<&'static str> {
+    fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting(),

@@ -2,11 +2,8 @@
 
 use std::{fs, io::Read, path::Path, thread, time::Duration};
 
-use super::{Lab, Node};
-use crate::{
-    process::{signal, wait_until},
-    tool::on_path,
-};
+use super::{Lab, Node, probe::absent};
+use crate::process::{signal, wait_until};
 use nix::sys::signal::Signal;
 
 /// Processors that each node claims to have, whatever the machine has.
@@ -195,17 +192,11 @@ fn end(node: &Node, program: &str, by: Signal) {
 }
 
 /// What Slurm needs and this machine has not, if anything.
-pub(crate) fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<String> {
     super::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
 }
 
 /// The same for accounting.
-pub(crate) fn missing_for_accounting() -> Option<&'static str> {
+pub(crate) fn missing_for_accounting() -> Option<String> {
     missing().or_else(|| absent(&["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"]))
-}
-
-/// The first of these programs that is not installed.
-fn absent(programs: &[&'static str]) -> Option<&'static str> {
-    let is_there = |p: &str| on_path(p).is_some() || ["/usr/sbin", "/sbin"].iter().any(|d| Path::new(d).join(p).exists());
-    programs.iter().copied().find(|p| !is_there(p))
 }
