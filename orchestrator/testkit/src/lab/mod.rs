@@ -62,7 +62,7 @@ pub(crate) use image::missing as missing_for_image;
 pub use node::{Node, NodeProcess};
 pub(crate) use probe::missing;
 pub use slurm::Slurm;
-pub(crate) use slurm::missing as missing_for_slurm;
+pub(crate) use slurm::{missing as missing_for_slurm, missing_for_accounting};
 pub use spaces::program_of;
 pub use wire::Line;
 
