@@ -172,7 +172,7 @@ impl Host for SshHost {
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         let path = self.expand(from.as_str()).await?;
-        let line = remote::shell(&format!("exec cat <{}", crate::render::shell_quote(path.as_str())));
+        let line = remote::shell(&format!("exec cat -- {}", crate::render::shell_quote(path.as_str())));
         let raw = self.script(&line, b"", MOST_FILE, "while a file was read").await?;
         if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), &raw.stderr)) }
     }
