@@ -6,14 +6,18 @@ use openssh::{Child, ChildStdin, ChildStdout, Session};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, BufReader},
     sync::OwnedSemaphorePermit,
+    task::JoinHandle,
 };
 
 /// Bytes of standard error that are kept: the last ones.
 const MOST_SAID: usize = 16 << 10;
+/// A program's children may hold its standard error open; its own words are here sooner.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program there whose standard streams are here. When it is dropped, the program's input ends; what it does then is its own affair.
 #[derive(Debug)]
@@ -26,6 +30,7 @@ pub struct Pipe {
     child: Child<Arc<Session>>,
     master: Arc<Master>,
     said: Arc<Mutex<String>>,
+    hearing: JoinHandle<()>,
     during: String,
     _permit: OwnedSemaphorePermit,
 }
@@ -38,6 +43,8 @@ impl Pipe {
     pub async fn wait(mut self) -> Result<(Option<i32>, String), HostError> {
         drop(self.stdin.take());
         let code = self.host.end(self.child, &self.master, &self.during).await?;
+        // what was said last is still on its way
+        let _ = tokio::time::timeout(LAST_WORDS, self.hearing).await;
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if code == Some(127) && said.trim_end().ends_with(remote::NO_PROGRAM) {
             return Err(HostError::NoProgram { host: self.host.name().to_owned(), program: self.during });
@@ -65,7 +72,7 @@ impl SshHost {
         };
         let said = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&said);
-        tokio::spawn(async move {
+        let hearing = tokio::spawn(async move {
             let mut buffer = [0u8; 4096];
             while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,6 +83,6 @@ impl SshHost {
                 }
             }
         });
-        Ok(Pipe { stdin: Some(stdin), stdout: BufReader::new(stdout), host: self.clone(), child, master, said, during, _permit: permit })
+        Ok(Pipe { stdin: Some(stdin), stdout: BufReader::new(stdout), host: self.clone(), child, master, said, hearing, during, _permit: permit })
     }
 }

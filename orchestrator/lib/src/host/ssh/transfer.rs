@@ -213,6 +213,13 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
             // pipes, sockets, devices
             _ => continue,
         }
+        // a link cannot be made over what is there
+        if kind != EntryType::Directory {
+            match std::fs::remove_file(to.join(&path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
         if !entry.unpack_in(to).map_err(here)? {
             return Err(refused(path.as_str(), "it would be written outside"));
         }
