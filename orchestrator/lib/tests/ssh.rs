@@ -1,98 +1,19 @@
-//! Machines over ssh: real sshd's on nodes of a lab, with the faults that a network has.
+//! Machines over ssh: real sshd's on nodes of a lab.
 
-use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
-    host::{
-        Host, HostError, Obstacle, SshHost, Target,
-        ssh::{Notice, Progress},
-    },
-    spec::{HostEntry, HostKeys, SshSettings},
-};
-use cvc_testkit::{Lab, Tool, lab::Node, require};
+#[path = "common/laptop.rs"]
+mod laptop;
+
+use camino::Utf8Path;
+use cvc_lib::host::{Host, HostError, ssh::Notice};
+use cvc_testkit::{Tool, require};
+use laptop::{Site, argv, sh};
 use proptest::{prelude::*, strategy::ValueTree};
 use std::{
     collections::BTreeMap,
     fs,
-    future::Future,
-    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
-
-type Heard = Arc<Mutex<Vec<Notice>>>;
-
-/// A lab with a user of it: an ssh configuration and known hosts, in files of the test's own.
-struct Site {
-    lab: Lab,
-    dir: Utf8PathBuf,
-}
-
-impl Site {
-    fn new(nodes: u8, login: bool) -> Self {
-        let lab = Lab::builder().nodes(nodes).login(login).build();
-        let dir = Utf8PathBuf::from_path_buf(lab.home()).expect("text");
-        let site = Self { lab, dir };
-        site.configure("");
-        site
-    }
-
-    /// The user's ssh configuration.
-    fn configure(&self, more: &str) {
-        let known = self.dir.join(".ssh/known_hosts");
-        let key = self.dir.join(".ssh/id_ed25519");
-        let names: String = std::iter::once("login".to_owned())
-            .chain((1..=4).map(|n| format!("n{n}")))
-            .zip(10..)
-            .map(|(name, last)| format!("Host {name}\n    HostName 10.77.0.{last}\n"))
-            .collect();
-        let all = format!("Host *\n    User root\n    IdentityFile {key}\n    IdentitiesOnly yes\n    UserKnownHostsFile {known}\n    GlobalKnownHostsFile none\n");
-        fs::write(self.config(), format!("{more}\n{names}{all}")).expect("writes");
-    }
-
-    fn config(&self) -> Utf8PathBuf {
-        self.dir.join(".ssh/config")
-    }
-
-    fn pinned(&self) -> Utf8PathBuf {
-        self.dir.join("pinned/site")
-    }
-
-    fn target(&self, name: &str, host_keys: HostKeys) -> Target {
-        let ssh = SshSettings { config: Some(self.config().into_string()), known_hosts: None, host_keys };
-        Target { name: name.to_owned(), entry: HostEntry::named(name), ssh, pinned: self.pinned() }
-    }
-
-    fn host(&self, name: &str) -> (SshHost, Heard) {
-        listened(self.target(name, HostKeys::Strict))
-    }
-
-    /// Runs something asynchronous on the laptop's network.
-    fn run<T: Send, F: Future<Output = T>>(&self, piece: impl FnOnce() -> F + Send) -> T {
-        self.lab.on_network(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(120), piece()).await.expect("ends within 120 s") })
-        })
-    }
-}
-
-fn listened(target: Target) -> (SshHost, Heard) {
-    let heard: Heard = Arc::default();
-    let to = Arc::clone(&heard);
-    (SshHost::with_listener(target, Arc::new(move |notice| to.lock().expect("no panic").push(notice))), heard)
-}
-
-fn argv(words: &[&str]) -> Vec<String> {
-    words.iter().map(|w| (*w).to_owned()).collect()
-}
-
-async fn sh(host: &SshHost, script: &str) -> Result<String, HostError> {
-    let out = host.run(&argv(&["sh", "-c", script]), &BTreeMap::new(), Duration::from_secs(20)).await?;
-    Ok(format!("{}{}{}", out.stdout, out.stderr, out.code.map_or_else(|| "signal".to_owned(), |c| c.to_string())))
-}
-
-fn fingerprint(node: &Node) -> String {
-    node.shell("ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2").trim().to_owned()
-}
 
 #[test]
 fn programs_run_with_their_limits_output_and_codes() {
@@ -112,7 +33,8 @@ fn programs_run_with_their_limits_output_and_codes() {
         assert!(matches!(late, Err(HostError::Timeout { .. })), "{late:?}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         assert_eq!(site.lab.node("n1").processes("sleep 4242").len(), 0);
-        let stubborn = host.run(&argv(&["sh", "-c", "trap '' TERM; sleep 4243 & wait; sleep 4243"]), &BTreeMap::new(), Duration::from_secs(1)).await;
+        let stubborn =
+            host.run(&argv(&["sh", "-c", "trap '' TERM; sleep 4243 & wait; sleep 4243"]), &BTreeMap::new(), Duration::from_secs(1)).await;
         assert!(matches!(stubborn, Err(HostError::Timeout { .. })), "{stubborn:?}");
         let much = host.run(&argv(&["sh", "-c", "yes | head -c 5000000"]), &BTreeMap::new(), Duration::from_secs(20)).await.expect("runs");
         assert_eq!((much.code, much.stdout.len()), (Some(0), 1 << 20));
@@ -132,7 +54,9 @@ fn programs_run_with_their_limits_output_and_codes() {
     });
     assert!(matches!(heard.lock().expect("no panic").as_slice(), [Notice::Pinned { vouched_by: Some(_), .. }]), "{heard:?}");
     drop(host);
-    cvc_testkit::wait_until("the end of the connection", Duration::from_secs(10), || site.lab.node("n1").processes("sshd: root@").is_empty());
+    cvc_testkit::wait_until("the end of the connection", Duration::from_secs(10), || {
+        site.lab.node("n1").processes("sshd: root@").is_empty()
+    });
 }
 
 #[test]
@@ -198,7 +122,8 @@ fn directories_come_without_what_would_leave_theirs() {
         let missing = host.download("/nonexistent", &to, &[], &mut |_| ()).await;
         assert!(matches!(&missing, Err(HostError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound), "{missing:?}");
     });
-    let mut names: Vec<String> = fs::read_dir(&to).expect("a directory").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        fs::read_dir(&to).expect("a directory").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     assert_eq!(names, ["a", "h", "sub dir"]);
     assert_eq!(fs::read_to_string(to.join("sub dir/b\"")).expect("a file"), "b\n");
@@ -211,7 +136,8 @@ fn a_channel_stays_open_and_tells_its_end() {
     let site = Site::new(1, false);
     let (host, _) = site.host("n1");
     site.run(|| async {
-        let mut pipe = host.pipe(&argv(&["sh", "-c", "while read -r l; do echo \"got $l\"; done; echo bye >&2; exit 5"])).await.expect("starts");
+        let mut pipe =
+            host.pipe(&argv(&["sh", "-c", "while read -r l; do echo \"got $l\"; done; echo bye >&2; exit 5"])).await.expect("starts");
         let mut line = String::new();
         for word in ["one", "two"] {
             line.clear();

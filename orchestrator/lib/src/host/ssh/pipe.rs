@@ -36,12 +36,14 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Ends its input and waits for its end: the exit code, `None` when a signal ended it, and the last of its standard error.
+    /// Ends its input and waits for its end, its further output unread: the exit code, `None` when a signal ended it, and the last of its standard error.
     ///
     /// # Errors
     /// When the connection was lost.
     pub async fn wait(mut self) -> Result<(Option<i32>, String), HostError> {
         drop(self.stdin.take());
+        // who waits does not read any more, and the program must not stand still for that
+        let _ = tokio::io::copy(&mut self.stdout, &mut tokio::io::sink()).await;
         let code = self.host.end(self.child, &self.master, &self.during).await?;
         // what was said last is still on its way
         let _ = tokio::time::timeout(LAST_WORDS, self.hearing).await;
@@ -83,6 +85,16 @@ impl SshHost {
                 }
             }
         });
-        Ok(Pipe { stdin: Some(stdin), stdout: BufReader::new(stdout), host: self.clone(), child, master, said, hearing, during, _permit: permit })
+        Ok(Pipe {
+            stdin: Some(stdin),
+            stdout: BufReader::new(stdout),
+            host: self.clone(),
+            child,
+            master,
+            said,
+            hearing,
+            during,
+            _permit: permit,
+        })
     }
 }

@@ -43,11 +43,11 @@ impl SshHost {
             }
             kept
         };
-        let (code, stdout, stderr, ()) = tokio::join!(self.end(child, &master, during), read, local::bounded(stderr), feed);
-        Ok(Raw { code: code?, stdout, stderr })
+        let (stdout, stderr, ()) = tokio::join!(read, local::bounded(stderr), feed);
+        Ok(Raw { code: self.end(child, &master, during).await?, stdout, stderr })
     }
 
-    /// Waits for the end of a command. A signal and a lost connection look the same; the connection itself tells them apart.
+    /// Waits for the end of a command, once its output has ended: what has not come by then is cut off. A signal and a lost connection look the same; the connection itself tells them apart.
     pub(super) async fn end(&self, child: Child<Arc<Session>>, master: &super::Master, during: &str) -> Result<Option<i32>, HostError> {
         match child.wait().await {
             Ok(status) => Ok(status.code()),
