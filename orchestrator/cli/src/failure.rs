@@ -106,7 +106,8 @@ impl Failure {
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
                     EngineError::Broken(_) => 1,
                 };
-                one_line(code, &error.to_string(), None)
+                let help = if let EngineError::Host(error) = &error { error.mend() } else { None };
+                one_line(code, &error.to_string(), help.as_deref())
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Image(error) => {

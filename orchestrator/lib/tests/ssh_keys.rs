@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub fn fingerprint(node: &Node) -> String {
+fn fingerprint(node: &Node) -> String {
     node.shell("ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key | cut -d' ' -f2").trim().to_owned()
 }
 
