@@ -1,6 +1,6 @@
 //! Errors as a user sees them, and their exit codes.
 
-use cvc_lib::{predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
+use cvc_lib::{crew::CrewError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::{io::Write, process::ExitCode};
 
@@ -29,6 +29,11 @@ impl From<SpecErrors> for Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         Self::Engine(error)
+    }
+}
+impl From<CrewError> for Failure {
+    fn from(error: CrewError) -> Self {
+        Self::Engine(EngineError::Crew(error))
     }
 }
 impl From<StoreError> for Failure {
@@ -102,11 +107,19 @@ impl Failure {
             Self::Engine(error) => {
                 let code = match &error {
                     EngineError::Store(_) => 7,
-                    EngineError::Host(_) | EngineError::Shepherd { .. } => 4,
+                    EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
                     EngineError::Broken(_) => 1,
                 };
-                let help = if let EngineError::Host(error) = &error { error.mend() } else { None };
+                let help = match &error {
+                    EngineError::Host(error) => error.mend(),
+                    EngineError::Crew(error) => error.help().map(str::to_owned),
+                    EngineError::Store(_)
+                    | EngineError::Shepherd { .. }
+                    | EngineError::Render(_)
+                    | EngineError::Descriptor { .. }
+                    | EngineError::Broken(_) => None,
+                };
                 one_line(code, &error.to_string(), help.as_deref())
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),

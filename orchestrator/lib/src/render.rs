@@ -18,6 +18,8 @@ pub enum Template {
     HostsSrun,
     /// What MPI launchers call instead of ssh.
     SshWrapper,
+    /// What is started for every rank.
+    RankScript,
     /// ROMIO's hints.
     RomioHints,
     /// A batch job of Slurm.
@@ -34,6 +36,7 @@ impl Template {
             Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
             Self::HostsSrun => "launch/hosts.srun.hbs",
             Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
+            Self::RankScript => "launch/rank.sh.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
             Self::SlurmJob => "launch/slurm-job.sh.hbs",
         }
@@ -47,6 +50,7 @@ impl Template {
             Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
             Self::HostsSrun => include_str!("../../../templates/launch/hosts.srun.hbs"),
             Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
+            Self::RankScript => include_str!("../../../templates/launch/rank.sh.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
             Self::SlurmJob => include_str!("../../../templates/launch/slurm-job.sh.hbs"),
         }
@@ -59,6 +63,7 @@ impl Template {
             // these are given to a program that reads them
             Self::RunScript
             | Self::RestartScript
+            | Self::RankScript
             | Self::HostsMpich
             | Self::HostsOpenMpi
             | Self::HostsSrun

@@ -6,24 +6,27 @@ use super::{
     error::EngineError,
     execute::{Executed, execute},
     news::Teller,
+    nodes::{LATER, Nodes, SOON, Ways},
     prepare::{Prepared, prepare, work_dir},
     recover::{self, OUTCOME, OutcomeFile},
     site::ReadySite,
 };
 use crate::{
+    crew::{self, CrewError},
     ids::RunId,
     journal::{Cause, Outcome},
     plan::PlannedRun,
     point::Point,
+    spec::StorageKind,
     store::{CampaignDir, StoreError, copy_tree},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
-use std::{collections::HashSet, fs, sync::Arc};
+use std::{collections::HashSet, fs, path::PathBuf, sync::Arc};
 
 /// One attempt at a run, as it is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(crate) struct Task {
     pub planned: PlannedRun,
     pub point: Point,
     pub attempt: u32,
@@ -47,6 +50,7 @@ pub(super) enum Attempted {
 /// Where attempts are carried out.
 pub(super) struct Bench {
     pub site: Arc<ReadySite>,
+    pub nodes: Arc<Nodes>,
     pub dir: CampaignDir,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
@@ -56,22 +60,27 @@ impl Bench {
     /// One attempt, from its preparation to its directory's final name.
     pub async fn attempt(&self, task: &Task, mut wishes: Wishes, teller: &Teller) -> Result<Attempted, EngineError> {
         let run = task.planned.id.clone();
-        let prepared = match prepare(&self.site, &self.dir, &task.planned, &task.point) {
+        let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {
             Ok(prepared) => prepared,
             Err(error) => {
                 let work = work_dir(&self.site.brief, &self.dir, &task.point, &run);
                 return self.finish(&run, &work, task.attempt, failed(cause_of(&error), error.to_string())).map(Attempted::Ended);
             }
         };
-        let executed = match self.no_room(&prepared, task.disk_bytes) {
-            Some(detail) => failed(Cause::DiskFull, detail),
-            None => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
+        let used = &prepared.used;
+        let executed = match self.get_ready(&prepared, task.disk_bytes).await {
+            Err((cause, detail)) => failed(cause, detail),
+            Ok(()) => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
                 Ok(executed) => executed,
-                Err(error) => Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) },
+                Err(error) => {
+                    used.end_others().await;
+                    Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) }
+                }
             },
         };
         if executed.interrupted {
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+            self.clear_others(&prepared, false).await;
             remove(&prepared.work)?;
             remove(&prepared.dir)?;
             return Ok(Attempted::Interrupted);
@@ -82,7 +91,55 @@ impl Bench {
             // nobody has ended what it watched over
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
+        self.clear_others(&prepared, true).await;
         self.finish(&run, &prepared.work, task.attempt, executed).map(Attempted::Ended)
+    }
+
+    /// What must be there before anything is started: room on every node, and directories on those beside this one.
+    async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), (Cause, String)> {
+        if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
+            return Err((Cause::DiskFull, detail));
+        }
+        let used = &prepared.used;
+        let others = used.others();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let crew = |error: CrewError| {
+            let cause = match error {
+                CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
+                _ => Cause::Launch,
+            };
+            (cause, error.to_string())
+        };
+        let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
+        crew::whole(made).map_err(crew)?;
+        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, SOON).await).map_err(crew)?;
+        Ok(())
+    }
+
+    /// Removes what a run left on the other nodes, but what is to be kept.
+    async fn clear_others(&self, prepared: &Prepared, may_keep: bool) {
+        let used = &prepared.used;
+        let others = used.others();
+        if others.is_empty() {
+            return;
+        }
+        let run = &self.site.brief.run;
+        let (images, outputs) = (may_keep && run.keep_images, may_keep && run.keep_outputs);
+        let work = prepared.work.as_std_path();
+        let mut dirs: Vec<PathBuf> = vec![prepared.request.tmp_dir.clone().into()];
+        if used.storage == StorageKind::NodeLocal {
+            match (images, outputs) {
+                (false, false) => dirs.push(work.into()),
+                (false, true) => dirs.extend([work.join("ckpt"), work.join("dmtcp")]),
+                // what lies beside the images is small, and cannot be told from outputs without asking again
+                (true, _) => {}
+            }
+        }
+        // a lost node cannot be cleared now: the directory has the run's name, and the next attempt removes it first
+        let _ = used.crew.remove(&others, &dirs, &[], LATER).await;
+        let _ = used.crew.unguard(&others, &used.marker, SOON).await;
     }
 
     /// Ends what a killed engine left of a run, and removes it. Processes that were ended, and the outcome if the run was whole.
@@ -90,19 +147,31 @@ impl Bench {
         recover_run(&self.dir, |_| Some(&*self.site.brief), run, attempt, shepherd)
     }
 
-    /// What is missing to the room that a run needs.
-    fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Option<String> {
-        let needed = needed?;
-        let free = free_bytes(&prepared.work)?;
-        let mib = |bytes: u64| bytes >> 20;
-        (free < needed).then(|| {
-            format!(
-                "{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
-                prepared.work,
-                mib(needed),
-                mib(free)
-            )
-        })
+    /// What is missing to the room that a run needs, on every node where it writes.
+    async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, (Cause, String)> {
+        let Some(needed) = needed else { return Ok(None) };
+        let used = &prepared.used;
+        let processes = u64::from(prepared.point.processes().max(1));
+        let found = used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await;
+        let found = crew::whole(found).map_err(|e| (Cause::NodeLost, e.to_string()))?;
+        for (node, spaces) in found {
+            // each node has its part of the ranks, and one may hold everything where all see the same
+            let load: u64 =
+                used.ranks.iter().zip(prepared.point.mapping.node_loads()).filter(|(n, _)| n.name == node).map(|(_, l)| u64::from(l)).sum();
+            let share = if used.storage == StorageKind::Shared { needed } else { (needed * load).div_ceil(processes) };
+            let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
+            let mib = |bytes: u64| bytes >> 20;
+            if free < share {
+                let on = if used.ways == Ways::Local { String::new() } else { format!("{node}: ") };
+                return Ok(Some(format!(
+                    "{on}{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
+                    prepared.work,
+                    mib(share),
+                    mib(free)
+                )));
+            }
+        }
+        Ok(None)
     }
 
     /// Writes down how the run ended and gives its directory its final name; only after that may a journal say so.
@@ -208,6 +277,8 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Descriptor { .. }
         | EngineError::Shepherd { .. }
         | EngineError::Broken(_) => Cause::Launch,
+        EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
+        EngineError::Crew(_) => Cause::Launch,
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     bench::{Attempted, Bench, Task, recover_run},
     error::EngineError,
     news::{News, Teller},
+    nodes::Nodes,
     observe::{Observer, Progress},
     recover::OutcomeFile,
     site::ReadySite,
@@ -91,7 +92,9 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let bench = |site| Arc::new(Bench { site: Arc::new(site), dir: dir.clone(), shepherd: options.shepherd.clone() });
+    let bench = |site| {
+        Arc::new(Bench { site: Arc::new(site), nodes: Arc::new(Nodes::here()), dir: dir.clone(), shepherd: options.shepherd.clone() })
+    };
     let mut coordinator = Coordinator {
         spec,
         options,

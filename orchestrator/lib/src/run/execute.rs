@@ -7,6 +7,7 @@ use super::{
     dmtcp::{self, Driven},
     error::EngineError,
     news::{News, Teller},
+    placement,
     prepare::Prepared,
     shepherd::Shepherd,
     stop_now,
@@ -57,27 +58,52 @@ pub(super) async fn execute(
     let restart_from_images = under_dmtcp && brief.checkpoint.restart_check && driven.failure.is_none();
     let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && brief.checkpoint.moment.kills());
     let mut exit = None;
+    let mut cut_off = None;
     if !driven.interrupted {
         if kill {
             if restart_from_images {
-                dmtcp::keep_session_files(prepared)?;
+                dmtcp::keep_session_files(prepared).await?;
             }
             dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
             if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
-                dmtcp::forget_saved_files(prepared, last);
+                dmtcp::forget_saved_files(prepared, last).await;
             }
         } else {
-            tokio::select! {
-                ended = shepherd.exit() => exit = ended,
-                () = stop_now(wishes) => driven.interrupted = true,
+            let used = &prepared.used;
+            let misplaced = placement::watch(prepared);
+            tokio::pin!(misplaced);
+            let everywhere = used.everywhere();
+            let why = tokio::select! {
+                ended = shepherd.exit() => {
+                    exit = ended;
+                    None
+                }
+                (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
+                wrong = &mut misplaced => Some((Cause::Misplaced, wrong)),
+                () = stop_now(wishes) => {
+                    driven.interrupted = true;
+                    None
+                }
+            };
+            if why.is_some() {
+                // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and then the launcher
+                let (_, ended) = tokio::join!(used.end_others(), shepherd.end());
+                exit = ended;
+                cut_off = why;
             }
         }
     }
     if driven.interrupted {
-        shepherd.end().await;
+        tokio::join!(prepared.used.end_others(), shepherd.end());
         return Ok(interrupted());
+    }
+    prepared.used.end_others().await;
+    if cut_off.is_none()
+        && let Err(wrong) = placement::check(prepared).await
+    {
+        cut_off = Some(wrong);
     }
     let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
     let mut restarted = None;
@@ -91,21 +117,24 @@ pub(super) async fn execute(
     };
     if let Some(job) = job {
         teller.stage("restart");
+        dmtcp::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
         let ended = tokio::select! {
             ended = second.exit() => ended,
             () = stop_now(wishes) => {
-                second.end().await;
+                tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());
             }
         };
+        prepared.used.end_others().await;
         let text = |name: &str| collect::text(&prepared.dir.join(name));
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
     teller.stage("collecting");
     dmtcp::read_rest(prepared, &mut driven).await;
     let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
-    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref() };
+    let own = collect::own_files(prepared).await?;
+    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own };
     let (outcome, records, facts) = collect::collect(&evidence)?;
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }

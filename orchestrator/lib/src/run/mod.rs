@@ -8,12 +8,15 @@ mod dmtcp;
 mod error;
 mod execute;
 mod news;
+mod nodes;
 mod observe;
+mod placement;
 mod prepare;
 mod recover;
 mod shepherd;
 mod site;
 
+pub(crate) use bench::Task;
 pub use bench::free_bytes;
 pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};

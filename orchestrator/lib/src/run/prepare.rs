@@ -1,6 +1,12 @@
 //! Everything that a run needs, written down before anything is started: scripts, host and hint files, inputs.
 
-use super::{brief::Brief, error::EngineError, site::ReadySite, site::template_values};
+use super::{
+    bench::Task,
+    brief::Brief,
+    error::EngineError,
+    nodes::{Nodes, Used, Ways},
+    site::{ReadySite, template_values},
+};
 use crate::{
     app::descriptor::Descriptor,
     ckpt::{
@@ -10,14 +16,16 @@ use crate::{
     host::LocalHost,
     ids::RunId,
     mpi::{self, LaunchRequest, MpiInstall, Reach},
-    plan::PlannedRun,
     point::{CheckpointerKind, Point},
     render::{self, Template},
-    spec::{MpiFamily, TracerKind},
+    spec::{MpiFamily, StorageKind, TracerKind},
     store::{CampaignDir, StoreError},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::shepherd::Job;
+use cvc_probe::{
+    sentinel::{NewFile, Request},
+    shepherd::Job,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -42,7 +50,16 @@ pub(super) struct Prepared {
     /// Values for the restart script.
     values: Value,
     pub tracer: TracerKind,
+    /// What the other nodes must have first.
+    pub elsewhere: Request,
+    /// Its nodes.
+    pub used: Used,
 }
+
+/// Directory in the working directory where ranks say on which node they are.
+pub(super) const RANKS: &str = ".cvc-ranks";
+/// What is started for every rank.
+const RANK_SCRIPT: &str = ".cvc-rank.sh";
 
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
 pub(super) const SESSION: &str = "session";
@@ -84,8 +101,9 @@ fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<Str
 }
 
 /// Writes everything into the run's new directory.
-pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &PlannedRun, point: &Point) -> Result<Prepared, EngineError> {
+pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Prepared, EngineError> {
     let brief = &site.brief;
+    let (planned, point) = (&task.planned, &task.point);
     let run = planned.id.clone();
     let app = brief
         .apps
@@ -101,6 +119,19 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
     let dir = campaign.partial(&run);
     let work = work_dir(brief, campaign, point, &run);
     let tmp = tmp_dir(campaign, &run);
+    let marker = marker(campaign, &run);
+    let ranks = nodes
+        .choose(&task.nodes, &point.mapping)
+        .ok_or_else(|| problem(format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), task.nodes.len())))?;
+    let used = Used {
+        crew: nodes.crew.clone(),
+        head: nodes.head.clone(),
+        ways: nodes.ways,
+        storage: brief.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
+        marker: marker.clone(),
+        dirs: vec![work.clone().into(), tmp.clone().into()],
+        ranks,
+    };
     for old in [&dir, &work] {
         if old.exists() {
             std::fs::remove_dir_all(old).map_err(StoreError::io("remove", old))?;
@@ -125,9 +156,11 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         (Err(missing), true) => return Err(problem(missing.to_string())),
         (_, false) => None,
     };
+    let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
+    export.extend(app.command.env.keys().cloned());
     let request = LaunchRequest {
         mapping: point.mapping.clone(),
-        hosts: site.hosts.clone(),
+        hosts: used.ranks.iter().map(|n| n.among.clone()).collect(),
         cores_per_node: site.cores,
         aggregators: point.aggregators,
         cb_buffer: point.cb_buffer,
@@ -135,11 +168,15 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         dmtcp: under_dmtcp,
         run_dir: work.clone(),
         tmp_dir: tmp.clone(),
-        reach: Reach::Local,
-        interface: None,
-        oversubscribe: true,
-        export: Vec::new(),
-        marker: marker(campaign, &run),
+        reach: match used.ways {
+            Ways::Local => Reach::Local,
+            Ways::Ssh => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
+            Ways::Slurm(launcher) => Reach::Slurm { launcher },
+        },
+        interface: nodes.interface.clone(),
+        oversubscribe: brief.site.oversubscribe,
+        export,
+        marker: marker.clone(),
     };
     let quirks = quirks::apply(&Situation {
         checkpointer: point.checkpointer,
@@ -153,6 +190,10 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
     let mut env = LocalHost::base_env();
+    if let Ways::Slurm(_) = used.ways {
+        // what tells launchers that they are inside a job
+        env.extend(std::env::vars().filter(|(name, _)| name.starts_with("SLURM")));
+    }
     env.insert("TMPDIR".into(), tmp.to_string());
     env.extend(launch.env.clone());
     env.extend(quirks.iter().flat_map(|q| q.env.iter().map(|(k, v)| (k.clone(), v.clone()))));
@@ -182,9 +223,20 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         _ => {}
     }
     let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
+    let mut command = wrap(&launch.argv, &program, &args);
+    let mut rank_script = None;
+    if used.ways != Ways::Local {
+        // ranks tell where they are, and what would follow the launcher is put before each of them
+        let ranks = work.join(RANKS);
+        let text = render::render(Template::RankScript, &json!({ "ranks": ranks, "prefix": std::mem::take(&mut prefix) }))?;
+        let path = work.join(RANK_SCRIPT);
+        command.splice(launch.argv.len()..launch.argv.len(), ["sh".to_owned(), path.to_string()]);
+        std::fs::create_dir_all(&ranks).map_err(StoreError::io("make", &ranks))?;
+        std::fs::write(&path, &text).map_err(StoreError::io("write", &path))?;
+        rank_script = Some(NewFile { path: path.into(), content: text, mode: 0o755 });
+    }
 
     let inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
-    let marker = marker(campaign, &run);
     let script_values = json!({
         "run": run.as_str(),
         "campaign": brief.campaign,
@@ -197,8 +249,8 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         "tmp": tmp,
         "inputs": inputs,
         "prefix": prefix,
-        "command": wrap(&launch.argv, &program, &args),
-        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, brief.run.timeout_s)),
+        "command": command,
+        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, &used, brief.run.timeout_s)),
     });
     let script = dir.join("launch.sh");
     std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
@@ -226,6 +278,7 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         ends_with_controller: true,
     };
     let peers = point.processes() + launch.launcher_processes;
+    let elsewhere = elsewhere(&used, &work, &tmp, &inputs, rank_script, &dir)?;
     Ok(Prepared {
         run,
         point: point.clone(),
@@ -241,10 +294,37 @@ pub(super) fn prepare(site: &ReadySite, campaign: &CampaignDir, planned: &Planne
         quirks,
         values: script_values,
         tracer: brief.trace.tracer,
+        elsewhere,
+        used,
     })
 }
 
-fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, timeout_s: f64) -> Value {
+/// What the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs as well.
+fn elsewhere(
+    used: &Used,
+    work: &Utf8Path,
+    tmp: &Utf8Path,
+    inputs: &[Value],
+    rank_script: Option<NewFile>,
+    dir: &Utf8Path,
+) -> Result<Request, EngineError> {
+    let (mut remove, mut dirs, mut files) = (vec![tmp.into()], vec![(tmp.into(), 0o700)], Vec::new());
+    if used.storage == StorageKind::NodeLocal {
+        remove.push(work.into());
+        dirs.push((work.into(), 0o755));
+        dirs.push((work.join(RANKS).into(), 0o755));
+        files.extend(rank_script);
+        for input in inputs {
+            let (Some(stored), Some(target)) = (input["stored"].as_str(), input["target"].as_str()) else { continue };
+            let stored = dir.join(stored);
+            let content = std::fs::read_to_string(&stored).map_err(StoreError::io("read", &stored))?;
+            files.push(NewFile { path: target.into(), content, mode: 0o755 });
+        }
+    }
+    Ok(Request::Make { remove, dirs, files })
+}
+
+fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, used: &Used, timeout_s: f64) -> Value {
     // long enough for the slowest start, short enough not to stay for hours if the program never comes
     let stale_s = (timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
     let second = DmtcpLayout {
@@ -259,6 +339,8 @@ fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, tim
         "coordinator": install.coordinator(layout, stale_s),
         "launch": install.launch(layout, point.compression),
         "command": install.program("dmtcp_command"),
+        // ranks on other nodes must reach it as well
+        "host": if used.several() { used.head.among.as_str() } else { "127.0.0.1" },
         "ckptdir2": second.ckptdir, "portfile2": second.portfile,
         "coordinator2": install.coordinator(&second, stale_s),
     })
@@ -319,6 +401,9 @@ impl Prepared {
         let mut launch = mpi::launch(&self.install, &self.request).argv;
         launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
         let mut script_values = self.values.clone();
+        if self.used.ways != Ways::Local {
+            launch.extend(["sh".to_owned(), self.work.join(RANK_SCRIPT).to_string()]);
+        }
         script_values["command"] = json!(wrap(&launch, &self.program, &args));
         script_values["prefix"] = json!([]);
         let script = self.dir.join("restart.sh");

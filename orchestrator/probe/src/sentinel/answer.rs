@@ -1,6 +1,7 @@
 //! From requests to answers.
 
 use super::{
+    copy,
     end::{self, Ended},
     facts, files, make, mounts, ranks, remove,
     request::{Answer, Request},
@@ -56,6 +57,7 @@ impl Sentinel {
             | Request::Globs { .. }
             | Request::Digest { .. }
             | Request::Remove { .. }
+            | Request::Copy { .. }
             | Request::Read { .. } => answer(request),
         }
     }
@@ -65,8 +67,7 @@ impl Sentinel {
         let guarded = std::mem::take(&mut *self.guarded.lock().unwrap_or_else(PoisonError::into_inner));
         // side by side: each may need its grace
         std::thread::scope(|scope| {
-            let ending: Vec<_> =
-                guarded.iter().map(|(marker, dirs)| scope.spawn(move || end::end(marker, dirs, GUARD_GRACE))).collect();
+            let ending: Vec<_> = guarded.iter().map(|(marker, dirs)| scope.spawn(move || end::end(marker, dirs, GUARD_GRACE))).collect();
             ending.into_iter().filter_map(|thread| thread.join().ok()).collect()
         })
     }
@@ -86,7 +87,11 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         Request::Guard { .. } | Request::Unguard { .. } => Err("only a sentinel that keeps running can guard a run".into()),
         Request::End { marker, dirs, grace_s } => {
             end::check(marker, dirs)?;
-            Ok(Answer::Ended(end::end(marker, dirs, Duration::from_secs_f64(if grace_s.is_finite() { grace_s.clamp(0.0, 600.0) } else { 0.0 }))))
+            Ok(Answer::Ended(end::end(
+                marker,
+                dirs,
+                Duration::from_secs_f64(if grace_s.is_finite() { grace_s.clamp(0.0, 600.0) } else { 0.0 }),
+            )))
         }
         Request::Images { dir } => {
             mounts::absolute(dir)?;
@@ -96,6 +101,7 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),
         Request::Digest { files } => files.iter().map(|f| files::digest(f)).collect::<Result<_, _>>().map(Answer::Digest),
         Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
+        Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
         Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
     }
 }

@@ -88,6 +88,14 @@ fn fail(path: &Path) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{}: {error}", path.display())
 }
 
+/// Opens a file. Not a pipe, which would keep its reader waiting for ever.
+fn regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("expected a file"));
+    }
+    File::open(path)
+}
+
 /// Names, sizes and times of what lies in a directory.
 pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, String> {
     absolute(dir)?;
@@ -165,7 +173,7 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
 /// Reads a file to its end.
 pub(super) fn digest(path: &Path) -> Result<Digested, String> {
     absolute(path)?;
-    let mut file = match File::open(path) {
+    let mut file = match regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Digested { path: path.to_owned(), found: None }),
         file => file.map_err(fail(path))?,
     };
@@ -189,7 +197,7 @@ pub(super) fn digest(path: &Path) -> Result<Digested, String> {
 /// The last bytes of a file.
 pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, String> {
     absolute(path)?;
-    let mut file = File::open(path).map_err(fail(path))?;
+    let mut file = regular(path).map_err(fail(path))?;
     let file_bytes = file.metadata().map_err(fail(path))?.len();
     let most = most_bytes.min(MOST_TAIL);
     file.seek(SeekFrom::Start(file_bytes.saturating_sub(most))).map_err(fail(path))?;

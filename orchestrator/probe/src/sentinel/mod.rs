@@ -6,6 +6,7 @@
 //! the other end is silent for longer than was agreed, the sentinel ends what it was told to guard, and goes.
 
 mod answer;
+mod copy;
 mod end;
 mod facts;
 mod files;
@@ -17,6 +18,7 @@ mod request;
 mod serve;
 
 pub use answer::{Sentinel, answer};
+pub use end::{Ended, EndedProcess};
 pub use facts::{CpuFacts, Facts, Interface};
 pub use files::{Content, Digested, Entry, FileFound, ListingFound, Tail};
 pub use make::NewFile;
@@ -24,5 +26,4 @@ pub use mounts::{Place, Space};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use end::{Ended, EndedProcess};
 pub use serve::{Hello, PROTOCOL, Said, Terms, main, serve};

@@ -102,7 +102,15 @@ pub(super) fn place(path: &Path) -> Result<Place, String> {
     let mount = mounts().into_iter().rev().filter(|m| real.starts_with(&m.point)).max_by_key(|m| m.point.components().count());
     let (file_system, source, mount_point) =
         mount.map_or_else(|| ("unknown".to_owned(), String::new(), PathBuf::from("/")), |m| (m.file_system, m.source, m.point));
-    Ok(Place { path: path.to_owned(), existing: existing.to_owned(), file_system, source, mount_point, device: metadata.dev(), inode: metadata.ino() })
+    Ok(Place {
+        path: path.to_owned(),
+        existing: existing.to_owned(),
+        file_system,
+        source,
+        mount_point,
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
 }
 
 /// What may still be written where a path lies.

@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     io::Read,
     process::{Command, Output, Stdio},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -13,35 +14,54 @@ use std::{
 #[track_caller]
 pub fn output_within(mut command: Command, limit: Duration) -> Output {
     let name = format!("{command:?}");
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
     let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let read = |mut pipe: Box<dyn Read + Send>| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = pipe.read_to_end(&mut bytes);
-            bytes
-        })
-    };
-    let (stdout, stderr) = (read(Box::new(stdout)), read(Box::new(stderr)));
+    let (stdout, stderr) = (Reader::of(stdout), Reader::of(stderr));
     let begin = Instant::now();
     let mut late = false;
     let status = loop {
-        match child.try_wait().unwrap_or_else(|e| panic!("{name}: {e}")) {
-            // what it left behind may hold its streams open
-            Some(status) if stdout.is_finished() && stderr.is_finished() || begin.elapsed() > limit => break status,
-            Some(_) => {}
-            None if begin.elapsed() > limit && !late => {
-                late = true;
-                let _ = child.kill();
-            }
-            None => {}
+        if let Some(status) = child.try_wait().unwrap_or_else(|e| panic!("{name}: {e}")) {
+            break status;
+        }
+        if begin.elapsed() > limit && !late {
+            late = true;
+            let _ = child.kill();
         }
         thread::sleep(Duration::from_millis(2));
     };
-    let text = |handle: thread::JoinHandle<Vec<u8>>| if handle.is_finished() { handle.join().unwrap_or_default() } else { Vec::new() };
-    let output = Output { status, stdout: text(stdout), stderr: text(stderr) };
+    // what it left running may hold its streams open for ever
+    let end = Instant::now();
+    while !(stdout.thread.is_finished() && stderr.thread.is_finished()) && end.elapsed() < Duration::from_millis(300) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let output = Output { status, stdout: stdout.so_far(), stderr: stderr.so_far() };
     assert!(!late, "{name} took longer than {limit:?}: {}", said(&output));
     output
+}
+
+/// Reads a stream while its program runs.
+struct Reader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Reader {
+    fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&bytes);
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                into.lock().expect("no panic").extend_from_slice(&buffer[..length]);
+            }
+        });
+        Self { bytes, thread }
+    }
+
+    fn so_far(&self) -> Vec<u8> {
+        self.bytes.lock().expect("no panic").clone()
+    }
 }
 
 /// Runs a program that must succeed; its standard output.

@@ -65,7 +65,11 @@ impl Node {
     pub fn sshd_kill(&self) {
         wait_until("the end of sshd", Duration::from_secs(10), || {
             let all = self.processes("sshd");
-            all.iter().filter(|p| p.command.starts_with("sshd") || p.command.starts_with("/usr/sbin/sshd")).map(|p| signal(p.pid, Signal::SIGKILL)).count() == 0
+            all.iter()
+                .filter(|p| p.command.starts_with("sshd") || p.command.starts_with("/usr/sbin/sshd"))
+                .map(|p| signal(p.pid, Signal::SIGKILL))
+                .count()
+                == 0
         });
         self.shell("rm -f /run/sshd.pid");
     }
@@ -80,8 +84,10 @@ impl Node {
     pub fn fill(&self, directory: &str) {
         // large pieces first; the last ones find the last page
         self.shell(&format!(
-            "for size in 1M 4k 1; do dd if=/dev/zero bs=$size of=$1 oflag=append conv=notrunc 2>/dev/null || :; done\n! echo x >>$1"
-        ).replace("$1", &format!("'{directory}/.filled'")));
+            "f='{directory}/.filled'\n\
+             for size in 1M 4k 1; do dd if=/dev/zero bs=$size of=\"$f\" oflag=append conv=notrunc 2>/dev/null || :; done\n\
+             ! echo x 2>/dev/null >>\"$f\""
+        ));
     }
 
     /// Removes what [`Node::fill`] wrote.

@@ -1,6 +1,11 @@
 //! What the root file system of a node is.
 
-use std::{fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 /// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +29,39 @@ impl Image {
         }
     }
 
-    /// File systems of the machine that an overlay of `/` does not show, since they are mounted below it.
-    pub(super) fn disks(self) -> Vec<String> {
+    /// Folders of the machine that an overlay of `/` does not show: other disks, and tools below directories that nodes have on their own.
+    pub(super) fn bound(self) -> Vec<String> {
         match self {
-            Self::Host => disks(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()),
+            Self::Host => {
+                let mut folders = disks(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+                folders.extend(tools().into_iter().filter(|p| is_hidden(p)).map(|p| p.display().to_string()));
+                folders
+            }
         }
     }
+
+    /// Folders that nodes let all users pass through: a tool that lies in root's home is for `ada` too.
+    pub(super) fn open(self) -> Vec<String> {
+        match self {
+            Self::Host => {
+                let above: BTreeSet<PathBuf> = tools().iter().flat_map(|p| p.ancestors()).map(Path::to_owned).collect();
+                let is_closed = |p: &PathBuf| fs::metadata(p).is_ok_and(|m| m.permissions().mode() & 0o1 == 0);
+                above.into_iter().filter(is_closed).map(|p| p.display().to_string()).collect()
+            }
+        }
+    }
+}
+
+/// Where tools lie that are told by the environment or brought by the set-up.
+fn tools() -> Vec<PathBuf> {
+    let told = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
+    let all = told.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([super::cache().join("mpich5")]);
+    all.filter(|p| p.is_absolute() && p.is_dir()).collect()
+}
+
+/// Whether nodes have something of their own there.
+fn is_hidden(path: &Path) -> bool {
+    [env::temp_dir().as_path(), Path::new("/tmp")].iter().any(|t| path.starts_with(t))
 }
 
 /// Mount points of real disks other than the root's, without what the nodes have on their own.

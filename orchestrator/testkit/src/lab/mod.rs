@@ -40,6 +40,7 @@ mod spaces;
 mod wire;
 
 use std::{
+    env,
     ffi::OsStr,
     fs,
     net::Ipv4Addr,
@@ -61,6 +62,15 @@ use sandbox::{PATIENCE, Sandbox};
 
 /// The laptop's address.
 pub const LAPTOP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// Where what was made once for labs is kept: `$CVC_LAB_CACHE`, or `cvc-lab` in the user's cache.
+pub fn cache() -> PathBuf {
+    let of_user = || {
+        let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+        base.unwrap_or_else(|| PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache")).join("cvc-lab")
+    };
+    env::var_os("CVC_LAB_CACHE").map(PathBuf::from).filter(|p| p.is_absolute()).unwrap_or_else(of_user)
+}
 
 /// What a lab is to be like. Made by [`Lab::builder`].
 #[derive(Clone, Debug)]
@@ -128,11 +138,13 @@ impl Builder {
     /// Starts it. Panics with what went wrong.
     pub fn build(self) -> Lab {
         let workers = (1..=self.nodes).map(|n| (format!("n{n}"), Ipv4Addr::new(10, 77, 0, 10 + n)));
-        let all: Vec<(String, Ipv4Addr)> = self.login.then(|| ("login".to_owned(), Ipv4Addr::new(10, 77, 0, 10))).into_iter().chain(workers).collect();
+        let all: Vec<(String, Ipv4Addr)> =
+            self.login.then(|| ("login".to_owned(), Ipv4Addr::new(10, 77, 0, 10))).into_iter().chain(workers).collect();
         let names: String = all.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
         let hosts = format!("127.0.0.1 localhost\n{LAPTOP} laptop\n{names}");
         let sandbox = Sandbox::start(self.shared_mib, &hosts);
-        let plan = Plan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
+        let plan =
+            Plan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
         let nodes = all.into_iter().map(|(name, address)| Node::new(name, address, plan.clone(), Arc::clone(&sandbox))).collect();
         let lab = Lab { nodes, sandbox };
         lab.prepare(&hosts);
@@ -158,7 +170,16 @@ pub struct Lab {
 impl Lab {
     /// A lab of four nodes without a login node, unless said otherwise.
     pub fn builder() -> Builder {
-        Builder { nodes: 4, login: false, image: Image::Host, scratch_mib: 64, shm_mib: 512, disk_mib: 1024, shared_mib: 2048, sshd: Vec::new() }
+        Builder {
+            nodes: 4,
+            login: false,
+            image: Image::Host,
+            scratch_mib: 64,
+            shm_mib: 512,
+            disk_mib: 1024,
+            shared_mib: 2048,
+            sshd: Vec::new(),
+        }
     }
 
     /// Keys and what is known of them, on the laptop and for all nodes.

@@ -11,8 +11,9 @@ use std::{
 };
 
 use super::{
-    Image, keys,
+    Image,
     command::{finished, output_within},
+    keys,
     sandbox::{PATIENCE, Sandbox, child_of, go},
     spaces::{self, Spaces},
     wire::Wire,
@@ -175,10 +176,15 @@ impl Node {
         let console = self.sandbox.directory().join(format!("{}.console", self.name));
         let mut command = self.sandbox.spaces.command("unshare");
         command.args(["--net", "--uts", "--ipc", "--pid", "--mount", "--fork", "--kill-child", "--propagation", "private", "--"]);
-        command.args(["bash", "-c", include_str!("node.sh"), &self.name]).env_clear().current_dir("/");
+        command.arg("bash").arg(self.sandbox.directory().join("etc/node.sh")).arg(&self.name).env_clear().current_dir("/");
         command.env("PATH", super::command::path()).env("NAME", &self.name).env("ADDRESS", self.address.to_string());
         command.env("LOWER", self.plan.image.root()).env("APT", self.plan.image.packages().unwrap_or_default());
-        command.env("OWN", own).env("RUN", run).env("HIDE", hidden()).env("DISKS", self.plan.image.disks().join(" "));
+        command
+            .env("OWN", own)
+            .env("RUN", run)
+            .env("HIDE", hidden())
+            .env("BOUND", self.plan.image.bound().join(" "))
+            .env("OPEN", self.plan.image.open().join(" "));
         command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
         command.env("SSHD", self.plan.sshd.join("\n"));
         let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");
@@ -201,7 +207,6 @@ impl Node {
         let mut said = String::new();
         let outcome = BufReader::new(outer.stdout.take().expect("piped")).read_line(&mut said);
         assert!(said == "ready\n", "{} did not start ({outcome:?}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
-        self.sandbox.owns(init);
         let spaces = Spaces::of(init).expect("namespaces of the node");
         *state = Some(Running { outer, init, spaces });
     }
@@ -216,6 +221,7 @@ impl Node {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
         let _ = running.outer.wait();
+        self.sandbox.look_for_rest(&running.spaces);
     }
 }
 
@@ -224,7 +230,8 @@ impl NodeProcess {
     pub(super) fn of(pid: i32) -> Option<Self> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let (state, _) = spaces::stat(pid)?;
-        (!matches!(state, 'Z' | 'X')).then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
+        (!matches!(state, 'Z' | 'X'))
+            .then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
     }
 }
 

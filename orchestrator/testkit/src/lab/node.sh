@@ -1,5 +1,5 @@
 # Process 1 of a node, before it becomes its root file system. Everything mounted here goes with its mount namespace.
-# In the environment: NAME ADDRESS LOWER OWN (the node's directory) RUN (the sandbox's) SCRATCH_MIB SHM_MIB HIDE (directories) APT
+# In the environment: NAME ADDRESS LOWER OWN (the node's directory) RUN (the sandbox's) SCRATCH_MIB SHM_MIB HIDE BOUND OPEN (directories) APT
 # shellcheck shell=bash
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -44,9 +44,10 @@ mount --bind "$RUN/shared" "$root/shared"
 for hidden in $HIDE; do
     [ ! -d "$root$hidden" ] || mount -t tmpfs -o mode=1777,size=1m tmpfs "$root$hidden"
 done
-# other disks of the machine, read only
-for disk in $DISKS; do
-    [ ! -d "$root$disk" ] || mount --bind -o ro "$disk" "$root$disk"
+# what lies on other disks of the machine, and tools that lie where tests write
+for folder in $BOUND; do
+    mkdir -p "$root$folder"
+    mount --bind -o ro "$folder" "$root$folder"
 done
 if [ -n "$APT" ]; then
     mkdir -p "$root/srv/apt"
@@ -55,6 +56,12 @@ fi
 # what is this machine's own
 rm -rf "$root/root/.ssh" "$root"/etc/ssh/ssh_host_* "$root/etc/ssh/sshd_config.d" "$root/etc/munge" "$root/etc/slurm" \
     "$root"/var/spool/slurm* "$root"/var/lib/slurm* "$root/var/lib/munge" "$root/var/log/munge" "$root"/var/log/slurm* "$root/etc/resolv.conf"
+# other users reach tools that lie in root's home
+for folder in $OPEN; do
+    [ ! -d "$root$folder" ] || chmod a+x "$root$folder"
+done
+# and of its user: log-ins are the same everywhere
+rm -rf "$root"/root/.{bashrc,profile,bash_profile,bash_login,bash_logout,config,ansible,local/share}
 ln -sf ../proc/self/mounts "$root/etc/mtab"
 echo "$NAME" >"$root/etc/hostname"
 : >"$root/etc/resolv.conf"
@@ -99,6 +106,8 @@ cd /
 umount -l /.old-root
 rmdir /.old-root
 exec chroot / /bin/bash -c '
-/usr/sbin/sshd -E /var/log/sshd.log && echo ready
-exec </dev/null
+/usr/sbin/sshd -E /var/log/sshd.log || exit 1
+until [ -s /run/sshd.pid ]; do sleep 0.01; done # it listens
+echo ready
+exec </dev/null >/dev/null
 while :; do sleep 86400 & wait "$!"; done'

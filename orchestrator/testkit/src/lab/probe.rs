@@ -23,7 +23,9 @@ fn probe() -> Option<String> {
     if let Some(absent) = absent {
         return Some(format!("{absent} is not there"));
     }
-    if let Some(absent) = ["unshare", "bash", "ssh", "ssh-keygen", "pivot_root", "ip"].into_iter().find(|p| on_path(p).is_none() && !is_administrators(p)) {
+    if let Some(absent) =
+        ["unshare", "bash", "ssh", "ssh-keygen", "pivot_root", "ip"].into_iter().find(|p| on_path(p).is_none() && !is_administrators(p))
+    {
         return Some(format!("{absent} is not installed"));
     }
     // each in namespaces of its own, which go with it

@@ -1,7 +1,6 @@
 //! The private machine in which the nodes live: no way out, and all of it ends with the test.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader, Write},
@@ -34,8 +33,8 @@ pub(super) struct Sandbox {
     /// Process 1 of the sandbox, in the test's numbering.
     init: i32,
     pub(super) spaces: Arc<Spaces>,
-    /// Namespaces that belong to this lab, to be gone in the end.
-    own: Mutex<BTreeSet<String>>,
+    /// What was found of nodes that had ended.
+    left: Mutex<Vec<String>>,
 }
 
 impl Sandbox {
@@ -48,9 +47,11 @@ impl Sandbox {
         let moved: Vec<String> = accounts.lines().map(|l| with_home(l, &home)).collect();
         fs::write(root.join("etc/passwd"), moved.join("\n") + "\n").expect("accounts of the laptop");
         fs::write(root.join("etc/hosts"), hosts).expect("hosts of the laptop");
+        fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh")).expect("a script of the lab");
+        fs::write(root.join("etc/node.sh"), include_str!("node.sh")).expect("a script of the lab");
         let mut holder = Command::new("unshare");
         holder.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
-        holder.args(["bash", "-c", include_str!("sandbox.sh"), "cvc-lab"]).arg(root).env("SHARED_MIB", shared_mib.to_string());
+        holder.arg("bash").arg(root.join("etc/sandbox.sh")).arg(root).env("SHARED_MIB", shared_mib.to_string());
         holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
         let held = holder.stdin.take().expect("its standard input");
@@ -63,15 +64,14 @@ impl Sandbox {
         let outer = i32::try_from(holder.id()).expect("a process number");
         let init = *spaces::children(outer).first().expect("process 1 of the sandbox");
         let spaces = Spaces::of(init).expect("namespaces of the sandbox");
-        let sandbox = Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, spaces, own: Mutex::default() };
-        sandbox.owns(init);
-        Arc::new(sandbox)
+        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, spaces, left: Mutex::default() })
     }
 
-    /// Remembers the namespaces of a process as the lab's.
-    pub(super) fn owns(&self, pid: i32) {
-        let ids = ["net", "mnt", "pid"].into_iter().map(|kind| spaces::identity(pid, kind).unwrap_or_else(|| panic!("process {pid} has gone")));
-        self.own.lock().expect("no panic").extend(ids);
+    /// Looks for what still lives in namespaces in which everything has been ended.
+    pub(super) fn look_for_rest(&self, spaces: &Spaces) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(spaces.inhabitants().iter().map(|pid| {
+            format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
+        }));
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -126,14 +126,8 @@ impl Sandbox {
     /// Ends everything, and says what is there nevertheless.
     fn end(&mut self) -> Vec<String> {
         self.kill();
-        let mut left = Vec::new();
-        let own = self.own.lock().expect("no panic");
-        for pid in spaces::processes() {
-            let is_of_the_lab = |kind: &str| spaces::identity(pid, kind).is_some_and(|id| own.contains(&id));
-            if ["pid", "net", "mnt"].into_iter().any(is_of_the_lab) && spaces::stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X')) {
-                left.push(format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")));
-            }
-        }
+        self.look_for_rest(&self.spaces);
+        let mut left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(directory) = self.directory.take() {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
             let root = directory.path().display().to_string();

@@ -1,4 +1,4 @@
-# Process 1 of a sandbox: DIRECTORY NAME HOSTS-OF... The test holds the other end of standard input: when that closes, all of this ends.
+# Process 1 of a sandbox: bash sandbox.sh DIRECTORY. The test holds the other end of standard input: when that closes, all of this ends.
 # shellcheck shell=bash
 set -eu
 directory=$1

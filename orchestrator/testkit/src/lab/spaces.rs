@@ -8,7 +8,7 @@ use std::{
     io,
     os::{
         fd::{AsRawFd, RawFd},
-        unix::process::CommandExt,
+        unix::{fs::MetadataExt, process::CommandExt},
     },
     process::{Child, Command},
     sync::Arc,
@@ -42,6 +42,17 @@ impl Spaces {
             command.pre_exec(move || enter(spaces.pid.as_raw_fd(), &descriptors));
         }
         command
+    }
+
+    /// Living processes in any of them. While these files are open no other namespace can get the same identity.
+    pub(super) fn inhabitants(&self) -> Vec<i32> {
+        let of = |m: fs::Metadata| (m.dev(), m.ino());
+        let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]].iter().filter_map(|f| f.metadata().ok().map(of)).collect();
+        let lives_here = |pid: &i32| {
+            let of_process = |kind: &str| fs::metadata(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|m| own.contains(&of(m)));
+            ["pid", "net", "mnt"].into_iter().any(of_process) && stat(*pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+        };
+        processes().into_iter().filter(lives_here).collect()
     }
 
     /// Lets the calling thread, and only it, live in this network from now on.

@@ -120,7 +120,9 @@ fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
     let mut buffer = vec![0u8; 70_000];
     while !ends.load(Ordering::Relaxed) {
         let now = Instant::now();
-        let wait = queue.peek().map_or(Duration::from_millis(20), |Reverse((due, ..))| due.saturating_duration_since(now).min(Duration::from_millis(20)));
+        let wait = queue
+            .peek()
+            .map_or(Duration::from_millis(20), |Reverse((due, ..))| due.saturating_duration_since(now).min(Duration::from_millis(20)));
         // rounded up: a poll of 0 ms would spin until a packet is due
         let wait = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(20);
         let mut polled = devices.each_ref().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN));
