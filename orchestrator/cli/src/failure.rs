@@ -113,8 +113,16 @@ impl Failure {
                     EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) => 1,
                 };
-                let help = if let EngineError::Crew(error) = &error { error.help() } else { None };
-                one_line(code, &error.to_string(), help)
+                let help = match &error {
+                    EngineError::Host(error) => error.mend(),
+                    EngineError::Crew(error) => error.help().map(str::to_owned),
+                    EngineError::Store(_)
+                    | EngineError::Shepherd { .. }
+                    | EngineError::Render(_)
+                    | EngineError::Descriptor { .. }
+                    | EngineError::Broken(_) => None,
+                };
+                one_line(code, &error.to_string(), help.as_deref())
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Image(error) => {

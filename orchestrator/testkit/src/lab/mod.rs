@@ -228,6 +228,19 @@ impl Lab {
         self.exec(&["ssh", host, command])
     }
 
+    /// Runs a piece of the test itself on the laptop's network: with the test's own files, environment and names, but the laptop's addresses.
+    /// Threads and programs that it starts are there too.
+    ///
+    /// # Panics
+    /// When it does.
+    pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
+        let run = || {
+            self.sandbox.spaces.enter_network().expect("the laptop's network");
+            piece()
+        };
+        thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
     /// A node, by name.
     #[track_caller]
     pub fn node(&self, name: &str) -> &Node {
