@@ -1,0 +1,7 @@
+//! Crews of real sentinel processes: every way in which a line can begin, break or fall silent.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
+
+mod faults;
+mod process;
+mod start;
+mod work;
