@@ -129,6 +129,12 @@ impl Crew {
         Answer::Done => ()
     );
     ask_all!(
+        /// Makes a copy of a directory.
+        copy(from: &Path, to: PathBuf) -> (),
+        Request::Copy { from: from.to_owned(), to: to.clone() },
+        Answer::Done => ()
+    );
+    ask_all!(
         /// The end of a file.
         tail(path: &Path, most_bytes: u64) -> Tail,
         Request::Read { path: path.to_owned(), most_bytes },

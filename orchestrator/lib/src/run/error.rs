@@ -33,4 +33,7 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
+    /// Something in cvc itself that must not be.
+    #[error("cvc itself is wrong: {0}")]
+    Broken(String),
 }

@@ -1,6 +1,7 @@
 //! From requests to answers.
 
 use super::{
+    copy,
     end::{self, Ended},
     facts, files, make, mounts, ranks, remove,
     request::{Answer, Request},
@@ -56,6 +57,7 @@ impl Sentinel {
             | Request::Globs { .. }
             | Request::Digest { .. }
             | Request::Remove { .. }
+            | Request::Copy { .. }
             | Request::Read { .. } => answer(request),
         }
     }
@@ -99,6 +101,7 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),
         Request::Digest { files } => files.iter().map(|f| files::digest(f)).collect::<Result<_, _>>().map(Answer::Digest),
         Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
+        Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
         Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
     }
 }

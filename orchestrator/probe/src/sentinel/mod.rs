@@ -6,6 +6,7 @@
 //! the other end is silent for longer than was agreed, the sentinel ends what it was told to guard, and goes.
 
 mod answer;
+mod copy;
 mod end;
 mod facts;
 mod files;

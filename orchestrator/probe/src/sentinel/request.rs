@@ -102,6 +102,13 @@ pub enum Request {
         #[serde(default)]
         files: Vec<PathBuf>,
     },
+    /// Makes a copy of a directory; what was there before goes. Answer: [`Answer::Done`].
+    Copy {
+        /// The directory.
+        from: PathBuf,
+        /// Where its copy is to be.
+        to: PathBuf,
+    },
     /// The end of a file. Answer: [`Answer::Read`].
     Read {
         /// The file.
@@ -129,6 +136,7 @@ impl Request {
             Self::Globs { .. } => "globs",
             Self::Digest { .. } => "digest",
             Self::Remove { .. } => "remove",
+            Self::Copy { .. } => "copy",
             Self::Read { .. } => "read",
         }
     }
