@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Says which process the program is to be.
-const ROLE: &str = "CVC_TEST_CREW_ROLE";
+pub const ROLE: &str = "CVC_TEST_CREW_ROLE";
 
 /// Enough for anything that is not meant to fail, also on a machine with other work.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -115,7 +115,7 @@ impl Drop for Agent {
     }
 }
 
-fn is_role(role: &str) -> bool {
+pub fn is_role(role: &str) -> bool {
     std::env::var(ROLE).is_ok_and(|r| r == role)
 }
 
