@@ -27,6 +27,9 @@ async fn files_are_made_listed_read_digested_and_removed() {
         assert!(!whole(crew.listing(&[name], &work.join("none"), &[], LIMIT).await).unwrap()[0].1.exists);
         let found = whole(crew.globs(&[name], &work, &["*/*.sh".into(), "bin/*".into()], LIMIT).await).unwrap().remove(0).1;
         assert_eq!(found.iter().map(|f| (f.path.clone(), f.bytes)).collect::<Vec<_>>(), [(script.clone(), 18)]);
+        let absolute = format!("{}/bin/*.sh", work.display());
+        let same = whole(crew.globs(&[name], std::path::Path::new("/proc"), &[absolute], LIMIT).await).unwrap().remove(0).1;
+        assert_eq!(same, found);
         let digests = whole(crew.digest(&[name], &[script.clone(), work.join("none")], LIMIT).await).unwrap().remove(0).1;
         let content = digests[0].found.clone().unwrap();
         assert_eq!((content.bytes, content.blake3), (18, blake3::hash("#!/bin/sh\necho ü\n".as_bytes()).to_hex().to_string()));
