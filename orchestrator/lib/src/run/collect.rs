@@ -22,7 +22,7 @@ use crate::{
     render,
     spec::StorageKind,
 };
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use cvc_probe::{
     image::{DirImage, Image, Role, Zone},
     sentinel::FileFound,
