@@ -5,7 +5,8 @@ use super::{
     dmtcp::{Checkpoint, Driven},
     error::EngineError,
     execute::Restarted,
-    nodes::{LATER, Used, Ways},
+    nodes::{Used, Ways},
+    outputs::{self, Outputs},
     prepare::Prepared,
 };
 use crate::{
@@ -14,12 +15,10 @@ use crate::{
         dmtcp::images_by_host,
         merged::{Placed, merge},
     },
-    crew,
     journal::{Cause, Outcome},
     mpi::{self, IoEvidence},
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
-    render,
     spec::StorageKind,
 };
 use camino::Utf8Path;
@@ -46,6 +45,8 @@ pub(super) struct Evidence<'a> {
     pub cut_off: Option<(Cause, String)>,
     /// Files of the program's own checkpoint, by node.
     pub own: Vec<(String, FileFound)>,
+    /// Files that the program tells the size of.
+    pub outputs: Vec<Outputs>,
 }
 
 /// A file of the run as text, at most its last 64 MiB.
@@ -71,9 +72,9 @@ fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BT
     used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname)).map(|n| n.name.as_str())
 }
 
-struct Judge<'a> {
-    evidence: &'a Evidence<'a>,
-    stdout: String,
+pub(super) struct Judge<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) stdout: String,
     stderr: String,
     records: Vec<Record>,
     failure: Option<(Cause, String)>,
@@ -94,6 +95,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.disk();
     judge.checkpoints();
     judge.end()?;
+    judge.outputs()?;
     judge.own_checkpoint()?;
     judge.io(&seen);
     judge.figures()?;
@@ -122,7 +124,7 @@ fn keep_logs(prepared: &Prepared) {
 
 impl Judge<'_> {
     /// The first reason counts: what follows from it is no reason of its own.
-    fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+    pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.failure.get_or_insert_with(|| (cause, detail.into()));
     }
 
@@ -138,7 +140,7 @@ impl Judge<'_> {
         });
     }
 
-    fn regex(&self, pattern: &str) -> Result<Regex, EngineError> {
+    pub(super) fn regex(&self, pattern: &str) -> Result<Regex, EngineError> {
         Regex::new(&format!("(?m){pattern}"))
             .map_err(|e| EngineError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
     }
@@ -271,7 +273,7 @@ impl Judge<'_> {
     }
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
-    fn verifies(&self) -> bool {
+    pub(super) fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
         !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
     }
@@ -479,25 +481,7 @@ fn last_lines(text: &str) -> String {
 pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, EngineError> {
     let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
     let Some(own) = own else { return Ok(Vec::new()) };
-    let values = super::site::template_values(
-        &prepared.app,
-        &prepared.point,
-        prepared.program.as_str(),
-        prepared.dir.as_str(),
-        prepared.work.as_str(),
-    );
-    let mut patterns = Vec::new();
-    for template in &own.files {
-        let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
-        // the working directory is where patterns start
-        patterns.push(pattern.strip_prefix(&format!("{}/", prepared.work)).unwrap_or(&pattern).to_owned());
-    }
-    let found = prepared.used.crew.globs(&prepared.used.places(), prepared.work.as_std_path(), &patterns, LATER).await;
-    let mut files = Vec::new();
-    for (node, found) in crew::whole(found)? {
-        files.extend(found.into_iter().map(|file| (node.clone(), file)));
-    }
-    Ok(files)
+    outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
 }
 
 /// Whether two names of a host mean the same: one may have its domain.
