@@ -10,6 +10,7 @@ mod execute;
 mod news;
 mod nodes;
 mod observe;
+mod outputs;
 mod placement;
 mod prepare;
 mod recover;
