@@ -7,6 +7,7 @@ pub mod ckpt;
 mod embedded;
 pub mod host;
 pub mod ids;
+pub mod install;
 pub mod inventory;
 pub mod journal;
 pub mod kernels;

@@ -21,3 +21,11 @@ pub fn cache() -> Utf8PathBuf {
         _ => expand("~/.cache/cvc"),
     }
 }
+
+/// Where cvc keeps what only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
+pub fn config() -> Utf8PathBuf {
+    match std::env::var("XDG_CONFIG_HOME") {
+        Ok(dir) if !dir.is_empty() => Utf8PathBuf::from(dir).join("cvc"),
+        _ => expand("~/.config/cvc"),
+    }
+}

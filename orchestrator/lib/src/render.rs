@@ -16,6 +16,8 @@ pub enum Template {
     HostsOpenMpi,
     /// ROMIO's hints.
     RomioHints,
+    /// Ansible's inventory of a site.
+    Inventory,
 }
 
 impl Template {
@@ -27,6 +29,7 @@ impl Template {
             Self::HostsMpich => "launch/hosts.mpich.hbs",
             Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
+            Self::Inventory => "inventory/site.yml.hbs",
         }
     }
 
@@ -37,6 +40,7 @@ impl Template {
             Self::HostsMpich => include_str!("../../../templates/launch/hosts.mpich.hbs"),
             Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
+            Self::Inventory => include_str!("../../../templates/inventory/site.yml.hbs"),
         }
     }
 }
@@ -68,6 +72,7 @@ pub fn registry() -> Handlebars<'static> {
     handlebars.register_escape_fn(handlebars::no_escape);
     handlebars.register_helper("sh", Box::new(sh));
     handlebars.register_helper("argv", Box::new(argv));
+    handlebars.register_helper("yaml", Box::new(yaml));
     handlebars
 }
 
@@ -104,6 +109,15 @@ fn argv(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderCont
     };
     let words: Vec<String> = words.iter().map(|w| shell_quote(&text_of(w))).collect();
     Ok(out.write(&words.join(" "))?)
+}
+
+/// `{{yaml value}}`: a YAML scalar for Ansible. JSON's texts are YAML's quoted ones; what looks like a template of Ansible is marked as none.
+fn yaml(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderContext<'_, '_>, out: &mut dyn Output) -> HelperResult {
+    let value = parameter(helper, "yaml")?;
+    if value.as_str().is_some_and(|t| ["{{", "{%", "{#"].iter().any(|m| t.contains(m))) {
+        out.write("!unsafe ")?;
+    }
+    Ok(out.write(&value.to_string())?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod mpich;
 mod openmpi;
 
 pub use evidence::{IoEvidence, check_io};
-pub use find::{Missing, MpiInstall, find, is_executable, on_path};
+pub use find::{Missing, MpiInstall, find, is_executable, on_path, version_said};
 pub use mpich::hints as romio_hints;
 
 use crate::{mapping::Mapping, spec::MpiFamily, units::ByteSize};

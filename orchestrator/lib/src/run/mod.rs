@@ -15,6 +15,7 @@ pub use coordinator::free_bytes;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
 pub use observe::{Observer, Progress, Quiet};
+pub(crate) use site::template_values;
 pub use site::{Readiness, ReadySite};
 
 use tokio::sync::watch;
