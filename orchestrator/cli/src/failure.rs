@@ -1,6 +1,6 @@
 //! Errors as a user sees them, and their exit codes.
 
-use cvc_lib::{install::InstallError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
+use cvc_lib::{crew::CrewError, install::InstallError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::{io::Write, process::ExitCode};
 
@@ -31,6 +31,11 @@ impl From<SpecErrors> for Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         Self::Engine(error)
+    }
+}
+impl From<CrewError> for Failure {
+    fn from(error: CrewError) -> Self {
+        Self::Engine(EngineError::Crew(error))
     }
 }
 impl From<StoreError> for Failure {
@@ -112,10 +117,12 @@ impl Failure {
             Self::Engine(error) => {
                 let code = match &error {
                     EngineError::Store(_) => 7,
-                    EngineError::Host(_) | EngineError::Shepherd { .. } => 4,
+                    EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                    EngineError::Broken(_) => 1,
                 };
-                one_line(code, &error.to_string(), None)
+                let help = if let EngineError::Crew(error) = &error { error.help() } else { None };
+                one_line(code, &error.to_string(), help)
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Install(error) => {

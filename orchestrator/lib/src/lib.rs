@@ -4,6 +4,7 @@
 
 pub mod app;
 pub mod ckpt;
+pub mod crew;
 mod embedded;
 pub mod host;
 pub mod ids;

@@ -14,10 +14,18 @@ pub enum Template {
     HostsMpich,
     /// Host file of Open MPI.
     HostsOpenMpi,
+    /// Host file of Slurm's arbitrary distribution.
+    HostsSrun,
+    /// What MPI launchers call instead of ssh.
+    SshWrapper,
+    /// What is started for every rank.
+    RankScript,
     /// ROMIO's hints.
     RomioHints,
     /// Ansible's inventory of a site.
     Inventory,
+    /// A batch job of Slurm.
+    SlurmJob,
 }
 
 impl Template {
@@ -28,8 +36,12 @@ impl Template {
             Self::RestartScript => "launch/restart.sh.hbs",
             Self::HostsMpich => "launch/hosts.mpich.hbs",
             Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
+            Self::HostsSrun => "launch/hosts.srun.hbs",
+            Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
+            Self::RankScript => "launch/rank.sh.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
             Self::Inventory => "inventory/site.yml.hbs",
+            Self::SlurmJob => "launch/slurm-job.sh.hbs",
         }
     }
 
@@ -39,8 +51,29 @@ impl Template {
             Self::RestartScript => include_str!("../../../templates/launch/restart.sh.hbs"),
             Self::HostsMpich => include_str!("../../../templates/launch/hosts.mpich.hbs"),
             Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
+            Self::HostsSrun => include_str!("../../../templates/launch/hosts.srun.hbs"),
+            Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
+            Self::RankScript => include_str!("../../../templates/launch/rank.sh.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
             Self::Inventory => include_str!("../../../templates/inventory/site.yml.hbs"),
+            Self::SlurmJob => include_str!("../../../templates/launch/slurm-job.sh.hbs"),
+        }
+    }
+
+    /// Whether what it makes is called by its path, so that the file must be executable.
+    pub fn is_executable(self) -> bool {
+        match self {
+            Self::SshWrapper => true,
+            // these are given to a program that reads them
+            Self::RunScript
+            | Self::RestartScript
+            | Self::RankScript
+            | Self::HostsMpich
+            | Self::HostsOpenMpi
+            | Self::HostsSrun
+            | Self::RomioHints
+            | Self::SlurmJob
+            | Self::Inventory => false,
         }
     }
 }

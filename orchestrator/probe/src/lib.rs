@@ -3,4 +3,5 @@
 
 pub mod image;
 pub mod proc;
+pub mod sentinel;
 pub mod shepherd;

@@ -14,6 +14,13 @@ enum Command {
         /// The job, as JSON.
         job: PathBuf,
     },
+    /// Answer questions about this node on standard input and output (used by cvc itself).
+    #[command(hide = true)]
+    Sentinel {
+        /// Seconds between beats, until the other end says another time.
+        #[arg(long, default_value_t = 1.0)]
+        beat_s: f64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -23,6 +30,13 @@ fn main() -> ExitCode {
             Err(error) => {
                 eprintln!("error: {error}");
                 ExitCode::from(error.exit_code())
+            }
+        },
+        Command::Sentinel { beat_s } => match cvc_probe::sentinel::main(beat_s) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: sentinel: {error}");
+                ExitCode::FAILURE
             }
         },
         Command::Shepherd { job } => match cvc_probe::shepherd::main(&job) {

@@ -2,7 +2,7 @@
 
 use nix::{sys::signal::Signal, unistd::Pid};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -40,8 +40,29 @@ impl ProcessId {
     }
 }
 
+/// Name of the variable that marks every process of a run.
+pub const MARK: &str = "CVC_RUN";
+
+/// Name of a process's program, without its directory: from its command line, since the kernel's own name for it is cut after 15 bytes.
+pub fn program(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let first = line.split(|b| *b == 0).next().unwrap_or_default();
+    let name = first.rsplit(|b| *b == b'/').next().filter(|n| !n.is_empty());
+    match name {
+        Some(name) => String::from_utf8_lossy(name).into_owned(),
+        None => fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+    }
+}
+
+/// The initial environment of a process; empty if it is another user's.
+pub fn environment(pid: u32) -> BTreeMap<String, String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.split('\0').filter_map(|entry| entry.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// Parent of every process, zombies included.
-fn parents() -> HashMap<u32, u32> {
+pub fn parents() -> HashMap<u32, u32> {
     let mut parents = HashMap::new();
     let Ok(entries) = fs::read_dir("/proc") else { return parents };
     for entry in entries.flatten() {
@@ -80,7 +101,8 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Every process that DMTCP has restarted and whose working directory lies in one of these: it has lost its environment, but not this.
+/// Every process that DMTCP has restarted and that works in one of these directories, or has a file open there: it has lost its environment,
+/// but not this.
 pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -91,9 +113,16 @@ pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
         .filter(|pid| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_"))
         })
-        .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| directories.iter().any(|d| cwd.starts_with(d))))
+        .filter(|pid| uses(*pid, directories))
         .filter_map(ProcessId::of)
         .collect()
+}
+
+/// Whether a process has its working directory or an open file in one of these.
+fn uses(pid: u32, directories: &[&Path]) -> bool {
+    let inside = |link: &Path| fs::read_link(link).is_ok_and(|target| directories.iter().any(|d| target.starts_with(d)));
+    let proc = Path::new("/proc").join(pid.to_string());
+    inside(&proc.join("cwd")) || fs::read_dir(proc.join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| inside(&fd.path())))
 }
 
 fn has_marker(environ: &Path, marker: &str) -> bool {

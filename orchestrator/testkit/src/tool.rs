@@ -36,6 +36,16 @@ pub enum Tool {
     Latex,
     /// Python 3, the peer of benchmarks and the reader of reports.
     Python,
+    /// Several nodes on this machine, as [`crate::Lab`] makes them.
+    Lab,
+    /// A lab, and Slurm with its daemons to run on it.
+    Slurm,
+    /// A lab, and GlusterFS to run on it.
+    Gluster,
+    /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
+    LabImage,
+    /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
+    Mpich5,
 }
 
 impl Tool {
@@ -60,6 +70,36 @@ impl Tool {
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
+            Self::Mpich5 => {
+                let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
+                given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
+            }
+            Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
+            Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
+            Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
+        }
+    }
+
+    /// Why it is not there, where that is not plain from its name.
+    fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Lab => crate::lab::missing(),
+            Self::LabImage => crate::lab::missing_for_image(),
+            Self::Gluster => crate::lab::missing_for_gluster(),
+            Self::Slurm => crate::lab::missing_for_slurm(),
+            Self::Dmtcp
+            | Self::Mpich
+            | Self::MpichForRestart
+            | Self::OpenMpi
+            | Self::Chromium
+            | Self::Strace
+            | Self::Hdf5Parallel
+            | Self::Npb
+            | Self::Tmpfs
+            | Self::Latex
+            | Self::Python
+            | Self::Mpich5 => None,
         }
     }
 
@@ -77,6 +117,11 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
+            Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
+            Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
+            Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
+            Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }
 }
@@ -112,7 +157,10 @@ pub fn is_there(tool: Tool, test: &str) -> bool {
     if tool.find().is_some() {
         return true;
     }
-    skipped(test, tool.name());
+    match tool.reason() {
+        Some(reason) => skipped(test, &format!("{}: {reason}", tool.name())),
+        None => skipped(test, tool.name()),
+    }
     false
 }
 

@@ -44,7 +44,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut stuck = 0usize;
     if args.file.is_some() {
         for planned in &plan.points {
-            if let Some(reason) = sites.get(&planned.point.site).and_then(|s| s.obstacle(&spec, &planned.point)) {
+            if let Some(reason) = sites.get(&planned.point.site).and_then(|s| s.obstacle(&planned.point)) {
                 stuck += 1;
                 if !obstacles.contains(&reason) {
                     obstacles.push(reason);
@@ -115,8 +115,12 @@ fn campaign(
 
 fn of_site(site: &ReadySite) -> Vec<Finding> {
     let mut findings = vec![Finding {
-        what: format!("site {}", site.name),
-        found: Ok(format!("{} cores, oversubscription {}", site.cores, if site.site.oversubscribe { "allowed" } else { "not allowed" })),
+        what: format!("site {}", site.brief.name),
+        found: Ok(format!(
+            "{} cores, oversubscription {}",
+            site.cores,
+            if site.brief.site.oversubscribe { "allowed" } else { "not allowed" }
+        )),
         cost: "",
         mend: String::new(),
     }];

@@ -20,11 +20,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::CommandFactory;
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 use cvc_lib::{
-    run::{Readiness, ReadySite},
-    spec::Spec,
+    run::{Brief, Readiness, ReadySite},
+    spec::{SiteKind, Spec},
     store::CampaignDir,
 };
 use indexmap::IndexMap;
+use std::sync::Arc;
 
 /// Carries out the command line; the exit code of what was done.
 pub fn run(arguments: Arguments) -> Result<u8, Failure> {
@@ -138,12 +139,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     })
 }
 
-/// Asks every site of a campaign what it has.
+/// Asks every site of a campaign that is this machine what it has.
 async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
     let mut sites = IndexMap::new();
-    for name in spec.sites.keys() {
-        if let Some(site) = ReadySite::ask(spec, name, readiness, &mut note).await {
-            sites.insert(name.clone(), site);
+    for (name, site) in &spec.sites {
+        if site.kind == SiteKind::Local
+            && let Some(brief) = Brief::of(spec, name)
+        {
+            sites.insert(name.clone(), ReadySite::ask(Arc::new(brief), readiness, &mut note).await);
         }
     }
     sites

@@ -45,7 +45,7 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
     constants(out, plan, &varying)?;
 
     let obstacles: HashMap<_, _> =
-        plan.points.iter().filter_map(|p| Some((&p.id, sites.get(&p.point.site)?.obstacle(spec, &p.point)?))).collect();
+        plan.points.iter().filter_map(|p| Some((&p.id, sites.get(&p.point.site)?.obstacle(&p.point)?))).collect();
     let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
     for run in &plan.runs {
         let (warmups, measured) = runs.entry(&run.point).or_default();

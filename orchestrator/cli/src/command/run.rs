@@ -63,7 +63,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
         let wishes: Wishes = wishes;
-        Ok(run_campaign(&spec, &plan, &sites, &options, wishes, observer.as_mut()).await?)
+        Ok(run_campaign(&spec, &plan, sites, &options, wishes, observer.as_mut()).await?)
     });
     let summary = result?;
     let mut gate = None;

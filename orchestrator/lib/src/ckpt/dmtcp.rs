@@ -195,6 +195,26 @@ fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> 
     Some(Events { start, suspended: suspended.map(|e| e.2), coordinated, written, complete })
 }
 
+/// Images by file name with the hosts that they were written on, as DMTCP's restart script says: ` :: HOST :bg: IMAGE IMAGE...`.
+pub fn images_by_host(script: &str) -> std::collections::BTreeMap<String, String> {
+    let mut images = std::collections::BTreeMap::new();
+    let mut words = script.split_whitespace().map(|w| w.trim_matches(['\'', '"']));
+    let mut host: Option<String> = None;
+    while let Some(word) = words.next() {
+        match word {
+            "::" => host = words.next().map(str::to_owned),
+            ":bg:" | ":fg:" => {}
+            image if image.ends_with(".dmtcp") => {
+                if let (Some(host), Some(file)) = (&host, image.rsplit('/').next()) {
+                    images.insert(file.to_owned(), host.clone());
+                }
+            }
+            _ => host = None,
+        }
+    }
+    images
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,4 +37,172 @@ pub enum HostError {
         /// What the system said.
         source: io::Error,
     },
+    /// A host does not answer, or not as an sshd does.
+    #[error("{host}: cannot be reached: {said}")]
+    Unreachable {
+        /// Which host.
+        host: String,
+        /// What stands in the way.
+        cause: Obstacle,
+        /// The last lines of ssh.
+        said: String,
+    },
+    /// Nothing vouches for the key of a host.
+    #[error("{host}: its host key is not known: `{name}` offers {offered}, and it is in none of {}", files.join(", "))]
+    KeyUnknown {
+        /// Which host.
+        host: String,
+        /// The name under which known-hosts files would have it.
+        name: String,
+        /// Fingerprint of the key that was offered.
+        offered: String,
+        /// Files that were searched.
+        files: Vec<String>,
+    },
+    /// A host has another key than before.
+    #[error("{0}")]
+    KeyChanged(Box<ChangedKey>),
+    /// The host does not let this user in.
+    #[error("{host}: does not let `{user}` in by {methods}; tried {}", if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") })]
+    Denied {
+        /// Which host.
+        host: String,
+        /// The user there.
+        user: String,
+        /// Ways that it would take.
+        methods: String,
+        /// Keys that were offered.
+        keys: Vec<String>,
+    },
+    /// The connection ended while something was done.
+    #[error("{host}: the connection was lost {during}: {said}")]
+    Lost {
+        /// Which host.
+        host: String,
+        /// What was being done; whether it was done is not known.
+        during: String,
+        /// The last lines of ssh.
+        said: String,
+    },
+    /// A program is not there.
+    #[error("{host}: has no program `{program}`")]
+    NoProgram {
+        /// Which host.
+        host: String,
+        /// The program.
+        program: String,
+    },
+    /// ssh failed for another reason.
+    #[error("{host}: ssh failed: {said}")]
+    Ssh {
+        /// Which host.
+        host: String,
+        /// Its last lines.
+        said: String,
+    },
+    /// What a transfer brought cannot be taken.
+    #[error("{host}: {path} is refused: {problem}")]
+    Refused {
+        /// Which host.
+        host: String,
+        /// The path, as the host calls it.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// A host that shows another key than the one that it is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedKey {
+    /// Which host.
+    pub host: String,
+    /// The name under which known-hosts files have it.
+    pub name: String,
+    /// Fingerprint of the key that was offered.
+    pub offered: String,
+    /// Fingerprint of the key that was expected.
+    pub known: String,
+    /// Where the expected key stands.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: usize,
+}
+
+impl std::fmt::Display for ChangedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, name, offered, known, file, line } = self;
+        write!(f, "{host}: its host key has changed: `{name}` offers {offered}, but {file}:{line} has {known}; ")?;
+        write!(f, "either the machine was installed anew or replaced, or somebody stands between")
+    }
+}
+
+/// Why a host cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// No such name.
+    Name,
+    /// Nothing listens on the port.
+    Refused,
+    /// No answer in time.
+    Silence,
+    /// The network has no way there.
+    NoRoute,
+    /// It answered and hung up.
+    HungUp,
+}
+
+impl HostError {
+    /// Whether the same might succeed in a while: the host or the network is away, and nothing is wrong with what was asked.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Start { .. }
+            | Self::Timeout { .. }
+            | Self::File { .. }
+            | Self::KeyUnknown { .. }
+            | Self::KeyChanged(_)
+            | Self::Denied { .. }
+            | Self::NoProgram { .. }
+            | Self::Ssh { .. }
+            | Self::Refused { .. } => false,
+        }
+    }
+
+    /// How to mend it, where that can be said.
+    pub fn mend(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { host, cause, .. } => Some(match cause {
+                Obstacle::Name => format!("give `{host}` an `address` in the campaign file, or a HostName in ~/.ssh/config; or see whether this machine is online"),
+                Obstacle::Refused => "start sshd there, or give its `port`".into(),
+                Obstacle::Silence => format!("see whether it is up and its port open to this machine; behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
+                Obstacle::NoRoute => format!("see the network of this machine (VPN?); behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
+                Obstacle::HungUp => "see the log of its sshd (journalctl -u ssh): too many connections at once (MaxStartups), or this machine is not let in; of a jump host, whether it may forward".into(),
+            }),
+            Self::KeyUnknown { name, .. } => Some(format!(
+                "ask its administrator for the fingerprint, or look there (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub); if it is the same, connect once by hand (ssh {}), or let cvc believe first contacts: ssh.host_keys = \"accept-new\"",
+                by_hand(name)
+            )),
+            Self::KeyChanged(changed) => Some(format!(
+                "ask its administrator whether the key was changed, and for the new fingerprint; if it is the one above: ssh-keygen -R '{}' -f {}",
+                changed.name,
+                crate::render::shell_quote(&changed.file)
+            )),
+            Self::Denied { host, user, .. } => Some(format!(
+                "put your public key there (ssh-copy-id {user}@{host}), load it into the agent (ssh-add), or give `user` and `identity_file` of the host"
+            )),
+            Self::Lost { .. } => Some("nothing was lost that is on the host: the same command goes on where it was".into()),
+            Self::NoProgram { program, .. } => Some(format!("install `{program}` there, or put it on the PATH that a login without terminal has")),
+            Self::Refused { .. } => Some("remove it there, or leave it out".into()),
+            Self::Ssh { .. } | Self::Start { .. } | Self::Timeout { .. } | Self::File { .. } => None,
+        }
+    }
+}
+
+/// `[host]:port`, as known-hosts files write it, for a command line.
+fn by_hand(name: &str) -> String {
+    match name.strip_prefix('[').and_then(|n| n.split_once("]:")) {
+        Some((host, port)) => format!("-p {port} {host}"),
+        None => name.to_owned(),
+    }
 }

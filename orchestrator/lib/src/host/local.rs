@@ -20,7 +20,7 @@ impl LocalHost {
     }
 }
 
-async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
+pub(super) async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut stream) = stream {
         let mut buffer = vec![0u8; 16 << 10];

@@ -2,9 +2,11 @@
 
 mod error;
 mod local;
+pub mod ssh;
 
-pub use error::HostError;
+pub use error::{ChangedKey, HostError, Obstacle};
 pub use local::LocalHost;
+pub use ssh::{SshHost, Target};
 
 use async_trait::async_trait;
 use camino::Utf8Path;

@@ -140,6 +140,8 @@ pub enum Cause {
     SettingIgnored,
     /// A node was lost.
     NodeLost,
+    /// The launcher put ranks on other nodes than the mapping says.
+    Misplaced,
     /// It took longer than allowed.
     Timeout,
     /// No space left.

@@ -106,7 +106,7 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, stdout: &str, std
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{spec::MpiFamily, units::ByteSize};
+    use crate::{mpi::Reach, spec::MpiFamily, units::ByteSize};
 
     fn install(io: MpiIo) -> MpiInstall {
         MpiInstall {
@@ -134,6 +134,11 @@ mod tests {
             dmtcp: false,
             run_dir: "/r".into(),
             tmp_dir: "/t".into(),
+            reach: Reach::Local,
+            interface: None,
+            oversubscribe: true,
+            export: vec![],
+            marker: "r@/c".into(),
         }
     }
 

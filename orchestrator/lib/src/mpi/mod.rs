@@ -3,15 +3,22 @@
 //! To add one: a file here, a variant of [`MpiFamily`](crate::spec::MpiFamily), a host-file template in `templates/launch/`.
 
 mod evidence;
+mod files;
 mod find;
 mod mpich;
 mod openmpi;
+mod srun;
 
 pub use evidence::{IoEvidence, check_io};
+pub use files::file_values;
 pub use find::{Missing, MpiInstall, find, is_executable, on_path, version_said};
 pub use mpich::hints as romio_hints;
 
-use crate::{mapping::Mapping, spec::MpiFamily, units::ByteSize};
+use crate::{
+    mapping::Mapping,
+    spec::{MpiFamily, SlurmLauncher},
+    units::ByteSize,
+};
 use camino::Utf8PathBuf;
 use std::collections::BTreeMap;
 
@@ -34,8 +41,35 @@ pub struct LaunchRequest {
     pub dmtcp: bool,
     /// Where host and hint files go; `$RUN` in scripts.
     pub run_dir: Utf8PathBuf,
-    /// Short private directory for session files.
+    /// Short private directory for session files, the same path on every node.
     pub tmp_dir: Utf8PathBuf,
+    /// How the launcher gets to the other nodes.
+    pub reach: Reach,
+    /// Network interface between the nodes; `None` leaves it to the library.
+    pub interface: Option<String>,
+    /// Whether a node may get more ranks than it has cores.
+    pub oversubscribe: bool,
+    /// Names of variables that ranks on other nodes must get; their values are in the launcher's environment.
+    pub export: Vec<String>,
+    /// Value of `CVC_RUN`, which marks every process of the run, also those that the launcher starts on other nodes.
+    pub marker: String,
+}
+
+/// How a launcher gets to the other nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// There are none: all ranks are on this machine.
+    Local,
+    /// By ssh from the node where the launcher runs.
+    Ssh {
+        /// Script in the run's directory that launchers call instead of ssh; it is one of [`Launch::files`].
+        wrapper: Utf8PathBuf,
+    },
+    /// Inside a Slurm job.
+    Slurm {
+        /// Who starts the ranks.
+        launcher: SlurmLauncher,
+    },
 }
 
 /// How a program is started: the launcher's arguments in front of it, environment, files that must be there first.
@@ -47,8 +81,15 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// Files by name in the run's directory, with the template that makes each.
     pub files: Vec<(&'static str, crate::render::Template)>,
-    /// Processes of the launcher itself that a checkpointer sees, on a single node.
+    /// Processes beside the ranks that a checkpointer sees, on all nodes together, with the launcher on the first of them.
     pub launcher_processes: u32,
+}
+
+impl Launch {
+    /// Sets a variable.
+    fn env(&mut self, name: &str, value: impl Into<String>) {
+        self.env.insert(name.to_owned(), value.into());
+    }
 }
 
 impl LaunchRequest {
@@ -61,13 +102,39 @@ impl LaunchRequest {
     fn oversubscribed(&self) -> bool {
         self.mapping.node_loads().any(|load| load > self.cores_per_node)
     }
+
+    /// Nodes that are used, with the number of ranks of each, in the order of ranks.
+    pub fn placement(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.hosts.iter().map(String::as_str).zip(self.mapping.node_loads())
+    }
+
+    /// Nodes beside the first.
+    fn other_nodes(&self) -> u32 {
+        self.mapping.nodes().saturating_sub(1)
+    }
+}
+
+/// Name of the script that launchers call instead of ssh, in the run's directory.
+pub const SSH_WRAPPER: &str = "ssh-to-node.sh";
+
+/// For the srun that a library's launcher calls itself: other steps (cvc's own on each node) hold resources of the job, and ranks are bound to
+/// cores by nobody.
+fn srun_settings(launch: &mut Launch) {
+    for (name, value) in [("SLURM_OVERLAP", "1"), ("SLURM_CPU_BIND", "none"), ("SLURM_KILL_BAD_EXIT", "1")] {
+        launch.env(name, value);
+    }
 }
 
 /// The launch of a program by this library.
 pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
-    let mut launch = match install.family {
-        MpiFamily::Mpich => mpich::launch(install, request),
-        MpiFamily::OpenMpi => openmpi::launch(install, request),
+    let mut launch = match (&request.reach, install.family) {
+        (Reach::Slurm { launcher: SlurmLauncher::Srun }, family) => srun::launch(family, install, request),
+        (Reach::Local | Reach::Ssh { .. } | Reach::Slurm { launcher: SlurmLauncher::Library }, MpiFamily::Mpich) => {
+            mpich::launch(install, request)
+        }
+        (Reach::Local | Reach::Ssh { .. } | Reach::Slurm { launcher: SlurmLauncher::Library }, MpiFamily::OpenMpi) => {
+            openmpi::launch(install, request)
+        }
     };
     launch.argv.extend(install.args.iter().cloned());
     launch.env.extend(install.env.clone());

@@ -1,18 +1,28 @@
 //! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
 
-use super::{dmtcp::Checkpoint, dmtcp::Driven, error::EngineError, execute::Restarted, prepare::Prepared};
+use super::{
+    brief::Brief,
+    dmtcp::{Checkpoint, Driven},
+    error::EngineError,
+    execute::Restarted,
+    nodes::{LATER, Ways},
+    prepare::Prepared,
+};
 use crate::{
     app::descriptor::{Figure, Take},
+    ckpt::dmtcp::images_by_host,
+    crew,
     journal::{Cause, Outcome},
     mpi::{self, IoEvidence},
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
     render,
-    spec::Spec,
+    spec::StorageKind,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
-    image::{Role, Zone},
+    image::{DirImage, Image, Role, Totals, Zone},
+    sentinel::FileFound,
     shepherd::{EndedBy, Exit},
 };
 use regex::Regex;
@@ -25,10 +35,14 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// What there is to judge a run by.
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
-    pub spec: &'a Spec,
+    pub brief: &'a Brief,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
     pub restarted: Option<&'a Restarted>,
+    /// Why the run was ended before its end: a node was lost, ranks were misplaced.
+    pub cut_off: Option<(Cause, String)>,
+    /// Files of the program's own checkpoint, by node.
+    pub own: Vec<(String, FileFound)>,
 }
 
 /// A file of the run as text, at most its last 64 MiB.
@@ -62,6 +76,9 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
     let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
     let seen = mpi::check_io(&evidence.prepared.install, &evidence.prepared.request, &stdout, &stderr, judge.writers(&stdout)?);
+    if let Some((cause, detail)) = &evidence.cut_off {
+        judge.fail(*cause, detail.clone());
+    }
     judge.disk();
     judge.checkpoints();
     judge.end()?;
@@ -172,58 +189,84 @@ impl Judge<'_> {
         } else {
             self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
         }
-        let Some(dir) = &checkpoint.dir else { return };
-        let totals = &dir.totals;
-        let kinds = [
-            ("rank", totals.rank.images, totals.rank.file_bytes),
-            ("launcher", totals.launcher.images, totals.launcher.file_bytes),
-            ("aux", totals.files_dirs.files, totals.files_dirs.bytes),
+        if checkpoint.dirs.is_empty() {
+            return;
+        }
+        let total = |of: &dyn Fn(&Totals) -> u64| checkpoint.dirs.iter().map(|(_, dir)| of(&dir.totals)).sum::<u64>() as f64;
+        let kinds: [(&str, f64, f64); 3] = [
+            ("rank", total(&|t| t.rank.images), total(&|t| t.rank.file_bytes)),
+            ("launcher", total(&|t| t.launcher.images), total(&|t| t.launcher.file_bytes)),
+            ("aux", total(&|t| t.files_dirs.files), total(&|t| t.files_dirs.bytes)),
         ];
         for (kind, files, bytes) in kinds {
             let labels = [ckpt.clone(), ("kind", kind.to_owned())];
-            self.record(names::CKPT_FILES, files as f64, Unit::Count, Source::FileSize, None, &labels);
-            self.record(names::CKPT_BYTES, bytes as f64, Unit::Bytes, Source::FileSize, None, &labels);
+            self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
+            self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
         }
-        self.record(names::CKPT_STORED_BYTES, totals.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
+        self.record(names::CKPT_STORED_BYTES, total(&|t| t.stored_bytes), Unit::Bytes, Source::FileSize, None, labels);
         self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
+        let hosts = match &self.evidence.prepared.dmtcp {
+            Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
+            None => BTreeMap::new(),
+        };
         let mut rank = 0u32;
-        for image in &dir.images {
-            let who = match image.role {
-                Role::Rank => ("rank", rank.to_string()),
-                Role::Launcher => ("role", image.program.clone()),
-            };
-            rank += u32::from(image.role == Role::Rank);
-            let base = [ckpt.clone(), who, ("image", image.file.clone())];
-            self.record(names::IMAGE_BYTES, image.image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, &base);
-            self.record(names::FILE_BYTES, image.image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, &base);
-            self.record("area_headers", image.image.area_headers as f64, Unit::Count, Source::Image, None, &base);
-            let rules = [("structural", &image.image.zones.structural), ("literal", &image.image.zones.literal)];
-            for (rule, sums) in rules {
-                for zone in Zone::ALL {
-                    let mut labels = base.to_vec();
-                    labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
-                    self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
-                    self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+        for (place, dir) in &checkpoint.dirs {
+            for image in &dir.images {
+                let who = match image.role {
+                    Role::Rank => ("rank", rank.to_string()),
+                    Role::Launcher => ("role", image.program.clone()),
+                };
+                rank += u32::from(image.role == Role::Rank);
+                let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
+                if self.evidence.prepared.used.ways != Ways::Local {
+                    base.push(("node", self.node_of(image, place, &hosts)));
                 }
+                self.image(&base, &image.image);
             }
-            for sub in &image.image.sub_zones {
+        }
+    }
+
+    /// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
+    fn node_of(&self, image: &DirImage, place: &str, hosts: &BTreeMap<String, String>) -> String {
+        let used = &self.evidence.prepared.used;
+        if used.storage == StorageKind::NodeLocal {
+            return place.to_owned();
+        }
+        let Some(host) = hosts.get(&image.file) else { return "unknown".to_owned() };
+        let by_name = used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname));
+        by_name.map_or_else(|| host.clone(), |n| n.name.clone())
+    }
+
+    fn image(&mut self, base: &[(&'static str, String)], image: &Image) {
+        self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
+        self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
+        self.record("area_headers", image.area_headers as f64, Unit::Count, Source::Image, None, base);
+        let rules = [("structural", &image.zones.structural), ("literal", &image.zones.literal)];
+        for (rule, sums) in rules {
+            for zone in Zone::ALL {
                 let mut labels = base.to_vec();
-                labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
-                self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
-                self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
+                labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
+                self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+                self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
             }
+        }
+        for sub in &image.sub_zones {
+            let mut labels = base.to_vec();
+            labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
+            self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
+            self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
         }
     }
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
     fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.spec.checkpoint.moment.kills() || self.evidence.spec.checkpoint.restart_check))
+        !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
     }
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.spec.checkpoint.moment.kills()
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.brief.checkpoint.moment.kills()
     }
 
     fn end(&mut self) -> Result<(), EngineError> {
@@ -297,8 +340,7 @@ impl Judge<'_> {
             return Ok(());
         }
         let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
-        let files = expand_globs(prepared, &own.files)?;
-        let sizes: Vec<u64> = files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len()).collect();
+        let sizes: Vec<u64> = self.evidence.own.iter().map(|(_, file)| file.bytes).collect();
         let total: u64 = sizes.iter().sum();
         if sizes.is_empty() || total == 0 {
             self.fail(
@@ -362,7 +404,7 @@ impl Judge<'_> {
 
     fn restart(&mut self) -> Result<(), EngineError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.spec.checkpoint.restart_check
+            let wanted = self.evidence.brief.checkpoint.restart_check
                 && self.failure.is_none()
                 && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
             if wanted {
@@ -421,8 +463,10 @@ fn last_lines(text: &str) -> String {
     }
 }
 
-/// The files that a descriptor's patterns stand for.
-pub(super) fn expand_globs(prepared: &Prepared, templates: &[String]) -> Result<Vec<Utf8PathBuf>, EngineError> {
+/// The files of the program's own checkpoint, with their nodes.
+pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, EngineError> {
+    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
+    let Some(own) = own else { return Ok(Vec::new()) };
     let values = super::site::template_values(
         &prepared.app,
         &prepared.point,
@@ -430,17 +474,24 @@ pub(super) fn expand_globs(prepared: &Prepared, templates: &[String]) -> Result<
         prepared.dir.as_str(),
         prepared.work.as_str(),
     );
-    let mut files = Vec::new();
-    for template in templates {
+    let mut patterns = Vec::new();
+    for template in &own.files {
         let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
-        let pattern = prepared.work.join(pattern);
-        let paths = glob::glob(pattern.as_str())
-            .map_err(|e| EngineError::Descriptor { app: prepared.app.name.clone(), problem: format!("`{pattern}`: {e}") })?;
-        files.extend(paths.flatten().filter_map(|p| Utf8PathBuf::from_path_buf(p).ok()).filter(|p| p.is_file()));
+        // the working directory is where patterns start
+        patterns.push(pattern.strip_prefix(&format!("{}/", prepared.work)).unwrap_or(&pattern).to_owned());
     }
-    files.sort();
-    files.dedup();
+    let found = prepared.used.crew.globs(&prepared.used.places(), prepared.work.as_std_path(), &patterns, LATER).await;
+    let mut files = Vec::new();
+    for (node, found) in crew::whole(found)? {
+        files.extend(found.into_iter().map(|file| (node.clone(), file)));
+    }
     Ok(files)
+}
+
+/// Whether two names of a host mean the same: one may have its domain.
+pub(super) fn same_host(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))
 }
 
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
@@ -472,6 +523,9 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("dmtcp".into(), json!(dmtcp.version));
     }
     facts.insert("node".into(), node_facts());
+    if prepared.used.ways != Ways::Local {
+        facts.insert("nodes".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+    }
     json!(facts)
 }
 

@@ -2,27 +2,30 @@
 
 use super::{
     Wish, Wishes,
+    bench::{Attempted, Bench, Task, recover_run},
     error::EngineError,
-    execute::{Executed, execute},
+    news::{News, Teller},
+    nodes::Nodes,
     observe::{Observer, Progress},
-    prepare::{Prepared, prepare, work_dir},
-    recover::{self, OUTCOME, OutcomeFile},
+    recover::OutcomeFile,
     site::ReadySite,
 };
 use crate::{
     ids::{PointId, RunId},
-    journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
+    journal::{CampaignState, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::Point,
     spec::Spec,
-    store::{CampaignDir, CampaignLock, StoreError, copy_tree, write_whole},
+    store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use indexmap::IndexMap;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fs,
+    sync::Arc,
 };
+use tokio::{sync::mpsc, task::JoinSet};
 
 /// How a campaign is to be run.
 #[derive(Clone, Debug)]
@@ -55,25 +58,27 @@ pub struct Summary {
 /// One campaign under way.
 struct Coordinator<'a> {
     spec: &'a Spec,
-    sites: &'a IndexMap<String, ReadySite>,
     options: &'a Options,
     dir: CampaignDir,
     journal: Journal,
     state: CampaignState,
     points: HashMap<PointId, Point>,
+    benches: HashMap<String, Arc<Bench>>,
     wishes: Wishes,
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
     obstacles: BTreeMap<PointId, String>,
     /// Attempts that do not count, because the user has asked for further ones.
     forgiven: HashMap<RunId, u32>,
+    /// Attempts under way.
+    under_way: HashMap<RunId, Task>,
 }
 
 /// Runs what of a plan is still to be done.
 pub async fn run_campaign(
     spec: &Spec,
     plan: &Plan,
-    sites: &IndexMap<String, ReadySite>,
+    sites: IndexMap<String, ReadySite>,
     options: &Options,
     wishes: Wishes,
     observer: &mut dyn Observer,
@@ -87,18 +92,22 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
+    let bench = |site| {
+        Arc::new(Bench { site: Arc::new(site), nodes: Arc::new(Nodes::here()), dir: dir.clone(), shepherd: options.shepherd.clone() })
+    };
     let mut coordinator = Coordinator {
         spec,
-        sites,
         options,
-        dir,
         journal,
         state: CampaignState::of(&entries),
         points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
+        benches: sites.into_iter().map(|(name, site)| (name, bench(site))).collect(),
+        dir,
         wishes,
         observer,
         obstacles: BTreeMap::new(),
         forgiven: HashMap::new(),
+        under_way: HashMap::new(),
     };
     coordinator.recover()?;
     if options.retry_failed {
@@ -129,24 +138,12 @@ impl Coordinator<'_> {
             })
             .collect();
         for (run, attempt, shepherd) in open {
-            let partial = self.dir.partial(&run);
-            // the point may have left the plan; what its run was started with says where it worked
-            let work = recorded_point(&partial)
-                .map(|point| work_dir(self.spec, &self.dir, &point, &run))
-                .unwrap_or_else(|| self.dir.root().join("work").join(run.as_str()));
-            let ended = recover::end_leftovers(&self.dir, &run, shepherd, &work);
-            let whole = recover::whole(&self.dir, &run, attempt);
-            if whole.is_none() {
-                // where the run was whole, what is left of its work is what the campaign keeps
-                remove(&work)?;
-            }
+            let brief_of = |site: &str| self.benches.get(site).map(|b| &*b.site.brief);
+            let (ended, whole) = recover_run(&self.dir, brief_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             match whole {
                 Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
-                None => {
-                    remove(&partial)?;
-                    self.write(Event::RunAbandoned { run, attempt, ended })?;
-                }
+                None => self.write(Event::RunAbandoned { run, attempt, ended })?,
             }
         }
         Ok(())
@@ -179,8 +176,8 @@ impl Coordinator<'_> {
         });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
-            let obstacle = match self.sites.get(&planned.point.site) {
-                Some(site) => site.obstacle(self.spec, &planned.point),
+            let obstacle = match self.benches.get(&planned.point.site) {
+                Some(bench) => bench.site.obstacle(&planned.point),
                 None => Some(format!("site {} was not asked", planned.point.site)),
             };
             if let Some(reason) = obstacle {
@@ -210,33 +207,51 @@ impl Coordinator<'_> {
         }
     }
 
+    /// Whether a run is not to be tried, or needs no further attempt.
+    fn settled(&self, planned: &PlannedRun) -> bool {
+        self.obstacles.contains_key(&planned.point)
+            || self.state.quarantined.contains(&planned.point)
+            || self.attempts_before(&planned.id).is_none()
+    }
+
     async fn walk(&mut self, plan: &Plan) -> Result<Summary, EngineError> {
         let can_run: u64 = plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
         let done = plan.runs.iter().filter(|r| self.attempts_before(&r.id).is_none()).count() as u64;
         self.observer.on(&Progress::Started { runs: can_run, done });
-        let of_points = plan.runs.iter().fold(HashMap::<&PointId, Vec<&RunId>>::new(), |mut of, run| {
-            of.entry(&run.point).or_default().push(&run.id);
+        let of_points = plan.runs.iter().fold(HashMap::<PointId, Vec<RunId>>::new(), |mut of, run| {
+            of.entry(run.point.clone()).or_default().push(run.id.clone());
             of
         });
+        let (tell, mut news) = mpsc::unbounded_channel();
+        let mut attempts: JoinSet<(RunId, Result<Attempted, EngineError>)> = JoinSet::new();
+        // all runs before this one are settled
+        let mut settled = 0;
         let mut interrupted = false;
-        for (number, planned) in (1u64..).zip(&plan.runs) {
-            if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) {
-                continue;
+        loop {
+            while plan.runs.get(settled).is_some_and(|r| self.settled(r) && !self.under_way.contains_key(&r.id)) {
+                settled += 1;
             }
-            while let Some(before) = self.attempts_before(&planned.id) {
-                if *self.wishes.borrow() > Wish::GoOn {
-                    interrupted = true;
-                    break;
-                }
-                if !self.one(planned, number, before + 1).await? {
-                    interrupted = true;
-                    break;
+            if *self.wishes.borrow() == Wish::GoOn {
+                while let Some(number) = self.next(plan, settled) {
+                    self.start(&plan.runs[number], number as u64 + 1, &tell, &mut attempts)?;
                 }
             }
-            if interrupted {
+            if attempts.is_empty() {
+                interrupted |= *self.wishes.borrow() > Wish::GoOn && settled < plan.runs.len();
                 break;
             }
-            self.set_aside(&planned.point, of_points.get(&planned.point).map_or(&[], Vec::as_slice))?;
+            tokio::select! {
+                // what a run tells comes before its end
+                biased;
+                Some((run, what)) = news.recv() => self.hear(&run, what)?,
+                Some(ended) = attempts.join_next() => {
+                    let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
+                    while let Ok((run, what)) = news.try_recv() {
+                        self.hear(&run, what)?;
+                    }
+                    interrupted |= !self.ended(&run, result?, &of_points)?;
+                }
+            }
         }
         let summary = self.summary(plan, interrupted);
         if interrupted {
@@ -254,6 +269,14 @@ impl Coordinator<'_> {
         Ok(summary)
     }
 
+    /// The next run that may start beside those under way.
+    fn next(&self, plan: &Plan, from: usize) -> Option<usize> {
+        if !self.under_way.is_empty() {
+            return None;
+        }
+        (from..plan.runs.len()).find(|at| !self.settled(&plan.runs[*at]) && !self.under_way.contains_key(&plan.runs[*at].id))
+    }
+
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
         let mut summary = Summary { interrupted, ..Summary::default() };
         for planned in &plan.runs {
@@ -268,7 +291,7 @@ impl Coordinator<'_> {
     }
 
     /// Sets a point aside when too many of its runs have failed for good.
-    fn set_aside(&mut self, point: &PointId, of_point: &[&RunId]) -> Result<(), EngineError> {
+    fn set_aside(&mut self, point: &PointId, of_point: &[RunId]) -> Result<(), EngineError> {
         let failed = of_point
             .iter()
             .filter(|r| matches!(self.state.run(r), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
@@ -286,13 +309,22 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// One attempt. `false` when the user has cut it off.
-    async fn one(&mut self, planned: &PlannedRun, number: u64, attempt: u32) -> Result<bool, EngineError> {
+    /// Begins one attempt.
+    fn start(
+        &mut self,
+        planned: &PlannedRun,
+        number: u64,
+        tell: &mpsc::UnboundedSender<(RunId, News)>,
+        attempts: &mut JoinSet<(RunId, Result<Attempted, EngineError>)>,
+    ) -> Result<(), EngineError> {
         let run = planned.id.clone();
         let Some(point) = self.points.get(&planned.point).cloned() else {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
-        let Some(site) = self.sites.get(&point.site) else { return Ok(false) };
+        let attempt = self.attempts_before(&run).unwrap_or(0) + 1;
+        let Some(bench) = self.benches.get(&point.site).cloned() else {
+            return Err(EngineError::Broken(format!("site {} was not asked", point.site)));
+        };
         self.observer.on(&Progress::RunStarted {
             run: run.clone(),
             point: Box::new(point.clone()),
@@ -301,182 +333,57 @@ impl Coordinator<'_> {
             number,
         });
         self.write(Event::RunIntended { run: run.clone(), attempt })?;
-        let prepared = match prepare(self.spec, site, &self.dir, planned, &point) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                let work = work_dir(self.spec, &self.dir, &point, &run);
-                self.finish(&run, &work, attempt, failed(cause_of(&error), error.to_string()))?;
-                return Ok(true);
-            }
+        let task = Task {
+            planned: planned.clone(),
+            disk_bytes: self.options.disk_bytes.get(&planned.point).copied(),
+            nodes: bench.site.hosts.clone(),
+            point,
+            attempt,
         };
-        let executed = match self.no_room(&prepared, &planned.point) {
-            Some(detail) => failed(Cause::DiskFull, detail),
-            None => {
-                let (journal, state) = (&mut self.journal, &mut self.state);
-                let (id, mut wishes) = (run.clone(), self.wishes.clone());
-                let started = |shepherd: cvc_probe::proc::ProcessId| -> Result<(), EngineError> {
-                    let event = Event::RunStarted { run: id, attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks };
-                    let entry = journal.append(event)?;
-                    state.apply(&entry);
-                    Ok(())
-                };
-                let journal_file = self.dir.journal();
-                match execute(self.spec, &prepared, &self.options.shepherd, &mut wishes, self.observer, started).await {
-                    Ok(executed) => executed,
-                    // without a journal nothing may go on
-                    Err(EngineError::Store(error)) if error.path() == Some(journal_file.as_std_path()) => return Err(error.into()),
-                    Err(error) => Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) },
+        self.under_way.insert(run.clone(), task.clone());
+        let (wishes, teller) = (self.wishes.clone(), Teller { run: run.clone(), to: tell.clone() });
+        attempts.spawn(async move {
+            let result = bench.attempt(&task, wishes, &teller).await;
+            (run, result)
+        });
+        Ok(())
+    }
+
+    /// Takes in what a run tells.
+    fn hear(&mut self, run: &RunId, news: News) -> Result<(), EngineError> {
+        match news {
+            News::Started(shepherd) => {
+                let Some(attempt) = self.under_way.get(run).map(|t| t.attempt) else { return Ok(()) };
+                self.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
+            }
+            News::Stage(stage) => {
+                self.observer.on(&Progress::Stage { run: run.clone(), stage });
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes in the end of an attempt. `false` when the user has cut it off.
+    fn ended(&mut self, run: &RunId, attempted: Attempted, of_points: &HashMap<PointId, Vec<RunId>>) -> Result<bool, EngineError> {
+        let Some(task) = self.under_way.remove(run) else { return Ok(true) };
+        let (run, attempt) = (run.clone(), task.attempt);
+        match attempted {
+            Attempted::Interrupted => {
+                self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
+                return Ok(false);
+            }
+            Attempted::Lost => self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?,
+            Attempted::Ended(OutcomeFile { outcome, records, wall_s, .. }) => {
+                let succeeded = outcome == Outcome::Succeeded;
+                self.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
+                let retry = !succeeded && !self.used_up(&run, attempt);
+                self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
+                if retry {
+                    return Ok(true);
                 }
             }
-        };
-        if executed.interrupted {
-            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
-            remove(&prepared.work)?;
-            remove(&prepared.dir)?;
-            self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
-            return Ok(false);
         }
-        // its script removes it, unless it was killed; the name is the run's own
-        let _ = fs::remove_dir_all(&prepared.request.tmp_dir);
-        if executed.shepherd_lost {
-            // nobody has ended what it watched over
-            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
-        }
-        self.finish(&run, &prepared.work, attempt, executed)?;
+        self.set_aside(&task.planned.point, of_points.get(&task.planned.point).map_or(&[], Vec::as_slice))?;
         Ok(true)
     }
-
-    /// What is missing to the room that a run needs.
-    fn no_room(&self, prepared: &Prepared, point: &PointId) -> Option<String> {
-        let needed = *self.options.disk_bytes.get(point)?;
-        let free = free_bytes(&prepared.work)?;
-        let mib = |bytes: u64| bytes >> 20;
-        (free < needed).then(|| {
-            format!(
-                "{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
-                prepared.work,
-                mib(needed),
-                mib(free)
-            )
-        })
-    }
-
-    /// Writes down how the run ended, gives its directory its final name, and only then says so in the journal.
-    fn finish(&mut self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<(), EngineError> {
-        let (run, partial) = (run.clone(), self.dir.partial(run));
-        fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
-        let mut text = Vec::new();
-        for record in &executed.records {
-            serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
-            text.push(b'\n');
-        }
-        let digest = blake3::hash(&text).to_hex()[..16].to_owned();
-        let succeeded = executed.outcome == Outcome::Succeeded;
-        let put = |name: &str, bytes: &[u8]| {
-            let path = partial.join(name);
-            fs::write(&path, bytes).map_err(StoreError::io("write", &path))
-        };
-        put("records.jsonl", &text)?;
-        put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
-        let records = succeeded.then(|| digest.clone());
-        let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records: records.clone(), wall_s: executed.wall_s };
-        put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
-        self.clear_work(&partial, work)?;
-        sync_directory(&partial)?;
-        let last = if succeeded { self.dir.run(&run) } else { self.dir.failed(&run, attempt) };
-        remove(&last)?;
-        fs::rename(&partial, &last).map_err(StoreError::io("rename to", &last))?;
-        sync_directory(&self.dir.runs())?;
-        self.write(Event::RunFinished { run: run.clone(), attempt, outcome: executed.outcome.clone(), records })?;
-        let retry = !succeeded && !self.used_up(&run, attempt);
-        self.observer.on(&Progress::RunFinished { run, outcome: executed.outcome, wall_s: executed.wall_s, retry });
-        Ok(())
-    }
-
-    /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
-    fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
-        for trace in ["trace", "run.darshan"] {
-            let from = work.join(trace);
-            if from.exists() {
-                copy_tree(&from, &partial.join(trace))?;
-                remove(&from)?;
-            }
-        }
-        let (images, outputs) = (self.spec.run.keep_images, self.spec.run.keep_outputs);
-        if !work.exists() || (!images && !outputs) {
-            return remove_with_parent(work);
-        }
-        let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
-        for entry in entries.flatten() {
-            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
-            if !(if of_dmtcp { images } else { outputs }) {
-                remove(entry.path())?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A run that failed before there was anything to measure.
-fn failed(cause: Cause, detail: String) -> Executed {
-    Executed {
-        outcome: Outcome::Failed { cause, detail },
-        records: Vec::new(),
-        facts: serde_json::Value::Null,
-        wall_s: 0.0,
-        interrupted: false,
-        shepherd_lost: false,
-    }
-}
-
-/// What of a run's own directory could not be used is that run's failure, not the campaign's.
-fn cause_of(error: &EngineError) -> Cause {
-    match error {
-        EngineError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
-        EngineError::Store(_) => Cause::Store,
-        EngineError::Host(_) | EngineError::Render(_) | EngineError::Descriptor { .. } | EngineError::Shepherd { .. } => Cause::Launch,
-    }
-}
-
-/// Removes a run's working directory, and the campaign's in the storage area when it was the last in it.
-fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
-    remove(work)?;
-    if let Some(parent) = work.parent() {
-        // others are in it: then it stays
-        let _ = fs::remove_dir(parent);
-    }
-    Ok(())
-}
-
-fn recorded_point(partial: &Utf8Path) -> Option<Point> {
-    let text = fs::read(partial.join("run.json")).ok()?;
-    let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    serde_json::from_value(value.get("point")?.clone()).ok()
-}
-
-/// Bytes that a user may still write where this directory lies.
-pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
-    let absolute = Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
-    let existing = absolute.ancestors().find(|d| d.exists())?;
-    let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
-    Some(stat.blocks_available() * stat.fragment_size())
-}
-
-fn remove(path: &Utf8Path) -> Result<(), StoreError> {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
-    let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    removed.map_err(StoreError::io("remove", path))
-}
-
-/// Makes sure that the files of a directory, and their names, survive a loss of power.
-fn sync_directory(directory: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io("sync", directory)(e);
-    let mut seen = HashSet::new();
-    for name in ["records.jsonl", "facts.json", OUTCOME] {
-        let path = directory.join(name);
-        if path.is_file() && seen.insert(path.clone()) {
-            fs::File::open(&path).and_then(|f| f.sync_all()).map_err(fail)?;
-        }
-    }
-    fs::File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
 }

@@ -2,18 +2,21 @@
 
 use super::{
     Wishes,
-    observe::{Observer, Progress},
+    error::EngineError,
+    news::Teller,
+    nodes::{LATER, SOON},
     prepare::{Prepared, SESSION},
     shepherd::Shepherd,
     stop_now,
 };
 use crate::{
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
+    crew::{self, CrewError},
     host::{Host, LocalHost},
     journal::Cause,
     point::Compression,
-    spec::{CheckpointSettings, Moment},
-    store::{StoreError, copy_tree},
+    spec::{CheckpointSettings, Moment, StorageKind},
+    store::copy_tree,
 };
 use camino::Utf8PathBuf;
 use cvc_probe::image::{CheckpointDir, Role};
@@ -21,6 +24,7 @@ use regex::Regex;
 use std::{
     collections::BTreeMap,
     io::{Read, Seek, SeekFrom},
+    path::PathBuf,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -48,8 +52,8 @@ pub(super) struct Checkpoint {
     pub request_to_stored_s: f64,
     /// When the last image was changed last: with gzip, files grow for a moment after every process has reported.
     pub last_write: jiff::Timestamp,
-    /// What was stored; read only after the program's end where that would disturb what is measured.
-    pub dir: Option<CheckpointDir>,
+    /// What was stored, by node; read only after the program's end where that would disturb what is measured.
+    pub dirs: Vec<(String, CheckpointDir)>,
     /// Peers that the coordinator saw.
     pub peers: u32,
 }
@@ -75,22 +79,52 @@ pub(super) async fn kill(prepared: &Prepared) {
 }
 
 /// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
-pub(super) fn keep_session_files(prepared: &Prepared) -> Result<(), StoreError> {
+pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), EngineError> {
     let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
-    copy_tree(&layout.tmpdir, &prepared.work.join(SESSION))
+    copy_tree(&layout.tmpdir, &session(prepared, &prepared.used.head.name))?;
+    for node in prepared.used.others() {
+        let kept = session(prepared, node).into();
+        prepared.used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+    }
+    Ok(())
+}
+
+/// Where the session files of a node are kept: beside those of others, where all see the same files.
+fn session(prepared: &Prepared, node: &str) -> Utf8PathBuf {
+    if node == prepared.used.head.name { prepared.work.join(SESSION) } else { prepared.work.join(format!("{SESSION}-{node}")) }
+}
+
+/// Gives the other nodes their session files again; this one gets its own by the script of the restart.
+pub(super) async fn restore_session_files(prepared: &Prepared) -> Result<(), EngineError> {
+    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
+    for node in prepared.used.others() {
+        let kept = session(prepared, node);
+        let to = layout.tmpdir.clone().into();
+        prepared.used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+    }
+    Ok(())
 }
 
 /// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
 /// copy only where there is no file. Their paths are those that this run's own processes had open.
-pub(super) fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
+pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
     let Some((_, layout)) = &prepared.dmtcp else { return };
-    for saved in checkpoint.dir.iter().flat_map(|d| &d.files_dirs).flat_map(|d| &d.saved) {
-        let original = camino::Utf8Path::new(&saved.original);
-        if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
+    for (place, dir) in &checkpoint.dirs {
+        // where all nodes see the same directory, which of them a file belongs to is not said: each removes what it has of them
+        let nodes = if prepared.used.storage == StorageKind::Shared { prepared.used.everywhere() } else { vec![place.as_str()] };
+        for node in nodes {
+            let session = session(prepared, node);
+            let mut files: Vec<PathBuf> = Vec::new();
+            for saved in dir.files_dirs.iter().flat_map(|d| &d.saved) {
+                let original = camino::Utf8Path::new(&saved.original);
+                if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
+                    files.push(session.join(below).into());
+                } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
+                    files.push(original.into());
+                }
+            }
             // gone already is as good
-            let _ = std::fs::remove_file(prepared.work.join(SESSION).join(below));
-        } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
-            let _ = std::fs::remove_file(original);
+            let _ = prepared.used.crew.remove(&[node], &[], &files, SOON).await;
         }
     }
 }
@@ -131,14 +165,18 @@ pub(super) async fn drive(
     settings: &CheckpointSettings,
     shepherd: &mut Shepherd,
     wishes: &mut Wishes,
-    observer: &mut dyn Observer,
+    teller: &Teller,
 ) -> Driven {
     let mut driven = Driven::default();
     let Some((install, layout)) = &prepared.dmtcp else { return driven };
-    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, observer);
+    let everywhere = prepared.used.everywhere();
+    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, teller);
     let mut wishes = wishes.clone();
     tokio::select! {
         result = work => driven.failure = result.err(),
+        (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
+            driven.failure = Some(NoCheckpoint { cause: Cause::NodeLost, detail: format!("{node}: {reason}") });
+        }
         () = stop_now(&mut wishes) => driven.interrupted = true,
     }
     driven
@@ -151,7 +189,7 @@ async fn take_all(
     layout: &DmtcpLayout,
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
-    observer: &mut dyn Observer,
+    teller: &Teller,
 ) -> Result<(), NoCheckpoint> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
@@ -183,7 +221,7 @@ async fn take_all(
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
-        observer.on(&Progress::Stage { run: prepared.run.clone(), stage: format!("checkpoint {number}") });
+        teller.stage(&format!("checkpoint {number}"));
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let peers = peers(&coordinator, shepherd, limit).await?;
         // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
@@ -306,49 +344,79 @@ async fn take(
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let dir = if later {
+    let dirs = if later {
         stable(prepared, layout, number, begin, limit).await?;
-        None
+        Vec::new()
     } else {
-        Some(images(prepared, layout, number, begin, limit).await?)
+        images(prepared, layout, number, begin, limit).await?
     };
-    let last_write = last_change(layout).unwrap_or(begin_clock);
+    let last_write = stored(prepared, layout).await?.last_change.unwrap_or(begin_clock);
     let request_to_stored_s = last_write.duration_since(begin_clock).unwrap_or_default().as_secs_f64();
     let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
-    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dir, peers })
+    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers })
 }
 
 /// Reads the images of a checkpoint that was left for later.
 pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
     let Some((_, layout)) = &prepared.dmtcp else { return };
-    for checkpoint in driven.checkpoints.iter_mut().filter(|c| c.dir.is_none()) {
+    for checkpoint in driven.checkpoints.iter_mut().filter(|c| c.dirs.is_empty()) {
         match images(prepared, layout, checkpoint.number, Instant::now(), Duration::from_secs(60)).await {
-            Ok(dir) => checkpoint.dir = Some(dir),
+            Ok(dirs) => checkpoint.dirs = dirs,
             Err(why) => driven.failure = Some(why),
         }
     }
 }
 
-/// When the last image was changed last.
-fn last_change(layout: &DmtcpLayout) -> Option<SystemTime> {
-    let entries = layout.ckptdir.read_dir_utf8().ok()?;
-    entries
-        .flatten()
-        .filter(|e| e.file_name().ends_with(".dmtcp") || e.file_name().ends_with(".dmtcp.temp"))
-        .filter_map(|e| modified(e.path()))
-        .max()
+/// What lies in the checkpoint directories of all nodes.
+struct Stored {
+    /// Images that have their final name.
+    images: usize,
+    /// Whether one has its temporary name.
+    writing: bool,
+    /// When the last image was changed last, by the clock of its node.
+    last_change: Option<SystemTime>,
+}
+
+async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoCheckpoint> {
+    let used = &prepared.used;
+    let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
+    let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
+    let mut stored = Stored { images: 0, writing: false, last_change: None };
+    for (_, listing) in crew::whole(found).map_err(lost)? {
+        for entry in listing.entries {
+            if entry.name.ends_with(".temp") {
+                stored.writing = true;
+            } else {
+                stored.images += 1;
+            }
+            let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
+            stored.last_change = stored.last_change.max(Some(changed));
+        }
+    }
+    Ok(stored)
+}
+
+/// A node that does not answer is lost; one that could not do it has no checkpoint.
+fn lost(error: CrewError) -> NoCheckpoint {
+    match error {
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => NoCheckpoint { cause: Cause::NodeLost, detail: error.to_string() },
+        other => no(other.to_string()),
+    }
 }
 
 /// Waits until the images are not changed any more and none is called temporary.
 async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), NoCheckpoint> {
+    // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
+    let mut since: Option<(Option<SystemTime>, Instant)> = None;
     loop {
-        let names: Vec<String> =
-            layout.ckptdir.read_dir_utf8().map(|entries| entries.flatten().map(|e| e.file_name().to_owned()).collect()).unwrap_or_default();
-        let images = names.iter().filter(|n| n.ends_with(".dmtcp")).count();
-        let writing = names.iter().any(|n| n.ends_with(".dmtcp.temp"));
-        let quiet = last_change(layout).and_then(|at| at.elapsed().ok()).is_some_and(|since| since > STABLE);
-        if quiet && !writing && images >= prepared.point.processes() as usize {
-            return Ok(());
+        let now = stored(prepared, layout).await?;
+        match since {
+            Some((last, at)) if last == now.last_change => {
+                if at.elapsed() > STABLE && !now.writing && now.images >= prepared.point.processes() as usize {
+                    return Ok(());
+                }
+            }
+            _ => since = Some((now.last_change, Instant::now())),
         }
         if begin.elapsed() > limit {
             return Err(no(format!("checkpoint {number} is not whole: its images still change after {} s", limit.as_secs_f64())));
@@ -357,28 +425,37 @@ async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: I
     }
 }
 
-/// Reads the images, again and again until each is whole: with gzip they grow for a moment after the event log is there.
+/// Reads the images where they lie, again and again until each is whole: with gzip they grow for a moment after the event log is there.
 async fn images(
     prepared: &Prepared,
     layout: &DmtcpLayout,
     number: u32,
     begin: Instant,
     limit: Duration,
-) -> Result<CheckpointDir, NoCheckpoint> {
+) -> Result<Vec<(String, CheckpointDir)>, NoCheckpoint> {
+    let used = &prepared.used;
     loop {
-        let ckptdir = layout.ckptdir.clone().into_std_path_buf();
-        let dir = tokio::task::spawn_blocking(move || cvc_probe::image::read_dir(&ckptdir)).await.map_err(|e| no(e.to_string()))?;
-        let dir = dir.map_err(|e| no(e.to_string()))?;
-        let ranks = dir.images.iter().filter(|i| i.role == Role::Rank).count();
-        if dir.broken.is_empty() && dir.temporary.is_empty() && ranks == prepared.point.processes() as usize {
-            return Ok(dir);
+        let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
+        let mut dirs = Vec::new();
+        for (node, dir) in found {
+            match dir {
+                Ok(dir) => dirs.push((node, dir)),
+                // a node without ranks, a login node for example, has none
+                Err(CrewError::Refused { .. }) if !used.ranks.iter().any(|n| n.name == node) => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        let count = |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
+        let ranks = count(&|d| d.images.iter().filter(|i| i.role == Role::Rank).count());
+        let broken: Vec<String> = dirs.iter().flat_map(|(node, d)| d.broken.iter().map(move |b| format!("{node}: {}", b.error))).collect();
+        let temporary = count(&|d| d.temporary.len());
+        if broken.is_empty() && temporary == 0 && ranks == prepared.point.processes() as usize {
+            return Ok(dirs);
         }
         if begin.elapsed() > limit {
-            let broken: Vec<String> = dir.broken.iter().map(|b| b.error.to_string()).collect();
             return Err(no(format!(
-                "checkpoint {number} is not whole: {ranks} images of {} ranks, {} still being written{}{}",
+                "checkpoint {number} is not whole: {ranks} images of {} ranks, {temporary} still being written{}{}",
                 prepared.point.processes(),
-                dir.temporary.len(),
                 if broken.is_empty() { "" } else { "; " },
                 broken.join("; ")
             )));

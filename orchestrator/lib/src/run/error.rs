@@ -1,6 +1,6 @@
 //! What stops a whole campaign. A failed run is data, not an error.
 
-use crate::{host::HostError, render::RenderError, store::StoreError};
+use crate::{crew::CrewError, host::HostError, render::RenderError, store::StoreError};
 
 /// The campaign cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,9 @@ pub enum EngineError {
     /// A machine.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The nodes of a site.
+    #[error(transparent)]
+    Crew(#[from] CrewError),
     /// A template, cvc's own or of a descriptor.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -30,4 +33,7 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
+    /// Something in cvc itself that must not be.
+    #[error("cvc itself is wrong: {0}")]
+    Broken(String),
 }

@@ -2,10 +2,12 @@
 
 use super::{
     Wishes,
+    brief::Brief,
     collect::{self, Evidence},
     dmtcp::{self, Driven},
     error::EngineError,
-    observe::{Observer, Progress},
+    news::{News, Teller},
+    placement,
     prepare::Prepared,
     shepherd::Shepherd,
     stop_now,
@@ -14,9 +16,8 @@ use crate::{
     journal::{Cause, Outcome},
     point::CheckpointerKind,
     record::Record,
-    spec::Spec,
 };
-use cvc_probe::{proc::ProcessId, shepherd::Exit};
+use cvc_probe::shepherd::Exit;
 
 /// What a run left.
 #[derive(Debug)]
@@ -39,54 +40,74 @@ pub(super) struct Restarted {
     pub stderr: String,
 }
 
-/// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. `started` is told the shepherd's process as soon as it
-/// is known, so that it is in the journal before the run can get lost.
+/// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. The shepherd's process is told as soon as it is known.
 pub(super) async fn execute(
-    spec: &Spec,
+    brief: &Brief,
     prepared: &Prepared,
     shepherd_program: &[String],
     wishes: &mut Wishes,
-    observer: &mut dyn Observer,
-    started: impl FnOnce(ProcessId) -> Result<(), EngineError>,
+    teller: &Teller,
 ) -> Result<Executed, EngineError> {
     let mut shepherd = Shepherd::start(shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
-    if let Err(error) = started(shepherd.id) {
-        shepherd.end().await;
-        return Err(error);
-    }
+    teller.tell(News::Started(shepherd.id));
     let mut driven = Driven::default();
     let under_dmtcp = prepared.point.checkpointer == CheckpointerKind::Dmtcp;
     if under_dmtcp {
-        driven = dmtcp::drive(prepared, &spec.checkpoint, &mut shepherd, wishes, observer).await;
+        driven = dmtcp::drive(prepared, &brief.checkpoint, &mut shepherd, wishes, teller).await;
     }
-    let restart_from_images = under_dmtcp && spec.checkpoint.restart_check && driven.failure.is_none();
-    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && spec.checkpoint.moment.kills());
+    let restart_from_images = under_dmtcp && brief.checkpoint.restart_check && driven.failure.is_none();
+    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && brief.checkpoint.moment.kills());
     let mut exit = None;
+    let mut cut_off = None;
     if !driven.interrupted {
         if kill {
             if restart_from_images {
-                dmtcp::keep_session_files(prepared)?;
+                dmtcp::keep_session_files(prepared).await?;
             }
             dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
             if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
-                dmtcp::forget_saved_files(prepared, last);
+                dmtcp::forget_saved_files(prepared, last).await;
             }
         } else {
-            tokio::select! {
-                ended = shepherd.exit() => exit = ended,
-                () = stop_now(wishes) => driven.interrupted = true,
+            let used = &prepared.used;
+            let misplaced = placement::watch(prepared);
+            tokio::pin!(misplaced);
+            let everywhere = used.everywhere();
+            let why = tokio::select! {
+                ended = shepherd.exit() => {
+                    exit = ended;
+                    None
+                }
+                (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
+                wrong = &mut misplaced => Some((Cause::Misplaced, wrong)),
+                () = stop_now(wishes) => {
+                    driven.interrupted = true;
+                    None
+                }
+            };
+            if why.is_some() {
+                // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and then the launcher
+                let (_, ended) = tokio::join!(used.end_others(), shepherd.end());
+                exit = ended;
+                cut_off = why;
             }
         }
     }
     if driven.interrupted {
-        shepherd.end().await;
+        tokio::join!(prepared.used.end_others(), shepherd.end());
         return Ok(interrupted());
+    }
+    prepared.used.end_others().await;
+    if cut_off.is_none()
+        && let Err(wrong) = placement::check(prepared).await
+    {
+        cut_off = Some(wrong);
     }
     let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
     let mut restarted = None;
-    let own_restart = spec.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
+    let own_restart = brief.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
     let job = if restart_from_images && driven.failure.is_none() {
         Some(prepared.dmtcp_restart_job()?)
     } else if own_restart && exit.as_ref().is_some_and(|e| e.code == Some(0)) {
@@ -95,22 +116,25 @@ pub(super) async fn execute(
         None
     };
     if let Some(job) = job {
-        observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "restart".into() });
+        teller.stage("restart");
+        dmtcp::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
         let ended = tokio::select! {
             ended = second.exit() => ended,
             () = stop_now(wishes) => {
-                second.end().await;
+                tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());
             }
         };
+        prepared.used.end_others().await;
         let text = |name: &str| collect::text(&prepared.dir.join(name));
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
-    observer.on(&Progress::Stage { run: prepared.run.clone(), stage: "collecting".into() });
+    teller.stage("collecting");
     dmtcp::read_rest(prepared, &mut driven).await;
     let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
-    let evidence = Evidence { prepared, spec, exit, driven: &driven, restarted: restarted.as_ref() };
+    let own = collect::own_files(prepared).await?;
+    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own };
     let (outcome, records, facts) = collect::collect(&evidence)?;
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }

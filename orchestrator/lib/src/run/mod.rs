@@ -1,17 +1,24 @@
 //! The engine: the one part that touches the world. A coordinator walks through the plan; each run is prepared, executed, collected.
 
+mod bench;
+mod brief;
 mod collect;
 mod coordinator;
 mod dmtcp;
 mod error;
 mod execute;
+mod news;
+mod nodes;
 mod observe;
+mod placement;
 mod prepare;
 mod recover;
 mod shepherd;
 mod site;
 
-pub use coordinator::free_bytes;
+pub(crate) use bench::Task;
+pub use bench::free_bytes;
+pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
 pub use observe::{Observer, Progress, Quiet};

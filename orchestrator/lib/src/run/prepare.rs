@@ -1,6 +1,12 @@
 //! Everything that a run needs, written down before anything is started: scripts, host and hint files, inputs.
 
-use super::{error::EngineError, site::ReadySite, site::template_values};
+use super::{
+    bench::Task,
+    brief::Brief,
+    error::EngineError,
+    nodes::{Nodes, Used, Ways},
+    site::{ReadySite, template_values},
+};
 use crate::{
     app::descriptor::Descriptor,
     ckpt::{
@@ -9,15 +15,17 @@ use crate::{
     },
     host::LocalHost,
     ids::RunId,
-    mpi::{self, LaunchRequest, MpiInstall},
-    plan::PlannedRun,
+    mpi::{self, LaunchRequest, MpiInstall, Reach},
     point::{CheckpointerKind, Point},
     render::{self, Template},
-    spec::{MpiFamily, Spec, TracerKind},
+    spec::{MpiFamily, StorageKind, TracerKind},
     store::{CampaignDir, StoreError},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::shepherd::Job;
+use cvc_probe::{
+    sentinel::{NewFile, Request},
+    shepherd::Job,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -42,7 +50,16 @@ pub(super) struct Prepared {
     /// Values for the restart script.
     values: Value,
     pub tracer: TracerKind,
+    /// What the other nodes must have first.
+    pub elsewhere: Request,
+    /// Its nodes.
+    pub used: Used,
 }
+
+/// Directory in the working directory where ranks say on which node they are.
+pub(super) const RANKS: &str = ".cvc-ranks";
+/// What is started for every rank.
+const RANK_SCRIPT: &str = ".cvc-rank.sh";
 
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
 pub(super) const SESSION: &str = "session";
@@ -53,13 +70,9 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 }
 
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
-pub(super) fn work_dir(spec: &Spec, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
-    let area = spec.sites.get(&point.site).and_then(|s| s.storage.get(&point.storage)).and_then(|a| a.path.as_ref());
-    match area {
-        Some(path) => {
-            let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new("."));
-            crate::paths::expand_below(base, path).join(&spec.name).join(run.as_str())
-        }
+pub(super) fn work_dir(brief: &Brief, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+    match brief.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
+        Some(path) => crate::paths::expand_below(&brief.base, path).join(&brief.campaign).join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
 }
@@ -88,15 +101,11 @@ fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<Str
 }
 
 /// Writes everything into the run's new directory.
-pub(super) fn prepare(
-    spec: &Spec,
-    site: &ReadySite,
-    campaign: &CampaignDir,
-    planned: &PlannedRun,
-    point: &Point,
-) -> Result<Prepared, EngineError> {
+pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Prepared, EngineError> {
+    let brief = &site.brief;
+    let (planned, point) = (&task.planned, &task.point);
     let run = planned.id.clone();
-    let app = spec
+    let app = brief
         .apps
         .get(&point.app)
         .map(|a| a.descriptor.clone())
@@ -108,8 +117,21 @@ pub(super) fn prepare(
     };
     let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
     let dir = campaign.partial(&run);
-    let work = work_dir(spec, campaign, point, &run);
+    let work = work_dir(brief, campaign, point, &run);
     let tmp = tmp_dir(campaign, &run);
+    let marker = marker(campaign, &run);
+    let ranks = nodes
+        .choose(&task.nodes, &point.mapping)
+        .ok_or_else(|| problem(format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), task.nodes.len())))?;
+    let used = Used {
+        crew: nodes.crew.clone(),
+        head: nodes.head.clone(),
+        ways: nodes.ways,
+        storage: brief.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
+        marker: marker.clone(),
+        dirs: vec![work.clone().into(), tmp.clone().into()],
+        ranks,
+    };
     for old in [&dir, &work] {
         if old.exists() {
             std::fs::remove_dir_all(old).map_err(StoreError::io("remove", old))?;
@@ -134,9 +156,11 @@ pub(super) fn prepare(
         (Err(missing), true) => return Err(problem(missing.to_string())),
         (_, false) => None,
     };
+    let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
+    export.extend(app.command.env.keys().cloned());
     let request = LaunchRequest {
         mapping: point.mapping.clone(),
-        hosts: site.hosts.clone(),
+        hosts: used.ranks.iter().map(|n| n.among.clone()).collect(),
         cores_per_node: site.cores,
         aggregators: point.aggregators,
         cb_buffer: point.cb_buffer,
@@ -144,6 +168,15 @@ pub(super) fn prepare(
         dmtcp: under_dmtcp,
         run_dir: work.clone(),
         tmp_dir: tmp.clone(),
+        reach: match used.ways {
+            Ways::Local => Reach::Local,
+            Ways::Ssh => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
+            Ways::Slurm(launcher) => Reach::Slurm { launcher },
+        },
+        interface: nodes.interface.clone(),
+        oversubscribe: brief.site.oversubscribe,
+        export,
+        marker: marker.clone(),
     };
     let quirks = quirks::apply(&Situation {
         checkpointer: point.checkpointer,
@@ -157,6 +190,10 @@ pub(super) fn prepare(
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
     let mut env = LocalHost::base_env();
+    if let Ways::Slurm(_) = used.ways {
+        // what tells launchers that they are inside a job
+        env.extend(std::env::vars().filter(|(name, _)| name.starts_with("SLURM")));
+    }
     env.insert("TMPDIR".into(), tmp.to_string());
     env.extend(launch.env.clone());
     env.extend(quirks.iter().flat_map(|q| q.env.iter().map(|(k, v)| (k.clone(), v.clone()))));
@@ -166,7 +203,7 @@ pub(super) fn prepare(
         env.insert(name.clone(), text(&format!("command.env.{name}"), template)?);
     }
     let mut prefix: Vec<String> = Vec::new();
-    match (spec.trace.tracer, &site.strace, &site.darshan) {
+    match (brief.trace.tracer, &site.strace, &site.darshan) {
         (TracerKind::Strace, Ok(strace), _) => {
             let traces = work.join("trace");
             std::fs::create_dir_all(&traces).map_err(StoreError::io("make", &traces))?;
@@ -186,12 +223,23 @@ pub(super) fn prepare(
         _ => {}
     }
     let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
+    let mut command = wrap(&launch.argv, &program, &args);
+    let mut rank_script = None;
+    if used.ways != Ways::Local {
+        // ranks tell where they are, and what would follow the launcher is put before each of them
+        let ranks = work.join(RANKS);
+        let text = render::render(Template::RankScript, &json!({ "ranks": ranks, "prefix": std::mem::take(&mut prefix) }))?;
+        let path = work.join(RANK_SCRIPT);
+        command.splice(launch.argv.len()..launch.argv.len(), ["sh".to_owned(), path.to_string()]);
+        std::fs::create_dir_all(&ranks).map_err(StoreError::io("make", &ranks))?;
+        std::fs::write(&path, &text).map_err(StoreError::io("write", &path))?;
+        rank_script = Some(NewFile { path: path.into(), content: text, mode: 0o755 });
+    }
 
     let inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
-    let marker = marker(campaign, &run);
     let script_values = json!({
         "run": run.as_str(),
-        "campaign": spec.name,
+        "campaign": brief.campaign,
         "cvc": env!("CARGO_PKG_VERSION"),
         "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
             .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
@@ -201,14 +249,14 @@ pub(super) fn prepare(
         "tmp": tmp,
         "inputs": inputs,
         "prefix": prefix,
-        "command": wrap(&launch.argv, &program, &args),
-        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, spec)),
+        "command": command,
+        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, &used, brief.run.timeout_s)),
     });
     let script = dir.join("launch.sh");
     std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
     let description = json!({
         "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
-        "checkpoint": spec.checkpoint, "trace": spec.trace,
+        "checkpoint": brief.checkpoint, "trace": brief.trace,
     });
     let file = dir.join("run.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(StoreError::io("write", &file))?;
@@ -226,10 +274,11 @@ pub(super) fn prepare(
         stderr: dir.join("stderr").into(),
         pid_file: dir.join("shepherd.json").into(),
         exit_file: dir.join("exit.json").into(),
-        timeout_s: spec.run.timeout_s,
+        timeout_s: brief.run.timeout_s,
         ends_with_controller: true,
     };
     let peers = point.processes() + launch.launcher_processes;
+    let elsewhere = elsewhere(&used, &work, &tmp, &inputs, rank_script, &dir)?;
     Ok(Prepared {
         run,
         point: point.clone(),
@@ -244,13 +293,40 @@ pub(super) fn prepare(
         program,
         quirks,
         values: script_values,
-        tracer: spec.trace.tracer,
+        tracer: brief.trace.tracer,
+        elsewhere,
+        used,
     })
 }
 
-fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, spec: &Spec) -> Value {
+/// What the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs as well.
+fn elsewhere(
+    used: &Used,
+    work: &Utf8Path,
+    tmp: &Utf8Path,
+    inputs: &[Value],
+    rank_script: Option<NewFile>,
+    dir: &Utf8Path,
+) -> Result<Request, EngineError> {
+    let (mut remove, mut dirs, mut files) = (vec![tmp.into()], vec![(tmp.into(), 0o700)], Vec::new());
+    if used.storage == StorageKind::NodeLocal {
+        remove.push(work.into());
+        dirs.push((work.into(), 0o755));
+        dirs.push((work.join(RANKS).into(), 0o755));
+        files.extend(rank_script);
+        for input in inputs {
+            let (Some(stored), Some(target)) = (input["stored"].as_str(), input["target"].as_str()) else { continue };
+            let stored = dir.join(stored);
+            let content = std::fs::read_to_string(&stored).map_err(StoreError::io("read", &stored))?;
+            files.push(NewFile { path: target.into(), content, mode: 0o755 });
+        }
+    }
+    Ok(Request::Make { remove, dirs, files })
+}
+
+fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, used: &Used, timeout_s: f64) -> Value {
     // long enough for the slowest start, short enough not to stay for hours if the program never comes
-    let stale_s = (spec.run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
+    let stale_s = (timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
     let second = DmtcpLayout {
         portfile: layout.kvdir.join("restart.port"),
         ckptdir: layout.kvdir.join("restart"),
@@ -263,6 +339,8 @@ fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, spe
         "coordinator": install.coordinator(layout, stale_s),
         "launch": install.launch(layout, point.compression),
         "command": install.program("dmtcp_command"),
+        // ranks on other nodes must reach it as well
+        "host": if used.several() { used.head.among.as_str() } else { "127.0.0.1" },
         "ckptdir2": second.ckptdir, "portfile2": second.portfile,
         "coordinator2": install.coordinator(&second, stale_s),
     })
@@ -277,17 +355,10 @@ fn write_inputs(
     files: &[(&'static str, Template)],
     values: &Value,
 ) -> Result<Vec<Value>, EngineError> {
-    let nodes: Vec<Value> = request
-        .hosts
-        .iter()
-        .zip(request.mapping.node_loads())
-        .map(|(host, processes)| json!({ "host": host, "processes": processes }))
-        .collect();
-    let hints: Vec<Value> = mpi::romio_hints(request).into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-    let launch_values = json!({ "nodes": nodes, "hints": hints });
-    let mut contents: Vec<(String, String)> = Vec::new();
+    let launch_values = mpi::file_values(request);
+    let mut contents: Vec<(String, String, bool)> = Vec::new();
     for (name, template) in files {
-        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?));
+        contents.push(((*name).to_owned(), render::render(*template, &launch_values)?, template.is_executable()));
     }
     for file in &app.command.files {
         let clean = !file.path.is_empty() && Utf8Path::new(&file.path).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)));
@@ -297,12 +368,16 @@ fn write_inputs(
                 problem: format!("input file `{}`: write a plain file name; it is put into the working directory", file.path),
             });
         }
-        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?));
+        contents.push((file.path.clone(), render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?, false));
     }
     let mut inputs = Vec::new();
-    for (name, content) in contents {
+    for (name, content, executable) in contents {
         let stored = dir.join("inputs").join(&name);
         std::fs::write(&stored, content).map_err(StoreError::io("write", &stored))?;
+        if executable {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&stored, mode).map_err(StoreError::io("make executable", &stored))?;
+        }
         inputs.push(json!({ "stored": format!("inputs/{name}"), "target": work.join(&name) }));
     }
     Ok(inputs)
@@ -326,6 +401,9 @@ impl Prepared {
         let mut launch = mpi::launch(&self.install, &self.request).argv;
         launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
         let mut script_values = self.values.clone();
+        if self.used.ways != Ways::Local {
+            launch.extend(["sh".to_owned(), self.work.join(RANK_SCRIPT).to_string()]);
+        }
         script_values["command"] = json!(wrap(&launch, &self.program, &args));
         script_values["prefix"] = json!([]);
         let script = self.dir.join("restart.sh");

@@ -1,5 +1,6 @@
 //! A site that was asked what it has: cores, MPI libraries, DMTCP, programs. Plans do not depend on it; runs do.
 
+use super::brief::Brief;
 use crate::{
     app::descriptor::Descriptor,
     ckpt::dmtcp::{self, DmtcpInstall},
@@ -9,11 +10,12 @@ use crate::{
     paths,
     point::{CheckpointerKind, Point},
     render,
-    spec::{Site, Spec, TracerKind},
+    spec::TracerKind,
 };
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// How far a site is to be made ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +29,8 @@ pub enum Readiness {
 /// What a site has.
 #[derive(Debug)]
 pub struct ReadySite {
-    /// Its name.
-    pub name: String,
-    /// Its entry in the campaign.
-    pub site: Site,
+    /// What its runs depend on.
+    pub brief: Arc<Brief>,
     /// Cores of a node.
     pub cores: u32,
     /// Node names, in the order of mappings.
@@ -50,16 +50,16 @@ pub struct ReadySite {
 }
 
 impl ReadySite {
-    /// Asks the site.
-    pub async fn ask(spec: &Spec, name: &str, readiness: Readiness, mut note: impl FnMut(String)) -> Option<Self> {
-        let site = spec.sites.get(name)?.clone();
+    /// Asks this machine, whatever kind of site the brief is of.
+    pub async fn ask(brief: Arc<Brief>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
+        let site = &brief.site;
         let host = LocalHost;
         let mut mpi = IndexMap::new();
         for (library, entry) in &site.mpi {
             mpi.insert(library.clone(), mpi::find(&host, library, entry).await);
         }
         let mut kernels = IndexMap::new();
-        if readiness == Readiness::Build && spec.apps.values().any(|a| a.descriptor.kernel) {
+        if readiness == Readiness::Build && brief.apps.values().any(|a| a.descriptor.kernel) {
             for (library, install) in &mpi {
                 if let Ok(install) = install {
                     note(format!("built-in kernels for {library}"));
@@ -68,9 +68,7 @@ impl ReadySite {
             }
         }
         let path = std::env::var("PATH").unwrap_or_default();
-        let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new(".")).to_owned();
-        Some(Self {
-            name: name.to_owned(),
+        Self {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
@@ -79,9 +77,9 @@ impl ReadySite {
                 .ok_or_else(|| Missing { what: "strace is not installed".into(), mend: "Debian, Ubuntu: apt-get install strace".into() }),
             darshan: darshan(&path),
             kernels,
-            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&base, d)).collect(),
-            site,
-        })
+            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&brief.base, d)).collect(),
+            brief,
+        }
     }
 
     /// The program of an application for this point.
@@ -138,19 +136,19 @@ impl ReadySite {
     }
 
     /// Why a point cannot run here, if it cannot: everything that is missing, with its mend.
-    pub fn obstacle(&self, spec: &Spec, point: &Point) -> Option<String> {
+    pub fn obstacle(&self, point: &Point) -> Option<String> {
         let mut missing = Vec::new();
         match self.mpi.get(&point.mpi) {
             Some(Ok(_)) => {}
             Some(Err(m)) => missing.push(m.to_string()),
-            None => missing.push(format!("site {} has no MPI library `{}`", self.name, point.mpi)),
+            None => missing.push(format!("site {} has no MPI library `{}`", self.brief.name, point.mpi)),
         }
         if point.checkpointer == CheckpointerKind::Dmtcp
             && let Err(m) = &self.dmtcp
         {
             missing.push(m.to_string());
         }
-        let tracer = match spec.trace.tracer {
+        let tracer = match self.brief.trace.tracer {
             TracerKind::None => None,
             TracerKind::Strace => self.strace.as_ref().err(),
             TracerKind::Darshan => self.darshan.as_ref().err(),
@@ -158,12 +156,12 @@ impl ReadySite {
         missing.extend(tracer.map(ToString::to_string));
         // a missing library is said once, not again for the kernels that it would compile
         if missing.is_empty()
-            && let Some(app) = spec.apps.get(&point.app)
+            && let Some(app) = self.brief.apps.get(&point.app)
             && let Err(m) = self.program(&app.descriptor, point)
         {
             missing.push(m.to_string());
         }
-        if !self.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
+        if !self.brief.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
             missing.push(format!(
                 "{} puts more processes on a node than its {} cores; set oversubscribe = true for the site to allow it",
                 point.mapping, self.cores

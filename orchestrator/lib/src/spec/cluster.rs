@@ -45,6 +45,9 @@ pub struct HostEntry {
     /// Name or address that ssh connects to, if that is another.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub address: Option<String>,
+    /// Name or address by which the other nodes reach it, if that is another again: inside a cloud's network, for example.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub internal: Option<String>,
     /// User there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user: Option<String>,
@@ -59,7 +62,12 @@ pub struct HostEntry {
 impl HostEntry {
     /// A host of which only the name is given.
     pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), address: None, user: None, port: None, identity_file: None }
+        Self { name: name.to_owned(), address: None, internal: None, user: None, port: None, identity_file: None }
+    }
+
+    /// What the other nodes call it.
+    pub fn among_nodes(&self) -> &str {
+        self.internal.as_deref().or(self.address.as_deref()).unwrap_or(&self.name)
     }
 }
 

@@ -120,6 +120,7 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
         RawHost::Table(table) => HostEntry {
             name: table.name.clone(),
             address: table.address.clone(),
+            internal: table.internal.clone(),
             user: table.user.clone(),
             port: table.port,
             identity_file: table.identity_file.clone(),
@@ -129,7 +130,7 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
     let plain = |text: &str| {
         !text.is_empty() && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
     };
-    for text in [Some(&entry.name), entry.address.as_ref()].into_iter().flatten() {
+    for text in [Some(&entry.name), entry.address.as_ref(), entry.internal.as_ref()].into_iter().flatten() {
         if !plain(text) {
             check.fail(
                 place(&[]),

@@ -51,7 +51,7 @@ impl Spec {
 }
 
 /// A descriptor and the file that it came from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadedApp {
     /// What the file says.
     pub descriptor: Descriptor,

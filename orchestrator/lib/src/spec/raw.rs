@@ -249,6 +249,9 @@ pub(crate) struct RawHostTable {
     /// Name or address that ssh connects to. Default: its name.
     #[serde(default)]
     pub address: Option<String>,
+    /// Name or address by which the other nodes reach it. Default: its address.
+    #[serde(default)]
+    pub internal: Option<String>,
     /// User there.
     #[serde(default)]
     pub user: Option<String>,

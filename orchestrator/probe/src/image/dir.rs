@@ -1,7 +1,7 @@
 //! A checkpoint directory: the images of a computation, of its launchers, and the files saved beside them.
 
 use super::{
-    error::ImageError,
+    error::{ImageError, ImageErrorKind},
     filename::{FILES_SUFFIX, ImageName, PREFIX, SUFFIX, TEMPORARY_SUFFIX},
     files::{FilesDir, FilesTotals, read_files_dir},
     header::Header,
@@ -9,7 +9,7 @@ use super::{
     reader::read_image,
     zones::Zones,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
     fs, io,
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// What a process is in the computation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A process of the application.
@@ -57,7 +57,7 @@ impl Role {
 }
 
 /// An image of a checkpoint directory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirImage {
     /// File name.
     pub file: String,
@@ -75,7 +75,7 @@ pub struct DirImage {
 }
 
 /// An image that could not be read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct BrokenImage {
     /// File name.
     pub file: String,
@@ -84,7 +84,7 @@ pub struct BrokenImage {
     /// Length of the file in bytes.
     pub file_bytes: u64,
     /// What is wrong.
-    #[serde(serialize_with = "error_text")]
+    #[serde(serialize_with = "error_text", deserialize_with = "told_error")]
     pub error: ImageError,
 }
 
@@ -92,8 +92,13 @@ fn error_text<S: serde::Serializer>(error: &ImageError, serializer: S) -> Result
     serializer.collect_str(error)
 }
 
+fn told_error<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ImageError, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(ImageError { path: PathBuf::new(), offset: None, gzip: false, kind: ImageErrorKind::Told(text) })
+}
+
 /// An image that is still being written (`.dmtcp.temp`), or was when its process ended. Not read, not in the totals.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemporaryImage {
     /// File name.
     pub file: String,
@@ -102,7 +107,7 @@ pub struct TemporaryImage {
 }
 
 /// Sums over the images of a role. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleTotals {
     /// Images.
     pub images: u64,
@@ -117,7 +122,7 @@ pub struct RoleTotals {
 }
 
 /// Sums over a checkpoint directory. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Processes of the application.
     pub rank: RoleTotals,
@@ -134,7 +139,7 @@ pub struct Totals {
 }
 
 /// A checkpoint directory.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct CheckpointDir {
     /// The directory.
     pub path: PathBuf,

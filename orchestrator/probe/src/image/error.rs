@@ -119,6 +119,9 @@ pub enum ImageErrorKind {
         /// Length of the uncompressed image.
         length: u64,
     },
+    /// What another process said of an image that it could not read, with path and place.
+    #[error("{0}")]
+    Told(String),
 }
 
 fn at_least(count: u64, exact: bool) -> String {
@@ -157,6 +160,7 @@ impl ImageError {
                 "the image is damaged here, or an earlier header has a wrong size; `mtcp_restart --simulate` reads the same headers"
             }
             ImageErrorKind::TooManyRegions { .. } => "the image is damaged, or made to exhaust memory",
+            ImageErrorKind::Told(_) => "`cvc image` on that machine says how to mend it",
             ImageErrorKind::SizeIdentity { .. } => "the file changed while it was read: wait until the checkpoint is complete",
         }
     }
@@ -170,6 +174,9 @@ impl ImageError {
 
 impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ImageErrorKind::Told(text) = &self.kind {
+            return f.write_str(text);
+        }
         write!(f, "{}: {}", self.path.display(), self.kind)?;
         match (self.offset, self.gzip) {
             (Some(offset), true) => write!(f, " (at offset {offset} of the uncompressed stream)"),

@@ -1,9 +1,9 @@
 //! Names of image files: `ckpt_<program>_<host id>-<virtual pid>-<time>.dmtcp`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the file name of an image says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageName {
     /// Name of the program; may itself hold `_`, `-` and dots.
     pub program: String,

@@ -1,7 +1,7 @@
 //! The `_files` directory beside an image: files that DMTCP saved with the checkpoint, shared memory above all.
 
 use super::error::ImageError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     fs,
     io::{self, Read},
@@ -15,7 +15,7 @@ const MAX_FD_INFO: u64 = 16 << 20;
 const MAX_DEPTH: usize = 16;
 
 /// A file that DMTCP saved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFile {
     /// Its name in the directory.
     pub saved_name: String,
@@ -26,7 +26,7 @@ pub struct SavedFile {
 }
 
 /// A directory of saved files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesDir {
     /// The directory.
     pub path: PathBuf,
@@ -43,7 +43,7 @@ pub struct FilesDir {
 }
 
 /// All `_files` directories together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesTotals {
     /// Directories.
     pub dirs: u64,

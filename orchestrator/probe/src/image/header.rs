@@ -1,7 +1,7 @@
 //! The file headers: v4 (4096 bytes, stored twice) and v2/v3 (the MTCP page after a part of variable length).
 
 use super::{PAGE, layout::Layout, name::Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// First bytes of every uncompressed image.
 pub(super) const MAGIC: &[u8] = b"DMTCP_CHECKPOINT_IMAGE_v";
@@ -12,8 +12,11 @@ pub(super) const SIGNATURE_V2: &str = "DMTCP_CHECKPOINT_IMAGE_v2.0\n";
 /// Start of the second part of a v2 or v3 image.
 pub(super) const SIGNATURE_MTCP: &str = "MTCP_HEADER_v2.2\n";
 
+/// A line that stands in every image of a format. (By its own name, since serde would borrow a `&str` from what it reads.)
+type Signature = &'static str;
+
 /// Addresses from `start` up to, not including, `end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// First address.
     pub start: u64,
@@ -22,7 +25,7 @@ pub struct Range {
 }
 
 /// DMTCP's name for a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniquePid {
     /// A digest of the host.
     pub hostid: u64,
@@ -35,11 +38,12 @@ pub struct UniquePid {
 }
 
 /// Header of a v4 image. Field names in JSON are DMTCP's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct V4Header {
     /// First line of the file, with its line end.
-    pub signature: &'static str,
+    #[serde(deserialize_with = "signature_v4")]
+    pub signature: Signature,
     /// This process.
     pub upid: UniquePid,
     /// Its parent.
@@ -75,16 +79,16 @@ pub struct V4Header {
     #[serde(rename = "time_offset")]
     pub time_offset: u64,
     /// The reserved range that mtcp_restart is copied to; never stored.
-    #[serde(flatten, serialize_with = "restore_buf")]
+    #[serde(flatten, with = "restore_buf")]
     pub restore_buf: Range,
     /// The vDSO; never stored.
-    #[serde(flatten, serialize_with = "vdso")]
+    #[serde(flatten, with = "vdso")]
     pub vdso: Range,
     /// The vDSO's data; never stored.
-    #[serde(flatten, serialize_with = "vvar")]
+    #[serde(flatten, with = "vvar")]
     pub vvar: Range,
     /// More of it on newer kernels; 0, 0 elsewhere.
-    #[serde(flatten, serialize_with = "vvar_vclock")]
+    #[serde(flatten, with = "vvar_vclock")]
     pub vvar_vclock: Range,
     /// Program break at the checkpoint.
     pub saved_brk: u64,
@@ -99,7 +103,7 @@ pub struct V4Header {
 }
 
 /// Which words the MTCP header of a v2 or v3 image has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum V2Release {
     /// 2.1 to 2.4 (layout A): no end of stack.
     #[serde(rename = "2.1-2.4")]
@@ -116,11 +120,12 @@ pub enum V2Release {
 }
 
 /// MTCP header of a v2 or v3 image: the words as they stand, and what they mean in the release that wrote them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct V2Header {
     /// The second signature, with its line end.
-    pub signature: &'static str,
+    #[serde(deserialize_with = "signature_mtcp")]
+    pub signature: Signature,
     /// Pages before it.
     #[serde(rename = "dmtcp_pages")]
     pub dmtcp_pages: u64,
@@ -131,26 +136,26 @@ pub struct V2Header {
     /// Program break at the checkpoint.
     pub saved_brk: u64,
     /// Where mtcp_restart is copied to.
-    #[serde(flatten, serialize_with = "restore_buf")]
+    #[serde(flatten, with = "restore_buf")]
     pub restore_buf: Range,
     /// The vDSO; never stored.
-    #[serde(flatten, serialize_with = "vdso")]
+    #[serde(flatten, with = "vdso")]
     pub vdso: Range,
     /// The vDSO's data; never stored.
-    #[serde(flatten, serialize_with = "vvar")]
+    #[serde(flatten, with = "vvar")]
     pub vvar: Range,
     /// Since 3.2.
-    #[serde(flatten, serialize_with = "vvar_vclock_option")]
+    #[serde(flatten, with = "vvar_vclock_option")]
     pub vvar_vclock: Option<Range>,
     /// Highest address of the main stack + 1; since 2.5.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub end_of_stack: Option<u64>,
     /// Where a restart enters the process.
     pub post_restart_addr: u64,
 }
 
 /// The file header of an image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Header {
     /// DMTCP 4.0 and later.
@@ -179,35 +184,70 @@ impl Header {
     }
 }
 
-fn pair<S: serde::Serializer>(names: [&'static str; 2], range: Range, serializer: S) -> Result<S::Ok, S::Error> {
-    use serde::ser::SerializeMap;
-    let mut map = serializer.serialize_map(Some(2))?;
-    map.serialize_entry(names[0], &range.start)?;
-    map.serialize_entry(names[1], &range.end)?;
-    map.end()
+fn known<'de, D: serde::Deserializer<'de>>(signature: &'static str, deserializer: D) -> Result<&'static str, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == signature { Ok(signature) } else { Err(serde::de::Error::custom(format_args!("unknown signature {text:?}"))) }
 }
 
-fn restore_buf<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
-    pair(["restoreBuf.start", "restoreBuf.end"], *range, serializer)
+fn signature_v4<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    known(SIGNATURE_V4, deserializer)
 }
 
-fn vdso<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
-    pair(["vdso.start", "vdso.end"], *range, serializer)
+fn signature_mtcp<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    known(SIGNATURE_MTCP, deserializer)
 }
 
-fn vvar<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
-    pair(["vvar.start", "vvar.end"], *range, serializer)
+/// A range as two entries of the object that it is in.
+macro_rules! flat_range {
+    ($module:ident, $start:literal, $end:literal) => {
+        mod $module {
+            use super::Range;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            #[derive(Serialize, Deserialize)]
+            struct Pair {
+                #[serde(rename = $start)]
+                start: u64,
+                #[serde(rename = $end)]
+                end: u64,
+            }
+
+            pub fn serialize<S: Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
+                Pair { start: range.start, end: range.end }.serialize(serializer)
+            }
+
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
+                Pair::deserialize(deserializer).map(|Pair { start, end }| Range { start, end })
+            }
+        }
+    };
 }
 
-fn vvar_vclock<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
-    pair(["vvarVClock.start", "vvarVClock.end"], *range, serializer)
-}
+flat_range!(restore_buf, "restoreBuf.start", "restoreBuf.end");
+flat_range!(vdso, "vdso.start", "vdso.end");
+flat_range!(vvar, "vvar.start", "vvar.end");
+flat_range!(vvar_vclock, "vvarVClock.start", "vvarVClock.end");
 
-fn vvar_vclock_option<S: serde::Serializer>(range: &Option<Range>, serializer: S) -> Result<S::Ok, S::Error> {
-    use serde::ser::SerializeMap;
-    match range {
-        Some(range) => vvar_vclock(range, serializer),
-        None => serializer.serialize_map(Some(0))?.end(),
+/// The same where it may be missing.
+mod vvar_vclock_option {
+    use super::Range;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Pair {
+        #[serde(rename = "vvarVClock.start", skip_serializing_if = "Option::is_none", default)]
+        start: Option<u64>,
+        #[serde(rename = "vvarVClock.end", skip_serializing_if = "Option::is_none", default)]
+        end: Option<u64>,
+    }
+
+    pub fn serialize<S: Serializer>(range: &Option<Range>, serializer: S) -> Result<S::Ok, S::Error> {
+        Pair { start: range.map(|r| r.start), end: range.map(|r| r.end) }.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Range>, D::Error> {
+        let Pair { start, end } = Pair::deserialize(deserializer)?;
+        Ok(start.zip(end).map(|(start, end)| Range { start, end }))
     }
 }
 

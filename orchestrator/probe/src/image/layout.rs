@@ -1,10 +1,10 @@
 //! The three layouts of an area header, and how to tell them apart.
 
 use super::PAGE;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Layout of the area headers; the signatures of v2 and v3 files do not tell which one it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layout {
     /// DMTCP 2.1 to 2.4: name at 72, zero runs marked in `prot`.
     A,

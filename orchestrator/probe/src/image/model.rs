@@ -7,11 +7,11 @@ use super::{
     name::Name,
     zones::{Sub, SubZone, Zone, Zones},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// By which file header the image starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// DMTCP 2.x and 3.x: `DMTCP_CHECKPOINT_IMAGE_v2.0`.
@@ -21,7 +21,7 @@ pub enum Family {
 }
 
 /// Version of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     /// File header.
     pub family: Family,
@@ -30,7 +30,8 @@ pub struct Format {
 }
 
 /// A line of the listing: a memory region, or (layouts A and B) a run of one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RegionText")]
 pub struct Region {
     /// Start address.
     #[serde(serialize_with = "hex")]
@@ -54,8 +55,8 @@ pub struct Region {
     pub sub: Sub,
     /// Zone by the literal rule.
     pub literal: Zone,
-    /// Layouts A and B: end of the region of which this is a run; else as `end`.
-    #[serde(skip)]
+    /// Layouts A and B: end of the region of which this is a run; else as `end`. Needed while an image is read, and not told in JSON.
+    #[serde(skip_serializing)]
     pub region_end: u64,
 }
 
@@ -63,11 +64,41 @@ fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(&format_args!("{address:#x}"))
 }
 
+/// A region as it stands in JSON.
+#[derive(Deserialize)]
+struct RegionText {
+    #[serde(deserialize_with = "from_hex")]
+    start: u64,
+    #[serde(deserialize_with = "from_hex")]
+    end: u64,
+    prot: u32,
+    flags: u32,
+    name: Name,
+    stored: u64,
+    headers: u64,
+    zone: Zone,
+    sub: Sub,
+    literal: Zone,
+}
+
+impl From<RegionText> for Region {
+    fn from(text: RegionText) -> Self {
+        let RegionText { start, end, prot, flags, name, stored, headers, zone, sub, literal } = text;
+        Self { start, end, prot, flags, name, stored, headers, zone, sub, literal, region_end: end }
+    }
+}
+
+fn from_hex<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let digits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    digits.ok_or_else(|| serde::de::Error::custom(format_args!("`{text}` is no address: expected 0x and hexadecimal digits")))
+}
+
 impl Region {
     /// Address range in bytes.
     #[must_use]
     pub fn virtual_bytes(&self) -> u64 {
-        self.end - self.start
+        self.end.saturating_sub(self.start)
     }
 
     /// May the process read, write or execute it?
@@ -78,7 +109,7 @@ impl Region {
 }
 
 /// A checkpoint image. All sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The file.
     pub path: PathBuf,
@@ -103,7 +134,7 @@ pub struct Image {
     /// Sums by zone, by both rule sets.
     pub zones: Zones,
     /// Sums by sub-zone of the structural rules.
-    #[serde(serialize_with = "super::zones::serialize_sub_zones")]
+    #[serde(serialize_with = "super::zones::serialize_sub_zones", deserialize_with = "super::zones::deserialize_sub_zones")]
     pub sub_zones: Vec<SubZone>,
     /// One per line of the listing, in ascending address order.
     pub regions: Vec<Region>,

@@ -1,6 +1,6 @@
 //! Names in images: bytes, as the kernel gives them.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, sync::Arc};
 
 /// A path or other name as it stands in an image. The kernel does not promise UTF-8, so the bytes are kept (the listing
@@ -48,5 +48,11 @@ impl fmt::Debug for Name {
 impl Serialize for Name {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Arc::from(String::deserialize(deserializer)?.into_bytes())))
     }
 }

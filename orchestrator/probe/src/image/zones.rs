@@ -1,10 +1,10 @@
 //! Zones of an image: application data, libraries, shared memory. The literal rule, and the sums by zone.
 
 use super::model::Region;
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
 /// A zone of a checkpoint image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Zone {
     /// The program, its static data and its heap.
@@ -31,7 +31,7 @@ impl Zone {
 }
 
 /// A part of a zone, by the structural rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sub {
     /// The executable.
@@ -64,6 +64,23 @@ pub enum Sub {
 }
 
 impl Sub {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Exe,
+        Self::Bss,
+        Self::Heap,
+        Self::File,
+        Self::Stack,
+        Self::Shared,
+        Self::Other,
+        Self::Reserve,
+        Self::NoAccess,
+        Self::Arena,
+        Self::LibBss,
+        Self::ThreadStack,
+        Self::Anon,
+    ];
+
     /// The zone that it is part of.
     #[must_use]
     pub fn zone(self) -> Zone {
@@ -104,7 +121,7 @@ impl Sub {
 }
 
 /// Bytes of each zone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub struct ZoneBytes {
     /// [`Zone::Dtapp`]
@@ -151,7 +168,7 @@ impl ZoneBytes {
 }
 
 /// Sums by zone under one rule set, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSums {
     /// Address ranges, end - start.
     pub r#virtual: ZoneBytes,
@@ -183,7 +200,7 @@ impl RuleSums {
 }
 
 /// Sums by zone under both rule sets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// By the order of the listing alone: everything up to `[heap]` is application data.
     pub literal: RuleSums,
@@ -285,4 +302,39 @@ pub(super) fn serialize_sub_zones<S: Serializer>(sums: &[SubZone], serializer: S
         map.serialize_entry(&format_args!("{}/{}", sum.zone.as_str(), sum.sub.as_str()).to_string(), sum)?;
     }
     map.end()
+}
+
+/// The numbers of a sub-zone, whose names stand in its key.
+#[derive(Deserialize)]
+struct SubZoneSums {
+    n: u64,
+    r#virtual: u64,
+    accessible: u64,
+    stored: u64,
+    headers: u64,
+}
+
+/// What [`serialize_sub_zones`] writes, in the same order.
+pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SubZone>, D::Error> {
+    struct Sums;
+    impl<'de> de::Visitor<'de> for Sums {
+        type Value = Vec<SubZone>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("sums by sub-zone, with keys such as `DTAPP/heap`")
+        }
+        fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut sums = Vec::new();
+            while let Some(key) = map.next_key::<String>()? {
+                let named = key.split_once('/').and_then(|(zone, sub)| {
+                    let zone = Zone::ALL.into_iter().find(|z| z.as_str() == zone)?;
+                    Some((zone, Sub::ALL.into_iter().find(|s| s.as_str() == sub)?))
+                });
+                let (zone, sub) = named.ok_or_else(|| de::Error::custom(format_args!("`{key}` is no sub-zone")))?;
+                let SubZoneSums { n, r#virtual, accessible, stored, headers } = map.next_value()?;
+                sums.push(SubZone { zone, sub, n, r#virtual, accessible, stored, headers });
+            }
+            Ok(sums)
+        }
+    }
+    deserializer.deserialize_map(Sums)
 }

@@ -1,0 +1,162 @@
+//! What can go wrong with a crew.
+
+use std::fmt::Write;
+
+/// A node did not do what it was asked. Exit code 4.
+#[derive(Debug, thiserror::Error)]
+pub enum CrewError {
+    /// Sentinels that could not be started.
+    #[error("{}", started(.0))]
+    Start(Vec<NotStarted>),
+    /// A node is lost.
+    #[error("{host}: the node is lost: {reason}")]
+    Lost {
+        /// Which host.
+        host: String,
+        /// How that was noticed.
+        reason: String,
+    },
+    /// No answer in time; the node may still be at it.
+    #[error("{host}: `{request}` was not answered within {limit_s} s")]
+    Timeout {
+        /// Which host.
+        host: String,
+        /// What was asked.
+        request: &'static str,
+        /// The limit, seconds.
+        limit_s: f64,
+    },
+    /// It could not be done there.
+    #[error("{host}: {problem}")]
+    Refused {
+        /// Which host.
+        host: String,
+        /// What was asked.
+        request: &'static str,
+        /// What the sentinel said.
+        problem: String,
+    },
+    /// The answer is one to another question.
+    #[error("{host}: `{request}` was answered by `{answer}`: cvc there is of another version")]
+    Unexpected {
+        /// Which host.
+        host: String,
+        /// What was asked.
+        request: &'static str,
+        /// What came.
+        answer: &'static str,
+    },
+    /// There is no such member.
+    #[error("{host}: not one of the nodes in use")]
+    Unknown {
+        /// Which host.
+        host: String,
+    },
+}
+
+/// A sentinel that could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotStarted {
+    /// Which host.
+    pub host: String,
+    /// Program and arguments that were to start it.
+    pub argv: Vec<String>,
+    /// What went wrong.
+    pub problem: String,
+    /// The end of what was said on standard error, and on standard output before anything that a sentinel says.
+    pub said: String,
+}
+
+/// What ssh, shells and the system say, and what helps. The first that fits counts.
+const MENDS: [(&[&str], &str); 12] = [
+    (
+        &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known"],
+        "the host's key is not the known one: if the host was really set up anew, remove its old key from the known-hosts file",
+    ),
+    (&["Permission denied (", "Too many authentication failures"], "the node must accept a key of this user without a password"),
+    (
+        &["Could not resolve hostname", "Name or service not known"],
+        "give the host an `address`, or add its name to the hosts of the launching node",
+    ),
+    (&["Connection refused"], "no sshd listens there: start it, or correct `port`"),
+    (
+        &["Connection timed out", "No route to host", "Network is unreachable", "Operation timed out"],
+        "the node is off or not reachable from here",
+    ),
+    (
+        &["kex_exchange_identification", "Connection reset", "Connection closed by"],
+        "its sshd refuses more logins at the moment (MaxStartups), or is being stopped",
+    ),
+    (&["Exec format error", "cannot execute binary file"], "cvc-node there is of another machine's kind: install it again"),
+    (&["GLIBC_"], "cvc-node needs a newer C library than the node has: build it on the oldest system of the site, or statically"),
+    (&["command not found", "No such file or directory", "not found"], "cvc-node is not installed there: run `cvc install` for the site"),
+    (&["account is locked", "account has expired", "not available"], "the account cannot log in there"),
+    (&["No space left"], "its disk is full"),
+    (&["allocation", "Job/step already completing", "Invalid job id"], "the Slurm allocation has ended"),
+];
+
+impl NotStarted {
+    /// How to mend it.
+    #[must_use]
+    pub fn mend(&self) -> String {
+        let known = MENDS.iter().find(|(words, _)| words.iter().any(|w| self.said.contains(w) || self.problem.contains(w)));
+        match known {
+            Some((_, mend)) => (*mend).to_owned(),
+            None => format!("try it by hand: {}", self.argv.join(" ")),
+        }
+    }
+}
+
+fn started(failed: &[NotStarted]) -> String {
+    let mut text = match failed {
+        [_] => "a node cannot be used".to_owned(),
+        _ => format!("{} nodes cannot be used", failed.len()),
+    };
+    for one in failed {
+        // writing to a String cannot fail
+        let _ = write!(text, "\n  {}: {}", one.host, one.problem);
+        for line in one.said.lines() {
+            let _ = write!(text, "\n    {line}");
+        }
+        let _ = write!(text, "\n    mend: {}", one.mend());
+    }
+    text
+}
+
+impl CrewError {
+    /// The host that it is about; the first, where there are several.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Start(failed) => failed.first().map_or("", |f| f.host.as_str()),
+            Self::Lost { host, .. }
+            | Self::Timeout { host, .. }
+            | Self::Refused { host, .. }
+            | Self::Unexpected { host, .. }
+            | Self::Unknown { host } => host,
+        }
+    }
+
+    /// Whether the node itself is gone, not only what was asked of it.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// Whether a disk there is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Refused { problem, .. } if problem.contains("No space left on device") || problem.contains("Disk quota exceeded"))
+    }
+
+    /// How to mend it, where that is not in the text already.
+    #[must_use]
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Start(_) | Self::Refused { .. } | Self::Unknown { .. } => None,
+            Self::Lost { .. } => Some("see whether the node is up and its network works; `cvc doctor` tries both"),
+            Self::Timeout { .. } => Some("the node is alive but slow: a disk or a file server that hangs, or more work than it can do"),
+            Self::Unexpected { .. } => Some("install cvc-node there again"),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The line to one sentinel.
+
+use super::{CrewError, NotStarted, Settings};
+use cvc_probe::sentinel::{Answer, Hello, PROTOCOL, Request, Said, Terms};
+use std::{
+    collections::{BTreeMap, HashMap},
+    process::Stdio,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+/// Longest answer. The areas of thousands of images are some hundred megabytes.
+const LONGEST_ANSWER: usize = 1 << 30;
+/// Lines from this length on are parsed where that keeps nothing else from being heard.
+const LONG_LINE: usize = 256 << 10;
+/// What is kept of standard error and of noise.
+const MOST_SAID: usize = 4 << 10;
+/// How long a process may take to be gone once its output has ended or it was killed.
+const REAP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Who waits for which answer.
+#[derive(Debug)]
+enum Pending {
+    Open(HashMap<u64, oneshot::Sender<Result<Answer, String>>>),
+    /// The line is broken: why.
+    Broken(String),
+}
+
+/// A line to a sentinel that has said hello.
+#[derive(Debug)]
+pub(super) struct Line {
+    pending: Arc<Mutex<Pending>>,
+    /// What is to be said; without it the line closes.
+    to_say: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    next_id: AtomicU64,
+    closing: Arc<AtomicBool>,
+    /// True when its process is gone.
+    gone: watch::Receiver<bool>,
+    /// Told to cut the line at once.
+    cut: mpsc::Sender<()>,
+    /// Who is at the other end.
+    pub hello: Hello,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last kilobytes of what was said.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Vec<u8>>);
+
+impl Heard {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = lock(&self.0);
+        kept.extend_from_slice(bytes);
+        let over = kept.len().saturating_sub(MOST_SAID);
+        kept.drain(..over);
+    }
+
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&lock(&self.0)).into_owned();
+        // carriage returns and colours of a login banner have no place in a message
+        text.chars().filter(|c| *c == '\n' || !c.is_control()).collect::<String>().trim().to_owned()
+    }
+
+    /// The last line, for a reason in one line.
+    fn last_line(&self) -> String {
+        self.text().lines().last().map(|l| format!(" ({l})")).unwrap_or_default()
+    }
+}
+
+/// Lines of a stream, each bounded; it may be given up at any wait without losing bytes.
+struct Lines {
+    stream: BufReader<ChildStdout>,
+    begun: Vec<u8>,
+}
+
+/// What comes next on a stream.
+enum Next {
+    Line(Vec<u8>),
+    /// A part of a line: it is alive.
+    Part,
+    End,
+    TooLong,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Next {
+        // an error ends the stream like its end does
+        let Ok(chunk) = self.stream.fill_buf().await else { return Next::End };
+        if chunk.is_empty() {
+            return Next::End;
+        }
+        let (taken, whole) = match chunk.iter().position(|b| *b == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (chunk.len(), false),
+        };
+        self.begun.extend_from_slice(&chunk[..taken]);
+        self.stream.consume(taken);
+        if whole {
+            Next::Line(std::mem::take(&mut self.begun))
+        } else if self.begun.len() > LONGEST_ANSWER {
+            Next::TooLong
+        } else {
+            Next::Part
+        }
+    }
+}
+
+/// A line of a sentinel, or noise.
+fn understand(line: &[u8]) -> Option<Said> {
+    let said: Said = serde_json::from_slice(line).ok()?;
+    (said.id.is_some() || said.hello.is_some() || said.beat.is_some() || said.error.is_some()).then_some(said)
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::from_secs_f64(if seconds.is_finite() { seconds.clamp(0.02, 86_400.0) } else { 1.0 })
+}
+
+impl Line {
+    /// Starts a sentinel and waits for its first word. Its loss is told to `lost`.
+    pub async fn open(
+        host: &str,
+        argv: &[String],
+        settings: Settings,
+        lost: Arc<watch::Sender<BTreeMap<String, String>>>,
+    ) -> Result<Self, NotStarted> {
+        let heard = Arc::new(Heard::default());
+        let fail = |problem: String| NotStarted { host: host.to_owned(), argv: argv.to_vec(), problem, said: heard.text() };
+        let (program, args) = argv.split_first().ok_or_else(|| fail("nothing is said to start its sentinel with".into()))?;
+        let mut child = Command::new(program)
+            .args(args)
+            // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
+            .env_remove(cvc_probe::proc::MARK)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // a Ctrl-C of the terminal is for the controller
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|e| fail(format!("cannot start {program}: {e}")))?;
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+            return Err(fail("its pipes are missing".into()));
+        };
+        let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
+        let terms = Terms { beat_s: settings.beat_s, silence_s: Some(settings.lost_after_s) };
+        let mut lines = Lines { stream: BufReader::with_capacity(64 << 10, stdout), begun: Vec::new() };
+        let greeting = async {
+            let mut hello = serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
+            hello.push(b'\n');
+            // one that has ended already says why on standard error
+            let _ = stdin.write_all(&hello).await;
+            let _ = stdin.flush().await;
+            greeted(&mut lines, &heard).await
+        };
+        let limit = duration(settings.start_limit_s);
+        let problem = match tokio::time::timeout(limit, greeting).await {
+            Ok(Some(hello)) if hello.protocol == PROTOCOL => {
+                return Ok(Self::keep(host, settings, lost, Process { child, stdin, lines, heard, hello }));
+            }
+            Ok(Some(hello)) => format!("cvc-node there is of version {}, this is {}", hello.version, env!("CARGO_PKG_VERSION")),
+            Ok(None) => match tokio::time::timeout(REAP_LIMIT, child.wait()).await {
+                Ok(Ok(status)) => format!("its sentinel ended before its first word ({status})"),
+                Ok(Err(_)) | Err(_) => "its sentinel closed its output".into(),
+            },
+            Err(_) => format!("its sentinel did not answer within {} s", settings.start_limit_s),
+        };
+        kill(&mut child).await;
+        // what it said last may still be in the pipe
+        let _ = tokio::time::timeout(Duration::from_millis(200), noise).await;
+        Err(fail(problem))
+    }
+
+    fn keep(host: &str, settings: Settings, lost: Arc<watch::Sender<BTreeMap<String, String>>>, process: Process) -> Self {
+        let pending = Arc::new(Mutex::new(Pending::Open(HashMap::new())));
+        let (to_say, says) = mpsc::unbounded_channel();
+        let (left, gone) = watch::channel(false);
+        let (cut, cuts) = mpsc::channel(1);
+        let closing = Arc::new(AtomicBool::new(false));
+        let Process { child, stdin, lines, heard, hello } = process;
+        tokio::spawn(say(stdin, says, duration(settings.beat_s)));
+        let keeper = Keeper {
+            host: host.to_owned(),
+            child,
+            lines,
+            heard,
+            pending: Arc::clone(&pending),
+            closing: Arc::clone(&closing),
+            lost_after: duration(settings.lost_after_s),
+            cuts,
+        };
+        tokio::spawn(async move {
+            keeper.run(&lost).await;
+            left.send_replace(true);
+        });
+        Self { pending, to_say: Mutex::new(Some(to_say)), next_id: AtomicU64::new(1), closing, gone, cut, hello }
+    }
+
+    /// Why it is broken, if it is.
+    pub fn broken(&self) -> Option<String> {
+        match &*lock(&self.pending) {
+            Pending::Open(_) => None,
+            Pending::Broken(reason) => Some(reason.clone()),
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub async fn ask(&self, host: &str, request: &Request, limit: Duration) -> Result<Answer, CrewError> {
+        let host = || host.to_owned();
+        let refused = |problem: String| CrewError::Refused { host: host(), request: request.name(), problem };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut line = serde_json::to_value(request)
+            .map(|mut value| {
+                if let Some(object) = value.as_object_mut() {
+                    object.insert("id".into(), id.into());
+                }
+                value.to_string().into_bytes()
+            })
+            .map_err(|e| refused(format!("the request cannot be told: {e}")))?;
+        line.push(b'\n');
+        let (tell, told) = oneshot::channel();
+        match &mut *lock(&self.pending) {
+            Pending::Open(waiting) => waiting.insert(id, tell),
+            Pending::Broken(reason) => return Err(CrewError::Lost { host: host(), reason: reason.clone() }),
+        };
+        // given up at any point, nobody waits for the answer any more
+        let _forget = Forget { pending: &self.pending, id };
+        if let Some(to_say) = &*lock(&self.to_say) {
+            // where nobody writes any more, the keeper says so soon
+            let _ = to_say.send(line);
+        }
+        match tokio::time::timeout(limit, told).await {
+            Ok(Ok(answer)) => answer.map_err(refused),
+            Ok(Err(_)) => {
+                let reason = self.broken().unwrap_or_else(|| "its line broke".into());
+                Err(CrewError::Lost { host: host(), reason })
+            }
+            Err(_) => Err(CrewError::Timeout { host: host(), request: request.name(), limit_s: limit.as_secs_f64() }),
+        }
+    }
+
+    /// Closes the line and waits until the sentinel is gone; after the limit it is cut off.
+    pub async fn close(&self, limit: Duration) {
+        self.closing.store(true, Ordering::Release);
+        drop(lock(&self.to_say).take());
+        let mut gone = self.gone.clone();
+        if tokio::time::timeout(limit, gone.wait_for(|gone| *gone)).await.is_err() {
+            // a keeper that has just ended needs no telling
+            let _ = self.cut.try_send(());
+            let _ = tokio::time::timeout(REAP_LIMIT, gone.wait_for(|gone| *gone)).await;
+        }
+    }
+}
+
+/// Takes a question back when its asker has gone.
+struct Forget<'a> {
+    pending: &'a Mutex<Pending>,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if let Pending::Open(waiting) = &mut *lock(self.pending) {
+            waiting.remove(&self.id);
+        }
+    }
+}
+
+/// A sentinel that has said hello.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Lines,
+    heard: Arc<Heard>,
+    hello: Hello,
+}
+
+/// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
+async fn greeted(lines: &mut Lines, heard: &Heard) -> Option<Hello> {
+    loop {
+        match lines.next().await {
+            Next::Line(line) => match understand(&line) {
+                Some(Said { hello: Some(hello), .. }) => return Some(hello),
+                Some(_) => {}
+                None => heard.add(&line),
+            },
+            Next::Part => {}
+            Next::End => {
+                heard.add(&lines.begun);
+                return None;
+            }
+            Next::TooLong => return None,
+        }
+    }
+}
+
+async fn listen(mut stderr: ChildStderr, heard: Arc<Heard>) {
+    let mut buffer = [0u8; 1024];
+    while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
+        heard.add(&buffer[..n]);
+    }
+}
+
+/// Writes what is to be said, and a ping when there is nothing. Ends, and with it the line, when nobody can say anything any more.
+async fn say(mut stdin: ChildStdin, mut says: mpsc::UnboundedReceiver<Vec<u8>>, beat: Duration) {
+    loop {
+        let line = match tokio::time::timeout(beat, says.recv()).await {
+            Ok(Some(line)) => line,
+            Ok(None) => return,
+            Err(_) => b"{\"ping\":1}\n".to_vec(),
+        };
+        if stdin.write_all(&line).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn kill(child: &mut Child) {
+    if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
+        // the whole group: ssh may have a proxy command below it
+        let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+    }
+    let _ = child.start_kill();
+    let _ = tokio::time::timeout(REAP_LIMIT, child.wait()).await;
+}
+
+/// Keeps the end of a line on which answers and beats come.
+struct Keeper {
+    host: String,
+    child: Child,
+    lines: Lines,
+    heard: Arc<Heard>,
+    pending: Arc<Mutex<Pending>>,
+    closing: Arc<AtomicBool>,
+    lost_after: Duration,
+    cuts: mpsc::Receiver<()>,
+}
+
+impl Keeper {
+    async fn run(mut self, lost: &watch::Sender<BTreeMap<String, String>>) {
+        let (ended, mut reason) = self.listen().await;
+        let was_closing = self.closing.load(Ordering::Acquire);
+        if ended && let Ok(Ok(status)) = tokio::time::timeout(REAP_LIMIT, self.child.wait()).await {
+            reason = format!("its sentinel's line ended ({status}){}", self.heard.last_line());
+        }
+        let waiting = std::mem::replace(&mut *lock(&self.pending), Pending::Broken(reason.clone()));
+        // those who wait are told by this
+        drop(waiting);
+        if !was_closing {
+            lost.send_modify(|lost| {
+                lost.insert(self.host.clone(), reason);
+            });
+        }
+        kill(&mut self.child).await;
+    }
+
+    /// Until the line is of no use any more: whether it ended by itself, and why.
+    async fn listen(&mut self) -> (bool, String) {
+        let mut heard = Instant::now();
+        loop {
+            tokio::select! {
+                // what has come is read first: this process may itself have been stopped for a while
+                biased;
+                next = self.lines.next() => {
+                    heard = Instant::now();
+                    match next {
+                        Next::Line(line) if line.len() > LONG_LINE => {
+                            let (pending, heard) = (Arc::clone(&self.pending), Arc::clone(&self.heard));
+                            tokio::task::spawn_blocking(move || take(&line, &pending, &heard));
+                        }
+                        Next::Line(line) => take(&line, &self.pending, &self.heard),
+                        Next::Part => {}
+                        Next::End => return (true, "its sentinel's line ended".into()),
+                        Next::TooLong => return (false, format!("its sentinel sent a line of more than {LONGEST_ANSWER} bytes")),
+                    }
+                }
+                // without a sender the line closes by itself: the sentinel gets the time to end what it guards
+                Some(()) = self.cuts.recv() => return (false, "its line has been cut".into()),
+                () = tokio::time::sleep_until(heard + self.lost_after) => {
+                    return (false, format!("nothing was heard of it for {} s", self.lost_after.as_secs_f64()));
+                }
+            }
+        }
+    }
+}
+
+/// Hands an answer to who waits for it.
+fn take(line: &[u8], pending: &Mutex<Pending>, heard: &Heard) {
+    let Some(said) = understand(line) else {
+        heard.add(line);
+        return;
+    };
+    let Some(id) = said.id else { return };
+    let asker = match &mut *lock(pending) {
+        Pending::Open(waiting) => waiting.remove(&id),
+        Pending::Broken(_) => None,
+    };
+    // an answer that comes too late is of no use
+    let Some(asker) = asker else { return };
+    let answer = match (said.ok, said.error) {
+        (Some(answer), _) => Ok(answer),
+        (None, Some(problem)) => Err(problem),
+        (None, None) => Err("the answer says nothing".into()),
+    };
+    // the asker may have given up just now
+    let _ = asker.send(answer);
+}

@@ -1,0 +1,271 @@
+//! The agent's end of the sentinels: one on every node of a site, asked side by side, missed as soon as it falls silent.
+//!
+//! A [`Crew`] starts the sentinels of all members at the same time and keeps their lines. Whoever waits for a run waits for
+//! [`Crew::wait_lost`] as well: no launcher says reliably that a node is gone.
+
+mod error;
+mod line;
+mod member;
+mod typed;
+
+pub use error::{CrewError, NotStarted};
+pub use member::{Member, Settings};
+pub use typed::{Skew, whole};
+
+use cvc_probe::sentinel::{Answer, Request, Sentinel};
+use line::Line;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
+
+/// So many are started at the same time: each start is a key exchange on this machine.
+const STARTS_AT_ONCE: usize = 32;
+/// How long sentinels may take to end what they guard when they are closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(20);
+
+/// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the lines close, and every
+/// sentinel ends what it guards; [`Crew::close`] waits for that.
+#[derive(Clone, Debug)]
+pub struct Crew(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    seats: Vec<Seat>,
+    lost: Arc<watch::Sender<BTreeMap<String, String>>>,
+}
+
+/// A member and how it is spoken to.
+#[derive(Debug)]
+struct Seat {
+    member: Member,
+    post: Mutex<Post>,
+}
+
+#[derive(Clone, Debug)]
+enum Post {
+    /// This process answers.
+    Here(Arc<Sentinel>),
+    /// A line to another process; a lost one stays until it is replaced.
+    Line(Arc<Line>),
+    /// Closed.
+    Gone,
+}
+
+impl Seat {
+    fn post(&self) -> Post {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, post: Post) -> Post {
+        std::mem::replace(&mut *self.post.lock().unwrap_or_else(PoisonError::into_inner), post)
+    }
+}
+
+impl Crew {
+    /// Starts the sentinels of all members, side by side.
+    ///
+    /// # Errors
+    /// When one of them does not answer in time: all that failed, each with what it said and the mend. Those that did start are ended.
+    pub async fn start(members: Vec<Member>, settings: Settings) -> Result<Self, CrewError> {
+        let lost = Arc::new(watch::channel(BTreeMap::new()).0);
+        let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
+        let mut posts: BTreeMap<usize, Post> = posts.into_iter().collect();
+        let seats =
+            members.into_iter().enumerate().map(|(i, member)| Seat { member, post: Mutex::new(posts.remove(&i).unwrap_or(Post::Gone)) });
+        let crew = Self(Arc::new(Inner { settings, seats: seats.collect(), lost }));
+        if failed.is_empty() {
+            return Ok(crew);
+        }
+        crew.close().await;
+        Err(CrewError::Start(failed.into_iter().map(|(_, failure)| failure).collect()))
+    }
+
+    /// A crew of one, in this process: what sites without other nodes use.
+    #[must_use]
+    pub fn here(name: &str) -> Self {
+        let seat =
+            Seat { member: Member { name: name.to_owned(), argv: None }, post: Mutex::new(Post::Here(Arc::new(Sentinel::default()))) };
+        Self(Arc::new(Inner { settings: Settings::default(), seats: vec![seat], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
+    }
+
+    /// Opens lines, side by side; each with the number that it was given.
+    async fn open(
+        members: Vec<(usize, Member)>,
+        settings: Settings,
+        lost: &Arc<watch::Sender<BTreeMap<String, String>>>,
+    ) -> (Vec<(usize, Post)>, Vec<(usize, NotStarted)>) {
+        let room = Arc::new(Semaphore::new(STARTS_AT_ONCE));
+        let mut starting = JoinSet::new();
+        for (i, member) in members {
+            let (room, lost) = (Arc::clone(&room), Arc::clone(lost));
+            starting.spawn(async move {
+                let Some(argv) = member.argv else { return (i, Ok(Post::Here(Arc::new(Sentinel::default())))) };
+                // it is never closed
+                let _permit = room.acquire_owned().await;
+                let opened = Line::open(&member.name, &argv, settings, lost).await;
+                (i, opened.map(|line| Post::Line(Arc::new(line))))
+            });
+        }
+        let (mut posts, mut failed) = (Vec::new(), Vec::new());
+        while let Some(ended) = starting.join_next().await {
+            match ended {
+                Ok((i, Ok(post))) => posts.push((i, post)),
+                Ok((i, Err(failure))) => failed.push((i, failure)),
+                Err(panicked) => {
+                    // only a panic ends such a task without an answer, and it is to be seen
+                    if let Ok(panic) = panicked.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            }
+        }
+        failed.sort_by_key(|(i, _)| *i);
+        (posts, failed)
+    }
+
+    /// Names of the members, in the order that they were given in.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        self.0.seats.iter().map(|s| s.member.name.as_str()).collect()
+    }
+
+    /// What a member's machine calls itself, as its sentinel said; `None` once it is closed.
+    #[must_use]
+    pub fn hostname(&self, name: &str) -> Option<String> {
+        match self.seat(name).ok()?.post() {
+            Post::Here(_) => nix::unistd::gethostname().ok().map(|h| h.to_string_lossy().into_owned()),
+            Post::Line(line) => Some(line.hello.host.clone()),
+            Post::Gone => None,
+        }
+    }
+
+    fn seat(&self, name: &str) -> Result<&Seat, CrewError> {
+        self.0.seats.iter().find(|s| s.member.name == name).ok_or_else(|| CrewError::Unknown { host: name.to_owned() })
+    }
+
+    /// Asks one member.
+    ///
+    /// # Errors
+    /// When it is not of this crew, is lost (before or meanwhile), does not answer in time, or could not do it.
+    pub async fn ask(&self, name: &str, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+        let post = self.seat(name)?.post();
+        let (host, asked) = (name.to_owned(), request.name());
+        let answer = match post {
+            Post::Here(sentinel) => {
+                let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
+                match tokio::time::timeout(limit, answering).await {
+                    Ok(Ok(answer)) => answer,
+                    Ok(Err(failed)) => Err(format!("this is an error of cvc: {failed}")),
+                    Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
+                }
+            }
+            Post::Line(line) => return line.ask(name, &request, limit).await,
+            Post::Gone => return Err(CrewError::Lost { host, reason: "its line has been closed".into() }),
+        };
+        answer.map_err(|problem| CrewError::Refused { host, request: asked, problem })
+    }
+
+    /// Asks several members the same at the same time; the answers are in the order of the names.
+    pub async fn ask_all(&self, names: &[&str], request: Request, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
+        self.ask_each(names.iter().map(|name| ((*name).to_owned(), request.clone())).collect(), limit).await
+    }
+
+    /// Asks several members, each its own, at the same time; the answers are in the order of the questions.
+    pub async fn ask_each(&self, questions: Vec<(String, Request)>, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
+        let asking: Vec<_> = questions
+            .into_iter()
+            .map(|(name, request)| {
+                let (crew, host) = (self.clone(), name.clone());
+                (host, tokio::spawn(async move { crew.ask(&name, request, limit).await }))
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(asking.len());
+        for (host, asked) in asking {
+            let answer = asked.await.unwrap_or_else(|failed| {
+                let problem = format!("this is an error of cvc: {failed}");
+                Err(CrewError::Refused { host: host.clone(), request: "ask", problem })
+            });
+            answers.push((host, answer));
+        }
+        answers
+    }
+
+    /// Who is lost and why, as it changes: silent for longer than [`Settings::lost_after_s`], or the line broke.
+    #[must_use]
+    pub fn lost(&self) -> watch::Receiver<BTreeMap<String, String>> {
+        self.0.lost.subscribe()
+    }
+
+    /// Waits until one of these is lost: the first of them, and why. Never ends while all are well.
+    pub async fn wait_lost(&self, names: &[&str]) -> (String, String) {
+        let mut lost = self.lost();
+        let first = |lost: &BTreeMap<String, String>| {
+            names.iter().find_map(|name| lost.get(*name).map(|reason| ((*name).to_owned(), reason.clone())))
+        };
+        loop {
+            if let Some(found) = first(&lost.borrow_and_update()) {
+                return found;
+            }
+            if lost.changed().await.is_err() {
+                // the sender lives as long as this crew does
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Tries once to start the sentinels of lost members again; the names of those that came back. They guard nothing: what they guarded
+    /// was ended when their line closed.
+    pub async fn revive(&self) -> Vec<String> {
+        let lost: Vec<String> = self.0.lost.borrow().keys().cloned().collect();
+        let members = self.0.seats.iter().enumerate();
+        let members = members.filter(|(_, s)| lost.contains(&s.member.name) && matches!(s.post(), Post::Line(_)));
+        let members = members.map(|(i, s)| (i, s.member.clone())).collect();
+        let (posts, _still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
+        let mut back = Vec::new();
+        for (i, post) in posts {
+            let Some(seat) = self.0.seats.get(i) else { continue };
+            self.0.lost.send_modify(|lost| {
+                lost.remove(&seat.member.name);
+            });
+            // it may have been lost again before it was said to be back
+            if let Post::Line(line) = &post
+                && let Some(reason) = line.broken()
+            {
+                self.0.lost.send_modify(|lost| {
+                    lost.insert(seat.member.name.clone(), reason);
+                });
+            }
+            seat.set(post);
+            back.push(seat.member.name.clone());
+        }
+        back.sort();
+        back
+    }
+
+    /// Ends all sentinels, which end what they guard, and waits for them. Bounded: one that does not go is cut off.
+    pub async fn close(&self) {
+        let mut closing = JoinSet::new();
+        for seat in &self.0.seats {
+            match seat.set(Post::Gone) {
+                Post::Here(sentinel) => {
+                    closing.spawn(async move {
+                        // a panic there has nobody left who would hear of it
+                        let _ = tokio::task::spawn_blocking(move || sentinel.end_guarded()).await;
+                    });
+                }
+                Post::Line(line) => {
+                    closing.spawn(async move { line.close(CLOSE_LIMIT).await });
+                }
+                Post::Gone => {}
+            }
+        }
+        while closing.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,157 @@
+//! Questions with the types of their answers.
+
+use super::{Crew, CrewError};
+use cvc_probe::{
+    image::CheckpointDir,
+    sentinel::{Answer, Digested, Ended, Facts, FileFound, ListingFound, NewFile, RankProcess, Request, Space, Tail},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// How a node's clock differs from this machine's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Skew {
+    /// The node's clock minus this machine's, seconds.
+    pub offset_s: f64,
+    /// Half of the time that the question took: the offset is not known better than this, seconds.
+    pub uncertainty_s: f64,
+}
+
+/// All answers, or the first error.
+///
+/// # Errors
+/// That of the first host that has one.
+pub fn whole<T>(answers: Vec<(String, Result<T, CrewError>)>) -> Result<Vec<(String, T)>, CrewError> {
+    answers.into_iter().map(|(host, answer)| answer.map(|a| (host, a))).collect()
+}
+
+type Answers<T> = Vec<(String, Result<T, CrewError>)>;
+
+fn unexpected(host: &str, request: &'static str, answer: &Answer) -> CrewError {
+    CrewError::Unexpected { host: host.to_owned(), request, answer: answer.name() }
+}
+
+/// A method that asks all of some nodes the same.
+macro_rules! ask_all {
+    ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty, $request:expr, $pattern:pat => $value:expr) => {
+        $(#[$doc])*
+        pub async fn $name(&self, names: &[&str], $($arg: $type,)* limit: Duration) -> Answers<$answer> {
+            let request = $request;
+            let asked = request.name();
+            let answers = self.ask_all(names, request, limit).await;
+            answers
+                .into_iter()
+                .map(|(host, answer)| {
+                    let answer = answer.and_then(|answer| match answer {
+                        $pattern => Ok($value),
+                        other => Err(unexpected(&host, asked, &other)),
+                    });
+                    (host, answer)
+                })
+                .collect()
+        }
+    };
+}
+
+impl Crew {
+    ask_all!(
+        /// What kind of nodes they are, and where these paths lie.
+        facts(paths: &[PathBuf]) -> Facts,
+        Request::Facts { paths: paths.to_vec() },
+        Answer::Facts(facts) => *facts
+    );
+    ask_all!(
+        /// What may still be written where these paths lie.
+        free(paths: &[PathBuf]) -> Vec<Space>,
+        Request::Free { paths: paths.to_vec() },
+        Answer::Free(spaces) => spaces
+    );
+    ask_all!(
+        /// Removes, makes directories, writes files: see [`Request::Make`].
+        make(remove: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> (),
+        Request::Make { remove: remove.to_vec(), dirs: dirs.to_vec(), files: files.to_vec() },
+        Answer::Done => ()
+    );
+    ask_all!(
+        /// Which ranks of a run are where.
+        ranks(marker: &str) -> Vec<RankProcess>,
+        Request::Ranks { marker: marker.to_owned() },
+        Answer::Ranks(ranks) => ranks
+    );
+    ask_all!(
+        /// From now on the run is ended where the line closes.
+        guard(marker: &str, dirs: &[PathBuf]) -> (),
+        Request::Guard { marker: marker.to_owned(), dirs: dirs.to_vec() },
+        Answer::Done => ()
+    );
+    ask_all!(
+        /// Not any more.
+        unguard(marker: &str) -> (),
+        Request::Unguard { marker: marker.to_owned() },
+        Answer::Done => ()
+    );
+    ask_all!(
+        /// Ends all that there is of a run: see [`Request::End`]. The limit must be longer than the grace.
+        end(marker: &str, dirs: &[PathBuf], grace_s: f64) -> Ended,
+        Request::End { marker: marker.to_owned(), dirs: dirs.to_vec(), grace_s },
+        Answer::Ended(ended) => ended
+    );
+    ask_all!(
+        /// Reads checkpoint images where they lie.
+        images(dir: &Path) -> CheckpointDir,
+        Request::Images { dir: dir.to_owned() },
+        Answer::Images(dir) => *dir
+    );
+    ask_all!(
+        /// What lies in a directory.
+        listing(dir: &Path, suffixes: &[String]) -> ListingFound,
+        Request::Listing { dir: dir.to_owned(), suffixes: suffixes.to_vec() },
+        Answer::Listing(listing) => listing
+    );
+    ask_all!(
+        /// Files that match patterns below a directory.
+        globs(dir: &Path, patterns: &[String]) -> Vec<FileFound>,
+        Request::Globs { dir: dir.to_owned(), patterns: patterns.to_vec() },
+        Answer::Globs(files) => files
+    );
+    ask_all!(
+        /// Lengths and digests of files.
+        digest(files: &[PathBuf]) -> Vec<Digested>,
+        Request::Digest { files: files.to_vec() },
+        Answer::Digest(digests) => digests
+    );
+    ask_all!(
+        /// Removes directories and files.
+        remove(dirs: &[PathBuf], files: &[PathBuf]) -> (),
+        Request::Remove { dirs: dirs.to_vec(), files: files.to_vec() },
+        Answer::Done => ()
+    );
+    ask_all!(
+        /// Makes a copy of a directory.
+        copy(from: &Path, to: PathBuf) -> (),
+        Request::Copy { from: from.to_owned(), to: to.clone() },
+        Answer::Done => ()
+    );
+    ask_all!(
+        /// The end of a file.
+        tail(path: &Path, most_bytes: u64) -> Tail,
+        Request::Read { path: path.to_owned(), most_bytes },
+        Answer::Read(tail) => tail
+    );
+
+    /// How much a node's clock differs from this machine's.
+    ///
+    /// # Errors
+    /// As of [`Crew::ask`].
+    pub async fn skew(&self, name: &str, limit: Duration) -> Result<Skew, CrewError> {
+        let (before, begin) = (SystemTime::now(), Instant::now());
+        let answer = self.ask(name, Request::Clock, limit).await?;
+        let took_s = begin.elapsed().as_secs_f64();
+        let Answer::Clock { at_ns } = answer else { return Err(unexpected(name, Request::Clock.name(), &answer)) };
+        let before_s = before.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        // doubles hold seconds of this century to a quarter of a microsecond
+        Ok(Skew { offset_s: at_ns as f64 * 1e-9 - (before_s + took_s / 2.0), uncertainty_s: took_s / 2.0 })
+    }
+}

@@ -1,0 +1,107 @@
+//! From requests to answers.
+
+use super::{
+    copy,
+    end::{self, Ended},
+    facts, files, make, mounts, ranks, remove,
+    request::{Answer, Request},
+};
+use crate::image;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Between TERM and KILL of what was guarded.
+const GUARD_GRACE: Duration = Duration::from_millis(1500);
+
+/// A sentinel without its line: it answers, and remembers what it guards.
+#[derive(Debug, Default)]
+pub struct Sentinel {
+    /// Marker and directories.
+    guarded: Mutex<BTreeMap<String, Vec<PathBuf>>>,
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Sentinel {
+    /// Answers one request. May take as long as reading terabytes does: call it where that disturbs nobody.
+    ///
+    /// # Errors
+    /// What could not be done, in words, with the path.
+    pub fn answer(&self, request: &Request) -> Result<Answer, String> {
+        match request {
+            Request::Guard { marker, dirs } => {
+                end::check(marker, dirs)?;
+                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(marker.clone(), dirs.clone());
+                Ok(Answer::Done)
+            }
+            Request::Unguard { marker } => {
+                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+                Ok(Answer::Done)
+            }
+            Request::Facts { .. }
+            | Request::Clock
+            | Request::Free { .. }
+            | Request::Make { .. }
+            | Request::Ranks { .. }
+            | Request::End { .. }
+            | Request::Images { .. }
+            | Request::Listing { .. }
+            | Request::Globs { .. }
+            | Request::Digest { .. }
+            | Request::Remove { .. }
+            | Request::Copy { .. }
+            | Request::Read { .. } => answer(request),
+        }
+    }
+
+    /// Ends what is guarded, and guards it no more.
+    pub fn end_guarded(&self) -> Vec<Ended> {
+        let guarded = std::mem::take(&mut *self.guarded.lock().unwrap_or_else(PoisonError::into_inner));
+        // side by side: each may need its grace
+        std::thread::scope(|scope| {
+            let ending: Vec<_> = guarded.iter().map(|(marker, dirs)| scope.spawn(move || end::end(marker, dirs, GUARD_GRACE))).collect();
+            ending.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        })
+    }
+}
+
+/// Answers what needs no memory. [`Request::Guard`] does: only a [`Sentinel`] can keep it.
+///
+/// # Errors
+/// What could not be done, in words, with the path.
+pub fn answer(request: &Request) -> Result<Answer, String> {
+    match request {
+        Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),
+        Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
+        Request::Free { paths } => paths.iter().map(|p| mounts::space(p)).collect::<Result<_, _>>().map(Answer::Free),
+        Request::Make { remove, dirs, files } => make::make(remove, dirs, files).map(|()| Answer::Done),
+        Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
+        Request::Guard { .. } | Request::Unguard { .. } => Err("only a sentinel that keeps running can guard a run".into()),
+        Request::End { marker, dirs, grace_s } => {
+            end::check(marker, dirs)?;
+            Ok(Answer::Ended(end::end(
+                marker,
+                dirs,
+                Duration::from_secs_f64(if grace_s.is_finite() { grace_s.clamp(0.0, 600.0) } else { 0.0 }),
+            )))
+        }
+        Request::Images { dir } => {
+            mounts::absolute(dir)?;
+            image::read_dir(dir).map(|d| Answer::Images(Box::new(d))).map_err(|e| e.to_string())
+        }
+        Request::Listing { dir, suffixes } => files::listing(dir, suffixes).map(Answer::Listing),
+        Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),
+        Request::Digest { files } => files.iter().map(|f| files::digest(f)).collect::<Result<_, _>>().map(Answer::Digest),
+        Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
+        Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
+        Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
+    }
+}

@@ -1,0 +1,213 @@
+//! What kind of node this is.
+
+use super::mounts::{self, Place};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Facts of a node. What cannot be found out is missing, never guessed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its own name.
+    pub host: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Name and version of the distribution.
+    pub os: Option<String>,
+    /// Its processors.
+    pub cpu: CpuFacts,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Version of the C library of its programs.
+    pub glibc: Option<String>,
+    /// Changes with every start of the kernel. Nodes that are containers of one machine share it.
+    pub boot_id: Option<String>,
+    /// Where the paths lie that were asked about.
+    pub places: Vec<Place>,
+    /// Paths of which that could not be found out: the path and why.
+    pub unknown_places: Vec<(PathBuf, String)>,
+    /// Network interfaces but the loopback, by name.
+    pub interfaces: Vec<Interface>,
+}
+
+/// Processors of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuFacts {
+    /// What the processor calls itself.
+    pub model: Option<String>,
+    /// Machine, such as `x86_64`.
+    pub architecture: String,
+    /// Hardware threads that this process may use.
+    pub usable: u32,
+    /// Hardware threads that the kernel lists.
+    pub threads: u32,
+    /// Physical cores; `None` where the kernel does not tell them apart.
+    pub cores: Option<u32>,
+    /// Sockets.
+    pub sockets: Option<u32>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// `up`, `down`, `unknown`, …
+    pub state: String,
+    /// Megabits per second, where the driver says it.
+    pub speed_mbit: Option<u64>,
+    /// Largest packet in bytes.
+    pub mtu: Option<u64>,
+    /// Addresses, IPv4 and IPv6.
+    pub addresses: Vec<String>,
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+/// The value of the first line that starts with a key.
+fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(separator)?;
+        (name.trim() == key).then(|| value.trim().trim_matches('"'))
+    })
+}
+
+/// Everything about this node.
+pub(super) fn facts(paths: &[PathBuf]) -> Facts {
+    let mut places = Vec::new();
+    let mut unknown_places = Vec::new();
+    for path in paths {
+        match mounts::place(path) {
+            Ok(place) => places.push(place),
+            Err(why) => unknown_places.push((path.clone(), why)),
+        }
+    }
+    let meminfo = read("/proc/meminfo").unwrap_or_default();
+    Facts {
+        host: host(),
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        os: read("/etc/os-release").and_then(|t| value(&t, "PRETTY_NAME", '=').map(str::to_owned)),
+        cpu: cpu(&read("/proc/cpuinfo").unwrap_or_default()),
+        memory_bytes: value(&meminfo, "MemTotal", ':')
+            .and_then(|v| v.trim_end_matches("kB").trim().parse::<u64>().ok())
+            .map(|kib| kib * 1024),
+        glibc: glibc(),
+        boot_id: read("/proc/sys/kernel/random/boot_id"),
+        places,
+        unknown_places,
+        interfaces: interfaces(),
+    }
+}
+
+/// The node's own name.
+pub(super) fn host() -> String {
+    nix::unistd::gethostname().map(|h| h.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Processors by `/proc/cpuinfo`.
+fn cpu(cpuinfo: &str) -> CpuFacts {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut sockets = std::collections::BTreeSet::new();
+    let mut cores = std::collections::BTreeSet::new();
+    let mut threads = 0;
+    for block in cpuinfo.split("\n\n") {
+        if value(block, "processor", ':').is_none() {
+            continue;
+        }
+        threads += 1;
+        if let Some(socket) = value(block, "physical id", ':') {
+            sockets.insert(socket.to_owned());
+            if let Some(core) = value(block, "core id", ':') {
+                cores.insert((socket.to_owned(), core.to_owned()));
+            }
+        }
+    }
+    let some = |n: usize| (n > 0).then(|| count(n));
+    CpuFacts {
+        model: value(cpuinfo, "model name", ':').or_else(|| value(cpuinfo, "Model", ':')).map(str::to_owned),
+        architecture: std::env::consts::ARCH.to_owned(),
+        usable: std::thread::available_parallelism().map_or(1, |n| count(n.get())),
+        threads,
+        cores: some(cores.len()),
+        sockets: some(sockets.len()),
+    }
+}
+
+/// The C library that programs of this node use. Not that of this program, which may be linked with another one.
+fn glibc() -> Option<String> {
+    let said = Command::new("getconf").arg("GNU_LIBC_VERSION").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    text.trim().strip_prefix("glibc ").map(str::to_owned)
+}
+
+fn interfaces() -> Vec<Interface> {
+    let mut found: Vec<Interface> = Vec::new();
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else { return found };
+    for one in addresses {
+        if one.flags.contains(nix::net::if_::InterfaceFlags::IFF_LOOPBACK) {
+            continue;
+        }
+        let at = found.iter().position(|i| i.name == one.interface_name).unwrap_or_else(|| {
+            found.push(interface(&one.interface_name, one.flags));
+            found.len() - 1
+        });
+        let Some(address) = one.address else { continue };
+        let text = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(v4), _) => v4.ip().to_string(),
+            (None, Some(v6)) => v6.ip().to_string(),
+            (None, None) => continue,
+        };
+        found[at].addresses.push(text);
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+fn interface(name: &str, flags: nix::net::if_::InterfaceFlags) -> Interface {
+    let file = |file: &str| read(&Path::new("/sys/class/net").join(name).join(file).to_string_lossy());
+    let up = flags.contains(nix::net::if_::InterfaceFlags::IFF_RUNNING);
+    Interface {
+        name: name.to_owned(),
+        // /sys may not be there, or be that of another network namespace
+        state: file("operstate").unwrap_or_else(|| if up { "up" } else { "down" }.to_owned()),
+        // -1 where it is not known
+        speed_mbit: file("speed").and_then(|s| s.parse().ok()),
+        mtu: file("mtu").and_then(|s| s.parse().ok()),
+        addresses: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_and_sockets_are_counted_from_what_the_kernel_lists() {
+        let block = |cpu: u32, socket: u32, core: u32| {
+            format!("processor\t: {cpu}\nmodel name\t: Some CPU @ 2.40GHz\nphysical id\t: {socket}\ncore id\t\t: {core}\n\n")
+        };
+        let text: String = [block(0, 0, 0), block(1, 0, 1), block(2, 1, 0), block(3, 1, 1), block(4, 0, 0)].concat();
+        let seen = cpu(&text);
+        assert_eq!((seen.threads, seen.cores, seen.sockets), (5, Some(4), Some(2)));
+        assert_eq!(seen.model.as_deref(), Some("Some CPU @ 2.40GHz"));
+        let arm = cpu("processor\t: 0\nBogoMIPS\t: 50.00\n\nprocessor\t: 1\nBogoMIPS\t: 50.00\n\n");
+        assert_eq!((arm.threads, arm.cores, arm.sockets, arm.model), (2, None, None, None));
+    }
+
+    #[test]
+    fn this_machine_has_facts() {
+        let facts = facts(&[PathBuf::from("/proc/nothing/here"), PathBuf::from("relative")]);
+        assert!(!facts.host.is_empty() && !facts.kernel.is_empty());
+        assert!(facts.memory_bytes.is_some_and(|m| m > 1 << 20));
+        assert!(facts.cpu.threads >= 1 && facts.cpu.usable >= 1);
+        assert_eq!(facts.places.iter().map(|p| p.file_system.as_str()).collect::<Vec<_>>(), ["proc"]);
+        assert_eq!(facts.unknown_places.len(), 1);
+        let text = serde_json::to_string(&facts).expect("JSON");
+        assert_eq!(serde_json::from_str::<Facts>(&text).expect("the same"), facts);
+    }
+}

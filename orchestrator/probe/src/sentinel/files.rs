@@ -1,0 +1,208 @@
+//! Looking at files: listings, patterns, digests, ends.
+
+use super::mounts::absolute;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// No more of a file than this is read for [`tail`], whatever is asked for: it is for logs.
+const MOST_TAIL: u64 = 64 << 20;
+/// Most files that patterns may stand for.
+const MOST_FILES: usize = 100_000;
+
+/// Something in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name; what is not UTF-8 is shown as U+FFFD.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// When it was changed last, nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Is it a directory?
+    pub is_dir: bool,
+    /// Its number in the file system.
+    pub inode: u64,
+}
+
+/// What lies in a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListingFound {
+    /// Is the directory there?
+    pub exists: bool,
+    /// By name.
+    pub entries: Vec<Entry>,
+}
+
+/// A file that matches a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFound {
+    /// The file.
+    pub path: PathBuf,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// When it was changed last, nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its number in the file system.
+    pub inode: u64,
+    /// Number of the file system's device, on that node.
+    pub device: u64,
+}
+
+/// Length and digest of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digested {
+    /// The file.
+    pub path: PathBuf,
+    /// `None` if it is not there.
+    pub found: Option<Content>,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// BLAKE3, in hexadecimal digits.
+    pub blake3: String,
+}
+
+/// The end of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tail {
+    /// Its last bytes as text; what is not UTF-8 is shown as U+FFFD.
+    pub text: String,
+    /// Length of the whole file in bytes.
+    pub file_bytes: u64,
+}
+
+fn modified_ns(metadata: &fs::Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+fn fail(path: &Path) -> impl Fn(io::Error) -> String + '_ {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Opens a file. Not a pipe, which would keep its reader waiting for ever.
+fn regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("expected a file"));
+    }
+    File::open(path)
+}
+
+/// Names, sizes and times of what lies in a directory.
+pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, String> {
+    absolute(dir)?;
+    let listed = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ListingFound::default()),
+        listed => listed.map_err(fail(dir))?,
+    };
+    let mut entries = Vec::new();
+    for entry in listed {
+        let entry = entry.map_err(fail(dir))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !suffixes.is_empty() && !suffixes.iter().any(|s| name.ends_with(s.as_str())) {
+            continue;
+        }
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            // renamed or removed since it was listed
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(fail(&entry.path())(error)),
+        };
+        entries.push(Entry {
+            name,
+            bytes: metadata.len(),
+            modified_ns: modified_ns(&metadata),
+            is_dir: metadata.is_dir(),
+            inode: metadata.ino(),
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(ListingFound { exists: true, entries })
+}
+
+/// The files that match; directories do not count.
+pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, String> {
+    absolute(dir)?;
+    let base = dir.to_str().ok_or_else(|| format!("{}: the path is not UTF-8", dir.display()))?;
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let inside = Path::new(pattern).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+        if !inside || pattern.is_empty() {
+            return Err(format!("`{pattern}`: expected a pattern below {base}, without `..`"));
+        }
+        let whole = format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/')));
+        for path in glob::glob(&whole).map_err(|e| format!("`{pattern}`: {e}"))? {
+            let path = match path {
+                Ok(path) => path,
+                Err(error) if error.error().kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.to_string()),
+            };
+            let metadata = match fs::metadata(&path) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(fail(&path)(error)),
+            };
+            if !metadata.is_file() {
+                continue;
+            }
+            if found.len() == MOST_FILES {
+                return Err(format!("`{pattern}` stands for more than {MOST_FILES} files below {base}"));
+            }
+            found.push(FileFound {
+                path,
+                bytes: metadata.len(),
+                modified_ns: modified_ns(&metadata),
+                inode: metadata.ino(),
+                device: metadata.dev(),
+            });
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path);
+    Ok(found)
+}
+
+/// Reads a file to its end.
+pub(super) fn digest(path: &Path) -> Result<Digested, String> {
+    absolute(path)?;
+    let mut file = match regular(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Digested { path: path.to_owned(), found: None }),
+        file => file.map_err(fail(path))?,
+    };
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0u8; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => {
+                hasher.update(&buffer[..n]);
+                bytes += n as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(fail(path)(error)),
+        }
+    }
+    Ok(Digested { path: path.to_owned(), found: Some(Content { bytes, blake3: hasher.finalize().to_hex().to_string() }) })
+}
+
+/// The last bytes of a file.
+pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, String> {
+    absolute(path)?;
+    let mut file = regular(path).map_err(fail(path))?;
+    let file_bytes = file.metadata().map_err(fail(path))?.len();
+    let most = most_bytes.min(MOST_TAIL);
+    file.seek(SeekFrom::Start(file_bytes.saturating_sub(most))).map_err(fail(path))?;
+    let mut end = Vec::new();
+    // a file that grows meanwhile is not followed
+    file.take(most).read_to_end(&mut end).map_err(fail(path))?;
+    Ok(Tail { text: String::from_utf8_lossy(&end).into_owned(), file_bytes })
+}

@@ -1,0 +1,66 @@
+//! Making directories and files.
+
+use super::{mounts::absolute, remove};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, Permissions},
+    io::Write,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// A file to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFile {
+    /// Where.
+    pub path: PathBuf,
+    /// What.
+    pub content: String,
+    /// Its permissions, such as `0o755`.
+    pub mode: u32,
+}
+
+/// Removes, then makes. All paths are judged before anything is touched.
+pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> Result<(), String> {
+    for path in dirs.iter().map(|(path, _)| path).chain(files.iter().map(|f| &f.path)) {
+        absolute(path)?;
+    }
+    remove::all_removable(old)?;
+    for path in old {
+        remove::remove_one(path)?;
+    }
+    for (path, mode) in dirs {
+        directory(path, *mode).map_err(|e| format!("cannot make the directory {}: {e}", path.display()))?;
+    }
+    for file in files {
+        write(file).map_err(|e| format!("cannot write {}: {e}", file.path.display()))?;
+    }
+    Ok(())
+}
+
+fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
+    // private until it has the mode that was asked for
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    // by hand, since the umask takes away from what a builder is told
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
+}
+
+/// Under another name first, so that nobody reads half of it.
+fn write(file: &NewFile) -> std::io::Result<()> {
+    let name = file.path.file_name().ok_or_else(|| std::io::Error::other("it has no name"))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.new", std::process::id()));
+    let temporary = file.path.with_file_name(hidden);
+    let written = (|| {
+        let mut new = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        new.write_all(file.content.as_bytes())?;
+        new.set_permissions(Permissions::from_mode(file.mode & 0o7777))?;
+        fs::rename(&temporary, &file.path)
+    })();
+    if written.is_err() {
+        // what could not be finished is not left; if it cannot be removed either, the first error says more
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}

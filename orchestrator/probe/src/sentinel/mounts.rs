@@ -1,0 +1,154 @@
+//! Mounted file systems, and how much may still be written to them.
+
+use nix::sys::statvfs::statvfs;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// Where a path lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The path that was asked about.
+    pub path: PathBuf,
+    /// Its nearest ancestor that exists, or itself.
+    pub existing: PathBuf,
+    /// Type of the file system, such as `ext4`, `nfs4`, `tmpfs`, `fuse.glusterfs`.
+    pub file_system: String,
+    /// What is mounted: a device, `server:/export`, a word.
+    pub source: String,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// Number of the device. Only on one and the same node does it tell file systems apart.
+    pub device: u64,
+    /// Number of `existing` in the file system.
+    pub inode: u64,
+}
+
+/// What may still be written there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Bytes that a user without privileges may still write.
+    pub free_bytes: u64,
+    /// Bytes of the file system.
+    pub total_bytes: u64,
+    /// Files that may still be made; `None` where the file system does not count them.
+    pub free_files: Option<u64>,
+}
+
+/// A line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub point: PathBuf,
+    pub file_system: String,
+    pub source: String,
+}
+
+/// What is mounted, in order: a later mount hides an earlier one of the same point.
+pub(super) fn mounts() -> Vec<Mount> {
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    table.split(|b| *b == b'\n').filter_map(parse).collect()
+}
+
+/// `36 35 98:0 /root /point options [optional]... - type source options`
+fn parse(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    let dash = fields.iter().position(|f| *f == b"-")?;
+    let text = |field: &[u8]| String::from_utf8_lossy(&unescape(field)).into_owned();
+    Some(Mount {
+        point: PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.get(4)?))),
+        file_system: text(fields.get(dash + 1)?),
+        source: text(fields.get(dash + 2)?),
+    })
+}
+
+/// Blanks and the like stand there as `\040`.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut at = 0;
+    while at < field.len() {
+        let octal = field.get(at..at + 4).filter(|f| f[0] == b'\\').and_then(|f| std::str::from_utf8(&f[1..]).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                at += 4;
+            }
+            None => {
+                plain.push(field[at]);
+                at += 1;
+            }
+        }
+    }
+    plain
+}
+
+/// Refuses what depends on a working directory.
+pub(super) fn absolute(path: &Path) -> Result<(), String> {
+    if path.is_absolute() { Ok(()) } else { Err(format!("{}: expected an absolute path", path.display())) }
+}
+
+/// Where a path lies.
+pub(super) fn place(path: &Path) -> Result<Place, String> {
+    absolute(path)?;
+    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
+    let fail = |e: std::io::Error| format!("{}: {e}", existing.display());
+    let real = existing.canonicalize().map_err(fail)?;
+    let metadata = fs::metadata(&real).map_err(fail)?;
+    let mount = mounts().into_iter().rev().filter(|m| real.starts_with(&m.point)).max_by_key(|m| m.point.components().count());
+    let (file_system, source, mount_point) =
+        mount.map_or_else(|| ("unknown".to_owned(), String::new(), PathBuf::from("/")), |m| (m.file_system, m.source, m.point));
+    Ok(Place {
+        path: path.to_owned(),
+        existing: existing.to_owned(),
+        file_system,
+        source,
+        mount_point,
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
+/// What may still be written where a path lies.
+pub(super) fn space(path: &Path) -> Result<Space, String> {
+    let place = place(path)?;
+    let stat = statvfs(&place.existing).map_err(|e| format!("{}: {e}", place.existing.display()))?;
+    let unit = stat.fragment_size();
+    Ok(Space {
+        place,
+        free_bytes: stat.blocks_available().saturating_mul(unit),
+        total_bytes: stat.blocks().saturating_mul(unit),
+        free_files: (stat.files() > 0).then(|| stat.files_available()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_read() {
+        let mount = parse(b"36 35 98:0 /mnt1 /mnt/with\\040blank rw,noatime master:1 shared:2 - nfs4 server:/x\\134y rw").expect("a mount");
+        let point = PathBuf::from("/mnt/with blank");
+        assert_eq!(mount, Mount { point, file_system: "nfs4".into(), source: "server:/x\\y".into() });
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"36 35 98:0 / / rw -"), None);
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_lies_where_its_ancestor_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let asked = dir.path().join("not/yet");
+        let space = space(&asked).expect("space");
+        assert_eq!((space.place.path, space.place.existing), (asked, dir.path().to_owned()));
+        assert!(space.free_bytes > 0 && space.free_bytes <= space.total_bytes);
+        let own = fs::metadata(dir.path()).expect("metadata");
+        assert_eq!((space.place.device, space.place.inode), (own.dev(), own.ino()));
+        assert_eq!(place(Path::new("/proc/self")).expect("a place").file_system, "proc");
+        assert!(place(Path::new("relative")).expect_err("relative").contains("absolute"));
+    }
+}

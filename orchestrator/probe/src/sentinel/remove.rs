@@ -1,0 +1,92 @@
+//! Removing, with rails: what is asked for comes from afar, and a mistake there must not cost a node its files.
+
+use super::mounts::{absolute, mounts};
+use nix::unistd::{Uid, User};
+use std::{
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
+
+/// Fewest parts of a path, the root counted: `/tmp/run` has three.
+const FEWEST_PARTS: usize = 3;
+
+/// Whether a path may be removed with all that is in it.
+///
+/// # Errors
+/// Why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
+pub fn removable(path: &Path) -> Result<(), String> {
+    absolute(path)?;
+    let refuse = |why: &str| Err(format!("{}: not removed, {why}", path.display()));
+    if path.components().any(|c| matches!(c, Component::ParentDir)) {
+        return refuse("its path has `..`");
+    }
+    // by its real name as well: a link above it may lead anywhere; the last part itself is removed as a link, not followed
+    let real = match (path.parent().and_then(|p| p.canonicalize().ok()), path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    };
+    let homes = homes();
+    for path in [path, &real] {
+        if path.components().count() < FEWEST_PARTS {
+            return refuse("it is too near the root");
+        }
+        if homes.iter().any(|home| home.starts_with(path)) {
+            return refuse("it is or holds a home directory");
+        }
+    }
+    if mounts().iter().any(|m| m.point.starts_with(&real)) {
+        return refuse("it is or holds a mount point");
+    }
+    Ok(())
+}
+
+/// Homes of this user, as the environment and the user database say.
+fn homes() -> Vec<PathBuf> {
+    let told = std::env::var_os("HOME").map(PathBuf::from);
+    let listed = User::from_uid(Uid::effective()).ok().flatten().map(|u| u.dir);
+    let mut homes: Vec<PathBuf> = told.into_iter().chain(listed).filter(|p| p.is_absolute()).collect();
+    let real: Vec<PathBuf> = homes.iter().filter_map(|h| h.canonicalize().ok()).collect();
+    homes.extend(real);
+    homes
+}
+
+/// All of them or an error: nothing is removed when one of them may not be.
+pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), String> {
+    paths.iter().try_for_each(|p| removable(p))
+}
+
+/// Removes one, whatever it is. What is not there is no error.
+pub(super) fn remove_one(path: &Path) -> Result<(), String> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => remove_tree(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("cannot remove {}: {error}", path.display())),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// A program that is just ending may still write into a directory while it is removed: a second look takes that too.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    for _ in 0..5 {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(std::time::Duration::from_millis(20)),
+            other => return other,
+        }
+    }
+    fs::remove_dir_all(path)
+}
+
+/// Removes directories and files.
+pub(super) fn remove(dirs: &[PathBuf], files: &[PathBuf]) -> Result<(), String> {
+    all_removable(dirs)?;
+    all_removable(files)?;
+    for file in files {
+        if fs::symlink_metadata(file).is_ok_and(|m| m.is_dir()) {
+            return Err(format!("{}: expected a file, found a directory", file.display()));
+        }
+    }
+    dirs.iter().chain(files).try_for_each(|p| remove_one(p))
+}

@@ -1,0 +1,290 @@
+//! The line between an agent and a sentinel, seen from the sentinel.
+
+use super::{
+    answer::{Sentinel, now_ns},
+    facts,
+    request::{Answer, Request},
+};
+use nix::sys::signal::{SigSet, Signal};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+/// Number of the protocol; both ends must speak the same.
+pub const PROTOCOL: u32 = 1;
+/// Longest request. Those that write files are the long ones.
+const LONGEST_REQUEST: u64 = 64 << 20;
+/// So many lines unread, and beats are left out: nobody listens at the moment.
+const MOST_WAITING: usize = 16;
+/// Answers that are nearly ready are still given when the line has closed: somebody may have piped requests in by hand.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// A line of a sentinel. One of the parts is there.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Said {
+    /// Which request this answers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<u64>,
+    /// It was done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ok: Option<Answer>,
+    /// It could not be done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// The answer to `hello`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hello: Option<Hello>,
+    /// Number of a beat.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub beat: Option<u64>,
+    /// When the beat was, nanoseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_ns: Option<i64>,
+}
+
+/// Who a sentinel is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the sentinel.
+    pub protocol: u32,
+    /// Version of the program.
+    pub version: String,
+    /// The node's own name.
+    pub host: String,
+    /// The sentinel's process.
+    pub pid: u32,
+}
+
+/// What an agent says first: `{"hello":{"beat_s":1,"silence_s":10}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Seconds between beats.
+    pub beat_s: f64,
+    /// When the agent has said nothing for so long, not even `{"ping":1}`, it is gone; `None`: it may be silent as long as the line is open.
+    pub silence_s: Option<f64>,
+}
+
+/// What happens to a sentinel.
+enum Event {
+    Line(Vec<u8>),
+    Closed,
+}
+
+/// Serves a line until it closes, the agent falls silent, or a signal asks for the end; then everything guarded is ended.
+///
+/// # Errors
+/// None at present that the line's end would not be.
+pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, beat_s: f64) -> io::Result<()> {
+    let (events, happens) = mpsc::channel();
+    serve_events(input, output, beat_s, events, &happens)
+}
+
+/// Entry point of the sentinel's process. TERM, INT and HUP are like the end of the line.
+///
+/// # Errors
+/// When signals cannot be waited for, or no thread can be started.
+pub fn main(beat_s: f64) -> io::Result<()> {
+    let mut mask = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        mask.add(signal);
+    }
+    // before any thread starts, so that all of them leave these signals to the one that waits
+    mask.thread_block()?;
+    let (events, happens) = mpsc::channel();
+    let closer = events.clone();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        while mask.wait().is_err() {}
+        // when nobody listens any more the sentinel is ending already
+        let _ = closer.send(Event::Closed);
+    })?;
+    serve_events(io::stdin(), io::stdout(), beat_s, events, &happens)
+}
+
+/// A time that somebody else wrote.
+fn seconds(given: f64) -> Duration {
+    Duration::from_secs_f64(if given.is_finite() { given.clamp(0.02, 86_400.0) } else { 1.0 })
+}
+
+fn serve_events(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    beat_s: f64,
+    events: Sender<Event>,
+    happens: &Receiver<Event>,
+) -> io::Result<()> {
+    let voice = Voice::start(output, events.clone())?;
+    std::thread::Builder::new().name("line".into()).spawn(move || listen(input, &events))?;
+    let sentinel = Arc::new(Sentinel::default());
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let mut beat = seconds(beat_s);
+    let mut silence: Option<Duration> = None;
+    let mut heard = Instant::now();
+    let mut next_beat = Instant::now();
+    let mut beats = 0u64;
+    loop {
+        let now = Instant::now();
+        if silence.is_some_and(|limit| now.duration_since(heard) > limit) {
+            break;
+        }
+        if now >= next_beat {
+            if voice.waiting.load(Ordering::Relaxed) < MOST_WAITING {
+                voice.say(&Said { beat: Some(beats), at_ns: Some(now_ns()), ..Said::default() });
+            }
+            beats += 1;
+            // after a pause (the machine slept) beats go on from now, they are not made up for
+            next_beat = (next_beat + beat).max(now);
+        }
+        let silent_at = silence.map(|limit| heard + limit + Duration::from_millis(1));
+        let until = silent_at.map_or(next_beat, |at| at.min(next_beat));
+        match happens.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(Event::Line(line)) => {
+                heard = Instant::now();
+                match understand(&line) {
+                    Heard::Nothing => {}
+                    Heard::Hello(terms) => {
+                        beat = seconds(terms.beat_s);
+                        silence = terms.silence_s.map(seconds);
+                        let hello = Hello {
+                            protocol: PROTOCOL,
+                            version: env!("CARGO_PKG_VERSION").to_owned(),
+                            host: facts::host(),
+                            pid: std::process::id(),
+                        };
+                        voice.say(&Said { hello: Some(hello), ..Said::default() });
+                    }
+                    Heard::Wrong(id, problem) => voice.say(&Said { id, error: Some(problem), ..Said::default() }),
+                    Heard::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
+                }
+            }
+        }
+    }
+    sentinel.end_guarded();
+    let begin = Instant::now();
+    while (at_work.load(Ordering::Acquire) > 0 || voice.waiting.load(Ordering::Acquire) > 0) && begin.elapsed() < LAST_ANSWERS {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// In a thread of its own, so that beats and other answers go on.
+fn work(sentinel: &Arc<Sentinel>, at_work: &Arc<AtomicUsize>, voice: &Voice, id: u64, request: Request) {
+    at_work.fetch_add(1, Ordering::AcqRel);
+    let (sentinel, done, mouth) = (Arc::clone(sentinel), Arc::clone(at_work), voice.clone());
+    let started = std::thread::Builder::new().name(request.name().into()).spawn(move || {
+        let answer = catch_unwind(AssertUnwindSafe(|| sentinel.answer(&request)));
+        let answer = answer.unwrap_or_else(|_| Err(format!("the sentinel failed at `{}`; this is an error of cvc", request.name())));
+        mouth.say(&match answer {
+            Ok(answer) => Said { id: Some(id), ok: Some(answer), ..Said::default() },
+            Err(problem) => Said { id: Some(id), error: Some(problem), ..Said::default() },
+        });
+        done.fetch_sub(1, Ordering::AcqRel);
+    });
+    if let Err(error) = started {
+        at_work.fetch_sub(1, Ordering::AcqRel);
+        voice.say(&Said { id: Some(id), error: Some(format!("no thread can be started: {error}")), ..Said::default() });
+    }
+}
+
+/// Reads lines until there are no more.
+fn listen(input: impl Read, events: &Sender<Event>) {
+    let mut input = BufReader::new(input);
+    loop {
+        let mut line = Vec::new();
+        match input.by_ref().take(LONGEST_REQUEST).read_until(b'\n', &mut line) {
+            Ok(n) if n > 0 && (line.ends_with(b"\n") || (n as u64) < LONGEST_REQUEST) => {
+                if events.send(Event::Line(line)).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => {
+                // when nobody listens any more the sentinel is ending already
+                let _ = events.send(Event::Closed);
+                return;
+            }
+        }
+    }
+}
+
+/// What a line means.
+enum Heard {
+    Nothing,
+    Hello(Terms),
+    Request(u64, Request),
+    Wrong(Option<u64>, String),
+}
+
+fn understand(line: &[u8]) -> Heard {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return Heard::Nothing;
+    }
+    let mut value: serde_json::Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => return Heard::Wrong(None, format!("not a request: {error}")),
+    };
+    if value.get("ping").is_some() {
+        return Heard::Nothing;
+    }
+    if let Some(terms) = value.get_mut("hello") {
+        return match serde_json::from_value(terms.take()) {
+            Ok(terms) => Heard::Hello(terms),
+            Err(error) => Heard::Wrong(None, format!("not a hello: {error}")),
+        };
+    }
+    let Some(id) = value.get("id").and_then(serde_json::Value::as_u64) else {
+        return Heard::Wrong(None, "not a request: it has no `id`".into());
+    };
+    match serde_json::from_value(value) {
+        Ok(request) => Heard::Request(id, request),
+        Err(error) => Heard::Wrong(Some(id), format!("not a request: {error}")),
+    }
+}
+
+/// What a sentinel says goes through one thread: a full pipe stops nobody but it.
+#[derive(Clone)]
+struct Voice {
+    lines: Sender<Vec<u8>>,
+    /// Lines that are not written yet.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Voice {
+    fn start(mut output: impl Write + Send + 'static, events: Sender<Event>) -> io::Result<Self> {
+        let (lines, to_say) = mpsc::channel::<Vec<u8>>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let said = Arc::clone(&waiting);
+        std::thread::Builder::new().name("voice".into()).spawn(move || {
+            for line in to_say {
+                if output.write_all(&line).and_then(|()| output.flush()).is_err() {
+                    // nobody can be told any more
+                    let _ = events.send(Event::Closed);
+                    return;
+                }
+                said.fetch_sub(1, Ordering::AcqRel);
+            }
+        })?;
+        Ok(Self { lines, waiting })
+    }
+
+    fn say(&self, said: &Said) {
+        let mut line = serde_json::to_vec(said).unwrap_or_else(|error| {
+            // a path that is not UTF-8 is the one thing that JSON cannot hold
+            let told = Said { id: said.id, error: Some(format!("the answer cannot be told: {error}")), ..Said::default() };
+            serde_json::to_vec(&told).unwrap_or_default()
+        });
+        line.push(b'\n');
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // the thread has ended only when nobody reads
+        let _ = self.lines.send(line);
+    }
+}

@@ -1,0 +1,31 @@
+//! Keys of hosts and users.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::{
+    command::finished,
+    sandbox::{PATIENCE, Sandbox},
+};
+
+/// Makes a key without a pass phrase, in place of one that may be there.
+pub(super) fn make(file: &Path, comment: &str) {
+    let _ = fs::remove_file(file);
+    let mut command = Command::new("ssh-keygen");
+    command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f"]).arg(file).stdin(Stdio::null());
+    finished("ssh-keygen", command, PATIENCE);
+}
+
+/// Writes what all nodes know of each other's keys. In place: the nodes have this very file mounted.
+pub(super) fn publish(sandbox: &Sandbox) {
+    let nodes = sandbox.outside().join("nodes");
+    let mut lines: Vec<String> = Vec::new();
+    for node in fs::read_dir(&nodes).expect("the nodes' directories").flatten() {
+        lines.push(fs::read_to_string(node.path().join("known")).expect("a node's key"));
+    }
+    lines.sort();
+    fs::write(sandbox.outside().join("etc/ssh_known_hosts"), lines.concat()).expect("known hosts of the nodes");
+}

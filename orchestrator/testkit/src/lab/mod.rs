@@ -1,0 +1,288 @@
+//! Several nodes on this one machine, for real tests: real kernels' namespaces, real sshd, real MPI, no mocks.
+//!
+//! ```no_run
+//! use cvc_testkit::{Lab, lab::Image};
+//!
+//! # fn test() { // a #[test]
+//! cvc_testkit::require!(cvc_testkit::Tool::Lab);
+//! let lab = Lab::builder().nodes(4).login(true).scratch_mib(64).image(Image::Host).build();
+//! let said = lab.ssh("n1", "hostname; ssh n2 hostname"); // as the user on the laptop does, keys checked strictly
+//! assert_eq!(String::from_utf8_lossy(&said.stdout), "n1\nn2\n");
+//! let mut cvc = lab.command("cvc"); // a std::process::Command: on the laptop, in the sandbox
+//! cvc.args(["run", "campaign.toml"]);
+//! lab.node("n2").poweroff();
+//! assert!(lab.node("n1").processes("mpiexec").is_empty());
+//! # }
+//! ```
+//!
+//! - All of it lives in a **sandbox**, private network, mount, process, host-name and IPC namespaces: no route out, several labs at once
+//!   with the same addresses, and everything ends with the [`Lab`], with the test program too when that is killed. Dropping a lab checks
+//!   that nothing is left, and panics if something is.
+//! - The **laptop** is the sandbox itself: the machine's own files, with the test's temporary directories; a home of its own with
+//!   `.ssh/config`, a key and `known_hosts` (`ssh n1`, `ssh ada@n1`), a private `/run` and `/dev/shm`, host name `laptop`, 10.77.0.1.
+//!   Programs on it are started by [`Lab::command`].
+//! - **Nodes** `n1`, `n2`, ... (10.77.0.11, .12, ...) and, if asked for, `login` (10.77.0.10) have their own namespaces, an overlay as
+//!   root (of the machine's own root with [`Image::Host`]: what is installed here is there, below the same path), sshd with the limits
+//!   that sshd has by default, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one folder on all
+//!   of them, and not on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
+//! - **Faults** are methods of [`Node`]: [`kill`](Node::kill), [`poweroff`](Node::poweroff), [`restart`](Node::restart),
+//!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
+//!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
+//! - **Slurm**: [`Lab::slurm`] starts a real one over a lab with a login node ([`Slurm`]).
+//! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
+
+mod command;
+mod fault;
+mod gluster;
+mod image;
+mod keys;
+mod node;
+mod probe;
+mod sandbox;
+mod slurm;
+mod spaces;
+mod wire;
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::Arc,
+    thread,
+};
+
+pub use command::output_within;
+pub use gluster::GLUSTER;
+pub(crate) use gluster::missing as missing_for_gluster;
+pub use image::Image;
+pub(crate) use image::missing as missing_for_image;
+pub use node::{Node, NodeProcess};
+pub(crate) use probe::missing;
+pub use slurm::Slurm;
+pub(crate) use slurm::missing as missing_for_slurm;
+pub use spaces::program_of;
+pub use wire::Line;
+
+use node::Plan;
+use sandbox::{PATIENCE, Sandbox};
+
+/// The laptop's address.
+pub const LAPTOP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// Where what was made once for labs is kept: `$CVC_LAB_CACHE`, or `cvc-lab` in the user's cache.
+pub fn cache() -> PathBuf {
+    let of_user = || {
+        let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+        base.unwrap_or_else(|| PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache")).join("cvc-lab")
+    };
+    env::var_os("CVC_LAB_CACHE").map(PathBuf::from).filter(|p| p.is_absolute()).unwrap_or_else(of_user)
+}
+
+/// What a lab is to be like. Made by [`Lab::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    nodes: u8,
+    login: bool,
+    image: Image,
+    scratch_mib: u64,
+    shm_mib: u64,
+    disk_mib: u64,
+    shared_mib: u64,
+    sshd: Vec<String>,
+}
+
+impl Builder {
+    /// How many nodes, `n1` to `nK`; 4 if not said, at most 64.
+    pub fn nodes(mut self, nodes: u8) -> Self {
+        assert!((1..=64).contains(&nodes), "a lab has 1 to 64 nodes, not {nodes}");
+        self.nodes = nodes;
+        self
+    }
+
+    /// Whether there is a login node, `login`; if not said there is none.
+    pub fn login(mut self, login: bool) -> Self {
+        self.login = login;
+        self
+    }
+
+    /// What nodes start from; [`Image::Host`] if not said.
+    pub fn image(mut self, image: Image) -> Self {
+        self.image = image;
+        self
+    }
+
+    /// The size of each node's `/scratch-local` in MiB; 64 if not said.
+    pub fn scratch_mib(mut self, mib: u64) -> Self {
+        self.scratch_mib = mib;
+        self
+    }
+
+    /// The size of each node's `/dev/shm` in MiB; 512 if not said.
+    pub fn shm_mib(mut self, mib: u64) -> Self {
+        self.shm_mib = mib;
+        self
+    }
+
+    /// What each node can write into its root file system, in MiB; 1024 if not said.
+    pub fn disk_mib(mut self, mib: u64) -> Self {
+        self.disk_mib = mib;
+        self
+    }
+
+    /// The size of `/shared` in MiB; 2048 if not said.
+    pub fn shared_mib(mut self, mib: u64) -> Self {
+        self.shared_mib = mib;
+        self
+    }
+
+    /// A further line for every node's sshd_config, as `MaxSessions 2`.
+    pub fn sshd(mut self, line: &str) -> Self {
+        self.sshd.push(line.to_owned());
+        self
+    }
+
+    /// Starts it. Panics with what went wrong.
+    pub fn build(self) -> Lab {
+        let workers = (1..=self.nodes).map(|n| (format!("n{n}"), Ipv4Addr::new(10, 77, 0, 10 + n)));
+        let all: Vec<(String, Ipv4Addr)> =
+            self.login.then(|| ("login".to_owned(), Ipv4Addr::new(10, 77, 0, 10))).into_iter().chain(workers).collect();
+        let names: String = all.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
+        let hosts = format!("127.0.0.1 localhost\n{LAPTOP} laptop\n{names}");
+        let sandbox = Sandbox::start(self.shared_mib, &hosts);
+        let plan =
+            Plan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
+        let nodes = all.into_iter().map(|(name, address)| Node::new(name, address, plan.clone(), Arc::clone(&sandbox))).collect();
+        let lab = Lab { nodes, sandbox };
+        lab.prepare(&hosts);
+        thread::scope(|scope| {
+            let starting: Vec<_> = lab.nodes.iter().map(|node| scope.spawn(|| node.start())).collect();
+            let failed = starting.into_iter().find_map(|s| s.join().err());
+            if let Some(panic) = failed {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        lab
+    }
+}
+
+/// A laptop and nodes, as the module says. Ends, and checks that nothing is left, when it is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    /// The login node first, if there is one.
+    nodes: Vec<Node>,
+    sandbox: Arc<Sandbox>,
+}
+
+impl Lab {
+    /// A lab of four nodes without a login node, unless said otherwise.
+    pub fn builder() -> Builder {
+        Builder {
+            nodes: 4,
+            login: false,
+            image: Image::Host,
+            scratch_mib: 64,
+            shm_mib: 512,
+            disk_mib: 1024,
+            shared_mib: 2048,
+            sshd: Vec::new(),
+        }
+    }
+
+    /// Keys and what is known of them, on the laptop and for all nodes.
+    fn prepare(&self, hosts: &str) {
+        let ssh = self.home().join(".ssh");
+        keys::make(&ssh.join("id_ed25519"), "laptop");
+        let common = self.sandbox.outside().join("etc");
+        fs::create_dir_all(&common).expect("a directory of the lab");
+        for key in ["id_ed25519", "id_ed25519.pub"] {
+            fs::copy(ssh.join(key), common.join(key)).expect("the user's key");
+        }
+        fs::write(common.join("hosts"), hosts).expect("hosts of the nodes");
+        self.nodes.iter().for_each(Node::prepare);
+        keys::publish(&self.sandbox);
+        fs::copy(common.join("ssh_known_hosts"), ssh.join("known_hosts")).expect("known hosts of the laptop");
+        let config = "Host *\n    BatchMode yes\n    StrictHostKeyChecking yes\n    ConnectTimeout 10\n";
+        fs::write(ssh.join("config"), config).expect("the laptop's ssh configuration");
+    }
+
+    /// A program on the laptop, in the test's working directory, with its environment but for what is the user's own (`HOME`, `SSH_*` and
+    /// the like). `kill` of the child kills the program; other signals must be sent to [`program_of`] the child, or to its group.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.sandbox.command(program)
+    }
+
+    /// Runs a program on the laptop, for at most a minute.
+    #[track_caller]
+    pub fn exec(&self, argv: &[&str]) -> Output {
+        let mut command = self.command(argv[0]);
+        command.args(&argv[1..]);
+        output_within(command, PATIENCE)
+    }
+
+    /// Runs a shell command by ssh from the laptop, for at most a minute. The host may be `user@name`.
+    #[track_caller]
+    pub fn ssh(&self, host: &str, command: &str) -> Output {
+        self.exec(&["ssh", host, command])
+    }
+
+    /// A node, by name.
+    #[track_caller]
+    pub fn node(&self, name: &str) -> &Node {
+        self.nodes.iter().find(|n| n.name() == name).unwrap_or_else(|| panic!("the lab has no node {name}"))
+    }
+
+    /// `n1` to `nK`, without the login node.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|n| n.name() != "login")
+    }
+
+    /// The login node.
+    #[track_caller]
+    pub fn login(&self) -> &Node {
+        self.node("login")
+    }
+
+    /// The home of the laptop's user, for the test and for the laptop.
+    pub fn home(&self) -> PathBuf {
+        self.sandbox.directory().join("home")
+    }
+
+    /// Where the test finds `/shared` of the nodes.
+    pub fn shared(&self) -> PathBuf {
+        self.sandbox.outside().join("shared")
+    }
+
+    /// A directory of this lab that the test and the laptop see, and no node.
+    pub fn directory(&self) -> &Path {
+        self.sandbox.directory()
+    }
+
+    /// Lets the laptop know the key that a node has now, as after [`Node::restart_with_new_key`].
+    pub fn trust(&self, node: &Node) {
+        let file = self.home().join(".ssh/known_hosts");
+        let known = fs::read_to_string(&file).expect("known hosts of the laptop");
+        let others = known.lines().filter(|l| !l.starts_with(&format!("{},", node.name())));
+        let lines: Vec<String> = others.map(str::to_owned).chain([node.known()]).collect();
+        fs::write(&file, lines.join("\n") + "\n").expect("known hosts of the laptop");
+    }
+
+    /// Living processes anywhere in the lab, the laptop and the nodes, whose arguments hold this text, without those of the lab itself.
+    pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
+        let on_laptop = self.sandbox.processes().into_iter();
+        let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));
+        on_laptop.chain(on_nodes).filter(|p| p.command.contains(pattern)).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.sandbox.kill();
+        for node in &self.nodes {
+            node.end();
+            node.unplug();
+        }
+    }
+}

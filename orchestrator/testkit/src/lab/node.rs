@@ -1,0 +1,250 @@
+//! One node: a machine with its own network, processes, mounts, names and sshd.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader},
+    net::Ipv4Addr,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{
+    Image,
+    command::{finished, output_within},
+    keys,
+    sandbox::{PATIENCE, Sandbox, child_of, go},
+    spaces::{self, Spaces},
+    wire::Wire,
+};
+use crate::process::wait_until;
+
+/// What a node is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) image: Image,
+    pub(super) scratch_mib: u64,
+    pub(super) shm_mib: u64,
+    pub(super) disk_mib: u64,
+    pub(super) sshd: Vec<String>,
+}
+
+/// A node of a [`super::Lab`]. All methods panic with what went wrong.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    address: Ipv4Addr,
+    plan: Plan,
+    pub(super) sandbox: Arc<Sandbox>,
+    /// `None` while it is off.
+    state: Mutex<Option<Running>>,
+    pub(super) wire: Mutex<Option<Wire>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Running {
+    outer: Child,
+    /// Process 1 of the node, in the test's numbering.
+    pub(super) init: i32,
+    pub(super) spaces: Arc<Spaces>,
+}
+
+/// A living process on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProcess {
+    /// Its number outside the lab, for signals sent by the test.
+    pub pid: i32,
+    /// Its arguments, separated by blanks.
+    pub command: String,
+}
+
+impl Node {
+    pub(super) fn new(name: String, address: Ipv4Addr, plan: Plan, sandbox: Arc<Sandbox>) -> Self {
+        Self { name, address, plan, sandbox, state: Mutex::default(), wire: Mutex::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address on the lab's network.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Whether it is switched on.
+    pub fn is_up(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Where the test finds a file of the node's own file system (not what is mounted there by programs with limits of their own).
+    pub fn path(&self, on_node: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{on_node}", self.running().1))
+    }
+
+    /// A program on the node, as root, without ssh. Its environment is small and the same on every machine.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.running().0.command(program);
+        command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("HOME", "/root").env("USER", "root").env("LANG", "C.UTF-8").current_dir("/");
+        command
+    }
+
+    /// Runs a program on the node as [`Node::command`] does, for at most a minute.
+    #[track_caller]
+    pub fn exec(&self, argv: &[&str]) -> Output {
+        let mut command = self.command(argv[0]);
+        command.args(&argv[1..]);
+        output_within(command, PATIENCE)
+    }
+
+    /// Runs shell commands on the node that must succeed; what they wrote to standard output.
+    #[track_caller]
+    pub fn shell(&self, script: &str) -> String {
+        let mut command = self.command("sh");
+        command.args(["-ec", script]);
+        finished(&format!("{}: {script}", self.name), command, PATIENCE)
+    }
+
+    /// Living processes of the node whose arguments hold this text; all of them for an empty one. None while it is off.
+    pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
+        let Some(init) = self.lock().as_ref().map(|r| r.init) else { return Vec::new() };
+        let Some(own) = spaces::identity(init, "pid") else { return Vec::new() };
+        let of_node = spaces::processes().into_iter().filter(|p| spaces::identity(*p, "pid").as_ref() == Some(&own));
+        of_node.filter(|pid| *pid != init).filter_map(NodeProcess::of).filter(|p| p.command.contains(pattern)).collect()
+    }
+
+    /// Its directory in the sandbox's memory, as the test sees it.
+    fn own(&self) -> PathBuf {
+        self.sandbox.outside().join("nodes").join(&self.name)
+    }
+
+    /// A disk and a host key, before it is switched on for the first time.
+    pub(super) fn prepare(&self) {
+        let (own, size) = (self.sandbox.inside().join("nodes").join(&self.name), self.plan.disk_mib);
+        self.sandbox.shell(&format!("mkdir -p {0}\nmount -t tmpfs -o mode=755,size={size}m tmpfs {0}", own.display()));
+        let key = self.own().join("ssh_host_ed25519_key");
+        keys::make(&key, &self.name);
+        fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
+    }
+
+    /// A fresh disk and another host key.
+    pub(super) fn renew(&self) {
+        for part in ["upper", "work"] {
+            // while the kernel still holds the old machine's root
+            wait_until(&format!("the old disk of {}", self.name), PATIENCE, || match fs::remove_dir_all(self.own().join(part)) {
+                Ok(()) => true,
+                Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+            });
+        }
+        keys::make(&self.own().join("ssh_host_ed25519_key"), &self.name);
+        fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
+        keys::publish(&self.sandbox);
+    }
+
+    /// The line of its key for a file of known hosts.
+    pub(super) fn known(&self) -> String {
+        let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
+        let parts: Vec<&str> = key.split_whitespace().take(2).collect();
+        format!("{},{} {}", self.name, self.address, parts.join(" "))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    #[track_caller]
+    fn running(&self) -> (Arc<Spaces>, i32) {
+        let state = self.lock();
+        let running = state.as_ref().unwrap_or_else(|| panic!("{} is off", self.name));
+        (Arc::clone(&running.spaces), running.init)
+    }
+
+    /// The name of its end of the cable at the switch.
+    pub(super) fn port(&self) -> String {
+        format!("v-{}", self.name)
+    }
+
+    /// Switches it on and waits until its sshd listens.
+    pub(super) fn start(&self) {
+        let mut state = self.lock();
+        assert!(state.is_none(), "{} is on", self.name);
+        let run = self.sandbox.inside();
+        let own = run.join("nodes").join(&self.name);
+        let console = self.sandbox.directory().join(format!("{}.console", self.name));
+        let mut command = self.sandbox.spaces.command("unshare");
+        command.args(["--net", "--uts", "--ipc", "--pid", "--mount", "--fork", "--kill-child", "--propagation", "private", "--"]);
+        command.arg("bash").arg(self.sandbox.directory().join("etc/node.sh")).arg(&self.name).env_clear().current_dir("/");
+        command.env("PATH", super::command::path()).env("NAME", &self.name).env("ADDRESS", self.address.to_string());
+        command.env("LOWER", self.plan.image.root()).env("APT", self.plan.image.packages().unwrap_or_default());
+        command
+            .env("OWN", own)
+            .env("RUN", run)
+            .env("HIDE", hidden())
+            .env("BOUND", self.plan.image.bound().join(" "))
+            .env("OPEN", self.plan.image.open().join(" "));
+        command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
+        command.env("SSHD", self.plan.sshd.join("\n"));
+        let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut outer = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let unshare = child_of(i32::try_from(outer.id()).expect("a process number"));
+        let init = child_of(unshare);
+        let port = self.port();
+        let is_wired = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some();
+        let switch = if is_wired { format!("w-{}", self.name) } else { "lab0".into() };
+        let peer = number_inside(init);
+        // the same hardware address for the same address, or a node that is replaced is not found for seconds
+        let [a, b, c, d] = self.address.octets();
+        self.sandbox.shell(&format!(
+            "ip link delete {port} 2>/dev/null || :\n\
+             ip link add {port} type veth peer name eth0 address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x} netns {peer}\n\
+             ip link set {port} master {switch} up"
+        ));
+        go(&mut outer);
+        let mut said = String::new();
+        let outcome = BufReader::new(outer.stdout.take().expect("piped")).read_line(&mut said);
+        assert!(said == "ready\n", "{} did not start ({outcome:?}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+        let spaces = Spaces::of(init).expect("namespaces of the node");
+        *state = Some(Running { outer, init, spaces });
+    }
+
+    /// Ends what passes its packets.
+    pub(super) fn unplug(&self) {
+        *self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+
+    /// Ends process 1, and with it all others of the node.
+    pub(super) fn end(&self) {
+        let Some(mut running) = self.lock().take() else { return };
+        crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
+        let _ = running.outer.wait();
+        self.sandbox.look_for_rest(&running.spaces);
+    }
+}
+
+impl NodeProcess {
+    /// `None` if it is not alive.
+    pub(super) fn of(pid: i32) -> Option<Self> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let (state, _) = spaces::stat(pid)?;
+        (!matches!(state, 'Z' | 'X'))
+            .then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
+    }
+}
+
+/// The number of process 1 of a node in the sandbox.
+fn number_inside(init: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{init}/status")).expect("the node's process 1");
+    let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).expect("a kernel with pid namespaces");
+    let inside = numbers.split_whitespace().nth(1).expect("a process in the sandbox");
+    inside.to_owned()
+}
+
+/// Directories of the machine that hold what tests write: a node must not see it.
+fn hidden() -> String {
+    let temporary = std::env::temp_dir();
+    if temporary == std::path::Path::new("/tmp") { String::new() } else { temporary.display().to_string() }
+}

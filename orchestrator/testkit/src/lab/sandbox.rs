@@ -1,0 +1,174 @@
+//! The private machine in which the nodes live: no way out, and all of it ends with the test.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use super::{
+    command::{finished, path},
+    node::NodeProcess,
+    spaces::{self, Spaces},
+};
+use crate::process::{signal, wait_until};
+
+/// How long a part of the lab may take to come up on a machine that is busy.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    directory: Option<TempDir>,
+    holder: Mutex<Child>,
+    /// When this closes, also because the test was killed, process 1 ends.
+    _held: ChildStdin,
+    /// Process 1 of the sandbox, in the test's numbering.
+    init: i32,
+    pub(super) spaces: Arc<Spaces>,
+    /// What was found of nodes that had ended.
+    left: Mutex<Vec<String>>,
+}
+
+impl Sandbox {
+    pub(super) fn start(shared_mib: u64, hosts: &str) -> Arc<Self> {
+        let directory = tempfile::Builder::new().prefix("cvc-lab-").tempdir().expect("a directory");
+        let root = directory.path();
+        fs::create_dir_all(root.join("etc")).and_then(|()| fs::create_dir_all(root.join("home/.ssh"))).expect("directories of the lab");
+        let accounts = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
+        let home = root.join("home");
+        let moved: Vec<String> = accounts.lines().map(|l| with_home(l, &home)).collect();
+        fs::write(root.join("etc/passwd"), moved.join("\n") + "\n").expect("accounts of the laptop");
+        fs::write(root.join("etc/hosts"), hosts).expect("hosts of the laptop");
+        fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh")).expect("a script of the lab");
+        fs::write(root.join("etc/node.sh"), include_str!("node.sh")).expect("a script of the lab");
+        let mut holder = Command::new("unshare");
+        holder.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
+        holder.arg("bash").arg(root.join("etc/sandbox.sh")).arg(root).env("SHARED_MIB", shared_mib.to_string());
+        holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
+        let mut holder = holder.spawn().expect("unshare");
+        let held = holder.stdin.take().expect("its standard input");
+        let mut said = String::new();
+        let outcome = BufReader::new(holder.stdout.take().expect("its standard output")).read_line(&mut said);
+        if said != "ready\n" {
+            let _ = (holder.kill(), holder.wait());
+            panic!("the sandbox did not start ({outcome:?}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
+        }
+        let outer = i32::try_from(holder.id()).expect("a process number");
+        let init = *spaces::children(outer).first().expect("process 1 of the sandbox");
+        let spaces = Spaces::of(init).expect("namespaces of the sandbox");
+        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, spaces, left: Mutex::default() })
+    }
+
+    /// Looks for what still lives in namespaces in which everything has been ended.
+    pub(super) fn look_for_rest(&self, spaces: &Spaces) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(spaces.inhabitants().iter().map(|pid| {
+            format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
+        }));
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.as_ref().expect("until it ends").path()
+    }
+
+    /// What is kept in the sandbox's memory, as its processes see it.
+    pub(super) fn inside(&self) -> PathBuf {
+        self.directory().join("run")
+    }
+
+    /// The same, as the test sees it.
+    pub(super) fn outside(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{}", self.init, self.inside().display()))
+    }
+
+    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.spaces.command(program);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("SSH_") || name.starts_with("XDG_") || name.starts_with("SLURM_") || name.starts_with("ANSIBLE_") {
+                command.env_remove(name.as_ref());
+            }
+        }
+        command.env("HOME", self.directory().join("home")).env("USER", "root").env("LOGNAME", "root").env("PATH", path());
+        command
+    }
+
+    /// Administration, which must succeed.
+    #[track_caller]
+    pub(super) fn shell(&self, script: &str) -> String {
+        let mut command = self.command("sh");
+        command.args(["-ec", script]);
+        finished(script, command, PATIENCE)
+    }
+
+    /// Programs on the laptop.
+    pub(super) fn processes(&self) -> Vec<NodeProcess> {
+        let Some(own) = spaces::identity(self.init, "pid") else { return Vec::new() };
+        let inside = spaces::processes().into_iter().filter(|p| *p != self.init && spaces::identity(*p, "pid").as_ref() == Some(&own));
+        let all = inside.filter_map(NodeProcess::of);
+        // what holds the nodes belongs to the lab
+        all.filter(|p| !p.command.starts_with("unshare --net --uts --ipc --pid --mount ")).collect()
+    }
+
+    /// Ends every process in it.
+    pub(super) fn kill(&self) {
+        signal(self.init, Signal::SIGKILL);
+        let _ = self.holder.lock().unwrap_or_else(PoisonError::into_inner).wait();
+    }
+
+    /// Ends everything, and says what is there nevertheless.
+    fn end(&mut self) -> Vec<String> {
+        self.kill();
+        self.look_for_rest(&self.spaces);
+        let mut left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(directory) = self.directory.take() {
+            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            let root = directory.path().display().to_string();
+            left.extend(mounts.lines().filter(|l| l.contains(&root)).map(|l| format!("mount: {l}")));
+            if let Err(e) = directory.close() {
+                left.push(format!("directory {root}: {e}"));
+            }
+        }
+        left
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let left = self.end();
+        if !left.is_empty() && !thread::panicking() {
+            panic!("the lab has ended, but this is left of it:\n{}", left.join("\n"));
+        }
+    }
+}
+
+/// A line of /etc/passwd, with this home for root.
+fn with_home(line: &str, home: &Path) -> String {
+    let fields: Vec<&str> = line.split(':').collect();
+    match fields.as_slice() {
+        ["root", password, user, group, name, _, shell] => format!("root:{password}:{user}:{group}:{name}:{}:{shell}", home.display()),
+        _ => line.to_owned(),
+    }
+}
+
+/// Waits for the child of a process.
+pub(super) fn child_of(parent: i32) -> i32 {
+    let mut found = None;
+    wait_until(&format!("a child of process {parent}"), PATIENCE, || {
+        found = spaces::children(parent).first().copied();
+        found.is_some()
+    });
+    found.expect("just seen")
+}
+
+/// Tells a process that waits for a line that it may go on.
+pub(super) fn go(child: &mut Child) {
+    child.stdin.take().expect("its standard input").write_all(b"go\n").expect("the process reads");
+}
