@@ -14,7 +14,10 @@ use cvc_lib::{
     store::CampaignDir,
 };
 use std::io::Write;
-use tokio::sync::watch;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 
 pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
     let spec = load_of_site(&args.of)?;
@@ -37,7 +40,7 @@ pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
     }
     let report = runtime()?.block_on(async {
         let (wish, mut wishes) = watch::channel(Wish::GoOn);
-        tokio::spawn(super::run::listen(wish, args.json));
+        tokio::spawn(listen(wish));
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
         one(&request, &mut wishes, observer.as_mut()).await
     })?;
@@ -45,6 +48,17 @@ pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
         show(&report, &dir)?;
     }
     Ok(0)
+}
+
+/// Ctrl-C or SIGTERM: stop at once. What was done stays, and is not done twice.
+async fn listen(wish: watch::Sender<Wish>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    // nobody waits for the wish any more once all is done
+    let _ = wish.send(Wish::StopNow);
 }
 
 /// Inventory, variables and roles for ansible-playbook by hand.

@@ -124,7 +124,7 @@ fn keep_to_lock(dir: &CampaignDir, sites: &IndexMap<String, ReadySite>, update: 
 }
 
 /// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.
-pub(super) async fn listen(wish: watch::Sender<Wish>, json: bool) {
+async fn listen(wish: watch::Sender<Wish>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     loop {
         tokio::select! {
