@@ -9,6 +9,7 @@ pub mod crew;
 mod embedded;
 pub mod host;
 pub mod ids;
+pub mod install;
 pub mod inventory;
 pub mod journal;
 pub mod kernels;
