@@ -2,12 +2,14 @@
 //!
 //! The data go one way: campaign file, points, runs, artefacts, records, reports. Only `run` touches the world.
 
+pub mod agent;
 pub mod app;
 pub mod ckpt;
 pub mod crew;
 mod embedded;
 pub mod host;
 pub mod ids;
+pub mod install;
 pub mod inventory;
 pub mod journal;
 pub mod kernels;
@@ -21,6 +23,7 @@ pub mod point;
 pub mod predict;
 pub mod prediction;
 pub mod record;
+mod remote;
 pub mod render;
 pub mod report;
 pub mod rerun;

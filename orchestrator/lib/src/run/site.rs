@@ -172,7 +172,7 @@ impl ReadySite {
 }
 
 /// The values that templates of a descriptor may use.
-pub(super) fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
+pub(crate) fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
     let vars = app.workloads.get(&point.class).map(|w| json!(w.vars)).unwrap_or_else(|| json!({}));
     json!({
         "program": program,
