@@ -11,13 +11,13 @@ use crate::{
     ids::RunId,
     paths,
     point::PlannedPoint,
-    run::{Attempted, Brief, EngineError, News, OutcomeFile, Task, Teller, Wishes, seal, stop_now},
+    run::{Attempted, Brief, EngineError, News, OutcomeFile, Task, Teller, Wish, Wishes, seal, stop_now},
     spec::{Cluster, HostEntry, SshSettings},
     store::{CampaignDir, StoreError},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::proc::ProcessId;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::{BTreeMap, BTreeSet}, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// An agent that nobody needs goes after so long, seconds.
@@ -56,6 +56,8 @@ pub(crate) struct Opening {
     pub dir: CampaignDir,
     /// `cvc-node` on this machine.
     pub program: Utf8PathBuf,
+    /// Nothing is to be run there: what is still there is ended and taken away.
+    pub only_close: bool,
     pub notes: mpsc::UnboundedSender<String>,
 }
 
@@ -83,7 +85,7 @@ impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
     pub async fn open(opening: Opening, mut wishes: Wishes) -> Result<Option<Self>, EngineError> {
-        let Opening { brief, points, dir, program, notes } = opening;
+        let Opening { brief, points, dir, program, only_close, notes } = opening;
         let name = brief.name.clone();
         let broken = |what: &str| EngineError::Site { site: name.clone(), problem: what.to_owned() };
         let cluster = brief.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
@@ -133,13 +135,18 @@ impl Remote {
             program: there,
         };
         let old = remote.gate.get(&orders_file).await?;
-        if old.as_deref().is_some_and(|old| old != text) {
+        if old.is_some() && (only_close || old.as_deref() != Some(text.as_slice())) {
             // the campaign was changed: whoever works by the old orders goes first
-            note(format!("{name}: the campaign was changed; its old agent is closed"));
+            let why = if only_close { "nothing is left to run" } else { "the campaign was changed" };
+            note(format!("{name}: {why}; its old agent is closed"));
             remote.start_pump();
             remote.close().await?;
             remote.hub = Arc::new(Hub::new());
             remote.clean().await?;
+        }
+        if only_close {
+            remote.clean().await?;
+            return Ok(None);
         }
         if old.as_deref() != Some(text.as_slice()) {
             remote.gate.run(&["mkdir", "-p", remote.root.as_str()], SHORT).await?;
@@ -195,6 +202,11 @@ impl Remote {
         self.ready.nodes.iter().filter(|n| !lost.contains_key(*n)).cloned().collect()
     }
 
+    /// Nodes that are lost, and why.
+    pub fn lost(&self) -> BTreeMap<String, String> {
+        self.hub.state().lost.clone()
+    }
+
     /// Waits until so many nodes are heard of that are not in use, and gives their names.
     pub fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         let free: Vec<String> = self.nodes().into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
@@ -219,6 +231,7 @@ impl Remote {
                 Stage(String),
                 Ended(Ended),
                 Over(String),
+                Unable(String),
             }
             let next = self.hub.wait(|state| {
                 if !told_start && let Some((pid, ticks)) = state.started.get(&key) {
@@ -229,6 +242,10 @@ impl Remote {
                 }
                 if let Some(why) = &state.over {
                     return Some(Seen::Over(why.clone()));
+                }
+                // an agent that was to take over
+                if let Some(why) = &state.unable {
+                    return Some(Seen::Unable(why.clone()));
                 }
                 state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
             });
@@ -244,6 +261,7 @@ impl Remote {
                     }
                     Seen::Ended(ended) => break ended,
                     Seen::Over(reason) => break Ended::Lost(reason),
+                    Seen::Unable(problem) => return Err(EngineError::Site { site: self.name.clone(), problem }),
                 },
                 () = stop_now(&mut wishes) => {
                     self.hub.ask(format!("stop-{run}-{lap}"), Request::Stop { run: run.clone() });
@@ -254,7 +272,9 @@ impl Remote {
             }
         };
         match ended {
-            Ended::Interrupted => Ok(Attempted::Interrupted),
+            // or an earlier controller wanted that, and was killed before it had written it down
+            Ended::Interrupted if *wishes.borrow() == Wish::StopNow => Ok(Attempted::Interrupted),
+            Ended::Interrupted => Ok(Attempted::Lost { reason: "an earlier controller had it cut off".into() }),
             Ended::Lost(reason) => Ok(Attempted::Lost { reason }),
             Ended::Finished(file) => {
                 self.fetch(&run, &file).await?;
