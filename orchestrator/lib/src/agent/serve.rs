@@ -7,9 +7,10 @@ use super::{
 };
 use crate::{
     ids::{PointId, RunId},
+    install::Found,
     journal::Outcome,
     point::{PlannedPoint, Point},
-    run::{Attempted, Bench, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Wish},
+    run::{Attempted, Bench, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
     spec::StorageKind,
     store::StoreError,
 };
@@ -18,6 +19,7 @@ use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -189,7 +191,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
         spread_kernels(&gathered, &ways, directory).await?;
     }
     let obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
-    let found = site.found();
+    let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
     let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd };
@@ -431,6 +433,26 @@ impl Agent {
         seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
     }
 
+    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
+    async fn clear_others(&self) {
+        let nodes = &self.bench.nodes;
+        let others: Vec<&str> = nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name).collect();
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        if matches!(nodes::storage_kind(nodes, self.spool.root()).await, Ok(StorageKind::NodeLocal)) {
+            dirs.push(self.spool.root().into());
+        }
+        let brief = &self.bench.site.brief;
+        let kept = brief.run.keep_images || brief.run.keep_outputs;
+        for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
+            let area = brief.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+            if area.is_some() && !kept {
+                dirs.push(directory.join(&brief.campaign).into());
+            }
+        }
+        // a node that is lost keeps them: they are empty but for what was cut off with it
+        let _ = nodes.crew.remove(&others, &dirs, &[], SOON).await;
+    }
+
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
         for under_way in self.under_way.values() {
             under_way.wish.send_replace(Wish::StopNow);
@@ -449,6 +471,7 @@ impl Agent {
                 self.ended(&task, result)?;
             }
         }
+        self.clear_others().await;
         self.bench.nodes.crew.close().await;
         self.log.write(Event::Closed { reason: reason.to_owned() })?;
         Ok(())
