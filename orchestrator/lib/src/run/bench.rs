@@ -49,7 +49,11 @@ pub(crate) enum Attempted {
     Lost {
         /// Why.
         reason: String,
+        /// The job that it was in reached its time limit.
+        time_limit: bool,
     },
+    /// What carried it out has ended in a way that is the run's failure; there is no directory of it yet.
+    Failed { cause: Cause, detail: String },
 }
 
 /// Where attempts are carried out.
@@ -317,6 +321,7 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Shepherd { .. }
         | EngineError::Install(_)
         | EngineError::Site { .. }
+        | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
         EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,

@@ -18,7 +18,7 @@ use crate::{
     journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
-    remote::{Opening, Remote},
+    remote::{Opening, Remote, Word},
     spec::{SiteKind, Spec},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
@@ -82,7 +82,7 @@ impl Place {
     fn side_by_side(&self) -> bool {
         match self {
             Self::Here(_) => false,
-            Self::Remote(remote) => remote.cluster.side_by_side,
+            Self::Remote(remote) => remote.side_by_side(),
         }
     }
 }
@@ -107,8 +107,8 @@ struct Coordinator<'a> {
     /// How often attempts were lost with what carried them out.
     losses: HashMap<RunId, u32>,
     /// What sites tell.
-    notes: mpsc::UnboundedReceiver<String>,
-    note: mpsc::UnboundedSender<String>,
+    words: mpsc::UnboundedReceiver<Word>,
+    speak: mpsc::UnboundedSender<Word>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -129,7 +129,7 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let (note, notes) = mpsc::unbounded_channel();
+    let (speak, words) = mpsc::unbounded_channel();
     let place = |site| {
         let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
         Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd }))
@@ -148,8 +148,8 @@ pub async fn run_campaign(
         forgiven: HashMap::new(),
         under_way: HashMap::new(),
         losses: HashMap::new(),
-        notes,
-        note,
+        words,
+        speak,
     };
     coordinator.recover(plan)?;
     if options.retry_failed {
@@ -227,20 +227,21 @@ impl Coordinator<'_> {
             let Some(brief) = Brief::of(self.spec, name) else { continue };
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
-            let opening = Opening { brief, points: points.clone(), dir, program, notes: self.note.clone() };
+            let opening =
+                Opening { brief, points: points.clone(), dir, program, words: self.speak.clone(), leases: self.state.leases_of(name) };
             let mut opening = tokio::spawn(Remote::open(opening, wishes));
             let opened = loop {
                 tokio::select! {
                     biased;
-                    Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                    Some(word) = self.words.recv() => self.listen(word)?,
                     opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
                 }
             };
             match opened {
                 Ok(Some(remote)) => {
                     if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
-                        remote.close().await?;
-                        remote.clean().await?;
+                        self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                        self.close_sites().await?;
                         return Err(error);
                     }
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
@@ -252,6 +253,19 @@ impl Coordinator<'_> {
                     self.observer.on(&Progress::Site { what: error.to_string() });
                     self.obstacles.extend(points.into_iter().map(|p| (p.id, error.to_string())));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    fn listen(&mut self, word: Word) -> Result<(), EngineError> {
+        match word {
+            Word::Note(what) => self.observer.on(&Progress::Site { what }),
+            Word::Write(event, written) => {
+                self.write(event)?;
+                // who asked may have gone meanwhile
+                let _ = written.send(());
             }
         }
         Ok(())
@@ -272,9 +286,15 @@ impl Coordinator<'_> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
         for remote in remotes {
-            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name) });
-            remote.close().await?;
-            remote.clean().await?;
+            let closing = async move { remote.close().await };
+            tokio::pin!(closing);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(word) = self.words.recv() => self.listen(word)?,
+                    closed = &mut closing => break closed?,
+                }
+            }
         }
         Ok(())
     }
@@ -383,7 +403,7 @@ impl Coordinator<'_> {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
-                Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                Some(word) = self.words.recv() => self.listen(word)?,
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
                     while let Ok((run, what)) = news.try_recv() {
@@ -568,7 +588,11 @@ impl Coordinator<'_> {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                 return Ok(false);
             }
-            Attempted::Lost { reason } => {
+            Attempted::Failed { cause, detail } => {
+                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+                return self.ended_with(&task, file, of_points);
+            }
+            Attempted::Lost { reason, .. } => {
                 let losses = self.losses.entry(run.clone()).or_default();
                 *losses += 1;
                 if *losses <= MOST_LOST {
