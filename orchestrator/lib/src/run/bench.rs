@@ -116,6 +116,7 @@ impl Bench {
         }
         let crew = |error: CrewError| {
             let cause = match error {
+                _ if error.is_disk_full() => Cause::DiskFull,
                 CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
                 _ => Cause::Launch,
             };
@@ -323,6 +324,7 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
+        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
         EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
         EngineError::Crew(_) => Cause::Launch,
     }
