@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Sourced by ./quickstart and ./test: makes this machine ready, installing only what is missing. Debian and Ubuntu by apt; elsewhere it
-# says what to install.
+# says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none of which is
+# started here, now or at the next boot, and an MPICH from PyPI into a private directory.
 
-# What is missing, as Debian packages, in the array `packages`.
+# What is missing, as Debian packages, in the array `packages`; with `tests` also for the tests.
 missing_packages() {
     packages=()
     have() { command -v "$1" >/dev/null 2>&1; }
@@ -16,6 +17,70 @@ missing_packages() {
     have h5pcc.mpich || packages+=(libhdf5-mpich-dev)
     have h5pcc.openmpi || packages+=(libhdf5-openmpi-dev)
     have strace || packages+=(strace)
+    [ "${1:-}" = tests ] || return 0
+    # administrators' programs may not be on PATH of others
+    have_daemon() { have "$1" || [ -x "/usr/sbin/$1" ]; }
+    have ssh || packages+=(openssh-client)
+    have_daemon sshd || packages+=(openssh-server)
+    have_daemon ip || packages+=(iproute2)
+    have_daemon munged || packages+=(munge)
+    have_daemon slurmctld || packages+=(slurmctld)
+    have_daemon slurmd || packages+=(slurmd)
+    have sinfo || packages+=(slurm-client)
+    have_daemon slurmdbd || packages+=(slurmdbd)
+    have_daemon mariadbd || packages+=(mariadb-server)
+    have_daemon glusterd || packages+=(glusterfs-server)
+    have_daemon glusterfs || packages+=(glusterfs-client)
+    have mmdebstrap || packages+=(mmdebstrap)
+    have apt-ftparchive || packages+=(apt-utils)
+    python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
+}
+
+# Installs packages without a daemon of theirs being started, here and now or when the machine boots next. In a shell of its own, so that
+# the machine's policy comes back whatever ends it.
+install_packages() (
+    apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
+    policy=/usr/sbin/policy-rc.d
+    kept="$policy.cvc-kept"
+    # one that is kept already is the machine's own: an earlier set-up was killed
+    if [ -e "$policy" ] && [ ! -e "$kept" ]; then
+        as_root cp -p "$policy" "$kept" || exit 1
+    fi
+    # shellcheck disable=SC2317 # the trap calls it
+    restore() {
+        if [ -e "$kept" ]; then
+            as_root mv "$kept" "$policy"
+        else
+            as_root rm -f "$policy"
+        fi
+    }
+    trap restore EXIT
+    trap 'exit 1' INT TERM HUP
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod 755 "$policy" || exit 1
+    as_root "${apt[@]}" update && as_root "${apt[@]}" install -y --no-install-recommends "${packages[@]}" || exit 1
+    command -v systemctl >/dev/null 2>&1 || exit 0
+    for unit in openssh-server:ssh munge:munge slurmctld:slurmctld slurmd:slurmd slurmdbd:slurmdbd mariadb-server:mariadb glusterfs-server:glusterd; do
+        case " ${packages[*]} " in
+        *" ${unit%%:*} "*) as_root systemctl disable "${unit##*:}" >/dev/null 2>&1 || true ;;
+        esac
+    done
+)
+
+# MPICH of the distributions (ch4:ucx) hangs at the end of programs on several nodes; the one of PyPI does not. It is unpacked, not
+# installed: it works from where it lies.
+bring_mpich() {
+    local cache="${CVC_LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/cvc-lab}" work
+    [ -n "${CVC_MPICH5:-}" ] || [ -x "$cache/mpich5/bin/mpiexec" ] && return 0
+    echo "== bringing MPICH 5 from PyPI into $cache/mpich5" >&2
+    mkdir -p "$cache" && work="$(mktemp -d "$cache/mpich5-XXXXXX")" || return 0
+    if python3 -m pip download -q --no-deps --only-binary :all: -d "$work" 'mpich==5.0.*' &&
+        python3 -m zipfile -e "$work"/mpich-*.whl "$work/wheel" && chmod 755 "$work"/wheel/mpich-*.data/data/bin/*; then
+        # by a rename, so that what is there is whole
+        mv -T "$work"/wheel/mpich-*.data/data "$cache/mpich5" 2>/dev/null || [ -x "$cache/mpich5/bin/mpiexec" ]
+    else
+        echo "  going on without: what needs it is skipped, and says so" >&2
+    fi
+    rm -rf "$work"
 }
 
 # Runs a command as root, or fails.
@@ -57,17 +122,18 @@ setup_machine() {
         echo "error: $version is too old: get Rust 1.90 or newer from https://rustup.rs" >&2
         exit 1
     fi
-    missing_packages
-    [ ${#packages[@]} -eq 0 ] && return
-    echo "== missing on this machine: ${packages[*]}" >&2
-    if ! command -v apt-get >/dev/null 2>&1; then
-        by_hand "there is no apt-get to install them with"
-        return
+    missing_packages "${1:-}"
+    if [ ${#packages[@]} -gt 0 ]; then
+        echo "== missing on this machine: ${packages[*]}" >&2
+        if ! command -v apt-get >/dev/null 2>&1; then
+            by_hand "there is no apt-get to install them with"
+        elif ! as_root true; then
+            by_hand "they can only be installed by root or with sudo"
+        elif ! install_packages; then
+            by_hand "apt-get failed: its message is above"
+        fi
     fi
-    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
-    if ! as_root true; then
-        by_hand "they can only be installed by root or with sudo"
-    elif ! as_root "${apt[@]}" update || ! as_root "${apt[@]}" install -y --no-install-recommends "${packages[@]}"; then
-        by_hand "apt-get failed: its message is above"
+    if [ "${1:-}" = tests ]; then
+        bring_mpich
     fi
 }

@@ -149,6 +149,8 @@ fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
 fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
+        Progress::Site { what } => what.clone(),
+        Progress::RunLost { run, reason } => format!("run {run} is lost and will be done again: {reason}"),
         Progress::Skipped { reason, points, runs } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
             let more = if points.len() > 3 { format!(", and {} more points", points.len() - 3) } else { String::new() };

@@ -109,6 +109,8 @@ impl Failure {
                     EngineError::Store(_) => 7,
                     EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                    EngineError::Site { .. } => 4,
+                    EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) => 1,
                 };
                 let help = match &error {

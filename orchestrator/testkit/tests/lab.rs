@@ -10,7 +10,7 @@ use std::{
 
 use cvc_testkit::{
     Lab, Tool,
-    lab::{Line, output_within, program_of},
+    lab::{Image, Line, output_within, program_of},
     require, wait_until,
 };
 use nix::sys::signal::Signal;
@@ -80,6 +80,12 @@ fn there_is_no_way_out_and_the_machine_is_hidden_where_it_must_be() {
     assert!(!Path::new("/etc/a").exists());
     assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
     assert_eq!(lab.processes("sleep 600").len(), 1);
+    // who looks for what a run has left sees nothing of the lab's own but sshd, and nobody keeps the dead
+    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'; sleep 0.3");
+    let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
+    assert!(commands.len() == 1 && commands[0].starts_with("sshd: "), "{commands:?}");
+    let states = lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'");
+    assert_eq!(states, "");
 }
 
 #[test]
@@ -279,20 +285,17 @@ fn an_sshd_is_stopped_killed_and_started_again() {
 }
 
 #[test]
-fn a_full_disk_is_full_for_its_node_alone() {
+fn a_full_disk_is_full_for_its_node_alone_and_shared_storage_for_all() {
     require!(Tool::Lab);
     let _turn = turn();
-    let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).build();
+    let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).shared_mib(8).build();
     let node = lab.node("n1");
     for directory in ["/scratch-local", "/var/lib", "/shared"] {
         let is_free =
             |name: &str| lab.node(name).exec(&["sh", "-c", &format!("echo x >{directory}/probe && rm {directory}/probe")]).status.success();
-        if directory == "/shared" {
-            continue; // 2 GiB of memory are not worth it
-        }
         assert!(is_free("n1"));
         node.fill(directory);
-        assert!(!is_free("n1") && is_free("n2"), "{directory}");
+        assert!(!is_free("n1") && is_free("n2") != (directory == "/shared"), "{directory}");
         node.unfill(directory);
         assert!(is_free("n1"), "{directory}");
     }
@@ -351,4 +354,93 @@ fn mpich_works_across_nodes() {
     let said = lab.ssh("ada@n1", &format!("{} -launcher ssh -hosts n1,n2,n3,n4 -ppn 1 -n 4 /shared/ring 20", launcher.display()));
     eprintln!("MPICH 5, 4 nodes: {:.2?}", begin.elapsed());
     assert_ring(&said, 4, 20);
+}
+
+#[test]
+fn slurm_runs_jobs_on_four_nodes() {
+    require!(Tool::Lab, Tool::Slurm);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(4).login(true).build();
+    let begin = Instant::now();
+    let slurm = lab.slurm();
+    eprintln!("Slurm on 4 nodes: idle after {:.2?}", begin.elapsed());
+    let mut hosts: Vec<String> =
+        text(&lab.ssh("ada@login", "srun -N4 -n4 --ntasks-per-node=1 hostname")).lines().map(str::to_owned).collect();
+    hosts.sort();
+    assert_eq!(hosts, ["n1", "n2", "n3", "n4"], "{}", slurm.logs());
+    if let Some(launcher) = Tool::Mpich5.find() {
+        ring(&lab, &launcher.with_file_name("mpicc"));
+        assert_ring(&lab.ssh("login", "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5"), 4, 5);
+    }
+    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::tool::on_path("mpicc.openmpi")) {
+        ring(&lab, &compiler);
+        let srun =
+            "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";
+        assert_ring(&lab.ssh("login", srun), 4, 5);
+    }
+    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -N2 -o out --wrap 'srun hostname | sort; sleep 2'"));
+    slurm.stop_controller();
+    assert!(!lab.ssh("login", "timeout 2 squeue").status.success());
+    slurm.start_controller();
+    wait_until("the job's output", Duration::from_secs(40), || fs::read_to_string(lab.shared().join("out")).is_ok_and(|o| o == "n1\nn2\n"));
+    assert!(job.trim().parse::<u32>().is_ok(), "{job}");
+    slurm.stop_node(lab.node("n4"));
+    lab.node("n4").restart();
+    slurm.start_node(lab.node("n4"));
+    lab.node("n3").restart_with_new_key();
+    slurm.start_node(lab.node("n3"));
+    slurm.wait_idle(4);
+    assert_eq!(text(&lab.ssh("login", "srun -w n3,n4 -N2 -n2 true")), "");
+}
+
+#[test]
+fn glusterfs_is_shared_by_all_nodes_and_loses_files_with_a_brick() {
+    require!(Tool::Lab, Tool::Gluster);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(3).scratch_mib(128).build();
+    let begin = Instant::now();
+    lab.gluster(&["n1", "n2"]);
+    eprintln!("GlusterFS on 3 nodes: mounted after {:.2?}", begin.elapsed());
+    lab.node("n3").shell("for i in 1 2 3 4 5 6 7 8 9; do echo $i >/gluster/f$i; done");
+    for node in lab.nodes() {
+        assert_eq!(node.shell("cat /gluster/f*"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        assert_eq!(node.shell("stat -f -c %T /gluster"), "fuseblk\n");
+    }
+    let bricks = |node: &str| lab.node(node).shell("ls /scratch-local/brick | wc -l").trim().parse::<u32>().expect("a count");
+    assert!(bricks("n1") > 0 && bricks("n2") > 0 && bricks("n1") + bricks("n2") == 9);
+    lab.node("n2").kill();
+    wait_until("files that have gone with the brick", Duration::from_secs(20), || {
+        lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string()
+    });
+}
+
+#[test]
+fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
+    require!(Tool::LabImage);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).image(Image::Base).build();
+    assert_eq!(text(&lab.ssh("n1", "ssh n2 hostname")), "n2\n");
+    assert!(!lab.ssh("n1", "command -v cc || command -v mpiexec").status.success());
+    let installed =
+        lab.ssh("ada@n1", "sudo apt-get -q update && sudo apt-get -q install -y --no-install-recommends make && make --version");
+    assert!(installed.status.success() && text(&installed).contains("GNU Make"), "{}", text(&installed));
+    assert!(!lab.ssh("n2", "command -v make").status.success());
+    if Tool::Mpich5.find().is_some_and(|p| p.starts_with(cvc_testkit::lab::cache())) {
+        let said = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
+        assert!(said.status.success() && text(&said).contains("\nn2\nn2\n"), "{}", text(&said));
+    }
+}
+
+#[test]
+fn slurm_keeps_accounts_of_jobs() {
+    require!(Tool::Slurm, Tool::SlurmAccounting);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).login(true).build();
+    let begin = Instant::now();
+    let slurm = lab.slurm_with_accounting();
+    eprintln!("Slurm with accounting on 2 nodes: idle after {:.2?}", begin.elapsed());
+    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -A lab -N2 --wrap 'srun false'")).trim().to_owned();
+    let states = || text(&lab.ssh("ada@login", &format!("sacct -n -P -X -j {job} -o JobID,State,NNodes,ExitCode")));
+    wait_until("the job's account", Duration::from_secs(60), || states().contains("FAILED"));
+    assert_eq!(states(), format!("{job}|FAILED|2|1:0\n"), "{}", slurm.logs());
 }

@@ -6,7 +6,7 @@ use crate::{
     display::{self, Varying},
     failure::Failure,
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
     plan,
     run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
@@ -48,6 +48,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
         let options = Options {
             campaigns: args.place.campaigns.clone(),
+            node_program: node_program(&myself),
             shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: args.retry_failed,
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
@@ -95,6 +96,14 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         return Ok(RUNS_FAILED);
     }
     Ok(if kept { 0 } else { report::GATE_MISSED })
+}
+
+/// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.
+fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
+    match std::env::var("CVC_NODE_PROGRAM") {
+        Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
+        _ => myself.with_file_name("cvc-node"),
+    }
 }
 
 /// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.

@@ -43,6 +43,8 @@ pub enum Request {
     Forget {
         /// Which run.
         run: RunId,
+        /// Its lap.
+        lap: u32,
         /// Attempt.
         attempt: u32,
     },
@@ -79,8 +81,8 @@ pub enum Event {
     Started {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
         /// Process of its shepherd on the head.
         pid: u32,
         /// Start time of that process in kernel ticks.
@@ -97,6 +99,8 @@ pub enum Event {
     Finished {
         /// Which run.
         run: RunId,
+        /// Its lap.
+        lap: u32,
         /// Attempt.
         attempt: u32,
         /// How it ended.
@@ -110,15 +114,15 @@ pub enum Event {
     Interrupted {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
     },
     /// An attempt was lost with an earlier agent, or this one is being ended; it does not count.
     Lost {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
         /// Why.
         reason: String,
     },

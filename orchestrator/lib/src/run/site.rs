@@ -15,7 +15,7 @@ use crate::{
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How far a site is to be made ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +133,20 @@ impl ReadySite {
             what: format!("{} is not installed: no {} in {}", app.name, names.join(" or "), places.join(", ")),
             mend: app.program.install.clone(),
         })
+    }
+
+    /// What was found, by component: for people, and to be held against a lock file.
+    pub fn found(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for (name, install) in &self.mpi {
+            if let Ok(install) = install {
+                found.insert(name.clone(), format!("{} at {}", install.describe(), install.mpiexec));
+            }
+        }
+        if let Ok(dmtcp) = &self.dmtcp {
+            found.insert("dmtcp".into(), format!("{} at {}", dmtcp.version, dmtcp.bin));
+        }
+        found
     }
 
     /// Why a point cannot run here, if it cannot: everything that is missing, with its mend.

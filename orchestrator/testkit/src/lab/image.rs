@@ -2,16 +2,30 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    fs::{self, File},
+    io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
 };
+
+use nix::fcntl::{Flock, FlockArg};
+
+use super::{command::finished, probe::absent};
 
 /// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The machine's own: whatever is installed here is there, below the same path. Nothing has to be built.
     Host,
+    /// A minimal system of the machine's distribution with python3, sshd and sudo, for tests that install. Its apt knows one closed
+    /// repository: mpich, openmpi-bin, their development packages, gcc, g++, make and, where the set-up has brought it, mpich5 (in
+    /// `/opt/mpich5`). Built when it is first asked for, by mmdebstrap from where the machine's own apt takes packages, which takes one
+    /// to three minutes, and kept in [`super::cache`].
+    Base,
 }
 
 impl Image {
@@ -19,6 +33,7 @@ impl Image {
     pub(super) fn root(self) -> String {
         match self {
             Self::Host => "/".into(),
+            Self::Base => base().join("root").display().to_string(),
         }
     }
 
@@ -26,6 +41,7 @@ impl Image {
     pub(super) fn packages(self) -> Option<String> {
         match self {
             Self::Host => None,
+            Self::Base => Some(base().join("apt").display().to_string()),
         }
     }
 
@@ -37,6 +53,7 @@ impl Image {
                 folders.extend(tools().into_iter().filter(|p| is_hidden(p)).map(|p| p.display().to_string()));
                 folders
             }
+            Self::Base => Vec::new(),
         }
     }
 
@@ -48,8 +65,53 @@ impl Image {
                 let is_closed = |p: &PathBuf| fs::metadata(p).is_ok_and(|m| m.permissions().mode() & 0o1 == 0);
                 above.into_iter().filter(is_closed).map(|p| p.display().to_string()).collect()
             }
+            Self::Base => Vec::new(),
         }
     }
+}
+
+/// The directory of the base image: built by whoever comes first, on this machine and for this recipe.
+fn base() -> PathBuf {
+    static BASE: OnceLock<PathBuf> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let cache = super::cache();
+        fs::create_dir_all(&cache).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
+        let lock = File::create(cache.join("base.lock")).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
+        let _lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap_or_else(|(_, e)| panic!("the lock of {}: {e}", cache.display()));
+        let mpich5 = Some(cache.join("mpich5")).filter(|p| p.is_dir());
+        let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let recipe = format!("{}{system}{mpich5:?}", include_str!("image.sh"));
+        let image = cache.join(format!("base-{:016x}", digest(recipe.as_bytes())));
+        if !image.is_dir() {
+            build(&cache, &image, mpich5.as_deref());
+        }
+        image
+    })
+    .clone()
+}
+
+/// Makes the image under another name first, so that one of this name is whole.
+fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
+    let begun = cache.join("base.new");
+    // of a test that was killed
+    let _ = fs::remove_dir_all(&begun);
+    let script = tempfile::Builder::new().suffix(".sh").tempfile().expect("a file");
+    fs::write(script.path(), include_str!("image.sh")).expect("the recipe");
+    let mut command = Command::new("bash");
+    command.arg(script.path()).arg(&begun).arg(mpich5.unwrap_or(Path::new("")));
+    let _ = std::io::stderr().write_all(b"building the base image of labs, once: one to three minutes\n");
+    finished("building the base image", command, Duration::from_secs(1200));
+    fs::rename(&begun, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
+}
+
+/// FNV-1a: enough to tell recipes apart.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What building the base image needs and this machine has not, if anything.
+pub(crate) fn missing() -> Option<String> {
+    super::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
 /// Where tools lie that are told by the environment or brought by the set-up.

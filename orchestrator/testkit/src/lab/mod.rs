@@ -28,14 +28,18 @@
 //! - **Faults** are methods of [`Node`]: [`kill`](Node::kill), [`poweroff`](Node::poweroff), [`restart`](Node::restart),
 //!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
 //!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
+//! - **Slurm**: [`Lab::slurm`] starts a real one over a lab with a login node ([`Slurm`]).
+//! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
 
 mod command;
 mod fault;
+mod gluster;
 mod image;
 mod keys;
 mod node;
 mod probe;
 mod sandbox;
+mod slurm;
 mod spaces;
 mod wire;
 
@@ -51,9 +55,14 @@ use std::{
 };
 
 pub use command::output_within;
+pub use gluster::GLUSTER;
+pub(crate) use gluster::missing as missing_for_gluster;
 pub use image::Image;
+pub(crate) use image::missing as missing_for_image;
 pub use node::{Node, NodeProcess};
 pub(crate) use probe::missing;
+pub use slurm::Slurm;
+pub(crate) use slurm::{missing as missing_for_slurm, missing_for_accounting};
 pub use spaces::program_of;
 pub use wire::Line;
 

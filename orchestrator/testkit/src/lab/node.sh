@@ -9,6 +9,8 @@ root=$OWN/root
 ip link set lo up
 ip address add "$ADDRESS/24" dev eth0
 ip link set eth0 up
+is_new=yes
+[ ! -d "$OWN/upper" ] || is_new=no
 mkdir -p "$OWN/upper" "$OWN/work" "$root"
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$OWN/upper,workdir=$OWN/work" "$root"
 mount -t proc proc "$root/proc"
@@ -53,15 +55,16 @@ if [ -n "$APT" ]; then
     mkdir -p "$root/srv/apt"
     mount --bind -o ro "$APT" "$root/srv/apt"
 fi
-# what is this machine's own
-rm -rf "$root/root/.ssh" "$root"/etc/ssh/ssh_host_* "$root/etc/ssh/sshd_config.d" "$root/etc/munge" "$root/etc/slurm" \
-    "$root"/var/spool/slurm* "$root"/var/lib/slurm* "$root/var/lib/munge" "$root/var/log/munge" "$root"/var/log/slurm* "$root/etc/resolv.conf"
+# what is this machine's own, not the node's
+if [ $is_new = yes ]; then
+    rm -rf "$root/root/.ssh" "$root"/etc/ssh/ssh_host_* "$root/etc/ssh/sshd_config.d" "$root/etc/munge" "$root/etc/slurm" "$root/etc/resolv.conf" \
+        "$root"/var/spool/slurm* "$root"/var/lib/slurm* "$root/var/lib/munge" "$root/var/log/munge" "$root"/var/log/slurm* "$root"/var/lib/gluster* \
+        "$root"/root/.{bashrc,profile,bash_profile,bash_login,bash_logout,config,ansible,local/share} # log-ins are the same everywhere
+fi
 # other users reach tools that lie in root's home
 for folder in $OPEN; do
     [ ! -d "$root$folder" ] || chmod a+x "$root$folder"
 done
-# and of its user: log-ins are the same everywhere
-rm -rf "$root"/root/.{bashrc,profile,bash_profile,bash_login,bash_logout,config,ansible,local/share}
 ln -sf ../proc/self/mounts "$root/etc/mtab"
 echo "$NAME" >"$root/etc/hostname"
 : >"$root/etc/resolv.conf"
@@ -109,5 +112,6 @@ exec chroot / /bin/bash -c '
 /usr/sbin/sshd -E /var/log/sshd.log || exit 1
 until [ -s /run/sshd.pid ]; do sleep 0.01; done # it listens
 echo ready
-exec </dev/null >/dev/null
-while :; do sleep 86400 & wait "$!"; done'
+mkfifo /run/never
+exec <>/run/never >/dev/null
+while :; do read -r _; done'
