@@ -48,6 +48,10 @@ pub enum Tool {
     LabImage,
     /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
     Mpich5,
+    /// ansible-playbook: on PATH, or in the private environment that the set-up and cvc itself make.
+    Ansible,
+    /// ansible-lint, likewise.
+    AnsibleLint,
 }
 
 impl Tool {
@@ -72,6 +76,8 @@ impl Tool {
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
+            Self::Ansible => of_ansible("ansible-playbook"),
+            Self::AnsibleLint => of_ansible("ansible-lint"),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
@@ -103,6 +109,8 @@ impl Tool {
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
+            | Self::Ansible
+            | Self::AnsibleLint
             | Self::Mpich5 => None,
         }
     }
@@ -121,6 +129,8 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
+            Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
@@ -134,6 +144,15 @@ impl Tool {
 /// A program on PATH.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|d| d.join(name)).find(|p| p.is_file())
+}
+
+/// A program of Ansible, on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
+fn of_ansible(name: &str) -> Option<PathBuf> {
+    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("cvc");
+    let environments = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|e| e.path());
+    let mine = environments.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ansible-")));
+    on_path(name).into_iter().chain(mine.map(|e| e.join("bin").join(name))).find(|p| p.is_file())
 }
 
 /// The first of these launchers that says this word of itself.

@@ -39,13 +39,23 @@ impl Groups {
         self.groups.entry(name.to_owned()).or_default()
     }
 
-    /// Adds hosts to a group, with variables.
-    pub(super) fn add(&mut self, group: &str, names: Vec<String>, vars: &Vars, line: usize) -> Result<(), Complaint> {
+    /// Adds hosts to a group, with variables. The port of a pattern counts where a host is named first, as with Ansible.
+    pub(super) fn add(
+        &mut self,
+        group: &str,
+        (names, port): (Vec<String>, Option<u16>),
+        vars: &Vars,
+        line: usize,
+    ) -> Result<(), Complaint> {
         if self.hosts.len() + names.len() > MOST_HOSTS {
             return complain(line, format!("more than {MOST_HOSTS} hosts"));
         }
         for name in names {
-            self.lines.entry(name.clone()).or_insert(line);
+            if !self.hosts.contains_key(&name) {
+                self.lines.insert(name.clone(), line);
+                let port = port.map(|port| ("ansible_port".to_owned(), (port.to_string(), line)));
+                self.hosts.insert(name.clone(), port.into_iter().collect());
+            }
             self.hosts.entry(name.clone()).or_default().extend(vars.clone());
             self.group(group).hosts.insert(name);
         }
@@ -108,7 +118,10 @@ impl Groups {
         let mut order: Vec<&str> = self.groups.keys().map(String::as_str).collect();
         order.sort_by_key(|n| (depths.get(n).copied().unwrap_or(0), self.groups.get(*n).map_or(1, |g| g.priority), *n));
         let of_group = |name: &str| -> IndexSet<&str> {
-            self.below(name).into_iter().flat_map(|g| self.groups.get(g).into_iter().flat_map(|g| g.hosts.iter().map(String::as_str))).collect()
+            self.below(name)
+                .into_iter()
+                .flat_map(|g| self.groups.get(g).into_iter().flat_map(|g| g.hosts.iter().map(String::as_str)))
+                .collect()
         };
         let members: IndexMap<&str, IndexSet<&str>> = order.iter().map(|n| (*n, of_group(n))).collect();
         let grouped: IndexSet<&str> =

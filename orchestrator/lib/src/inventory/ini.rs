@@ -41,7 +41,9 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
                     vars.push((name.to_owned(), number, Vars::new()));
                     Section::Vars(name.to_owned())
                 }
-                Some(kind) => return complain(number, format!("the section [{name}:{kind}] is neither of hosts nor `vars` nor `children`")),
+                Some(kind) => {
+                    return complain(number, format!("the section [{name}:{kind}] is neither of hosts nor `vars` nor `children`"));
+                }
             };
             continue;
         }
@@ -101,18 +103,15 @@ fn header(line: &str) -> Option<(&str, Option<&str>)> {
 fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(), Complaint> {
     let words = words(line).or_else(|problem| complain(number, problem))?;
     let Some((pattern, rest)) = words.split_first() else { return Ok(()) };
-    let (names, port) = ranges::expand(pattern).or_else(|problem| complain(number, problem))?;
+    let named = ranges::expand(pattern).or_else(|problem| complain(number, problem))?;
     let mut vars = Vars::new();
-    if let Some(port) = port {
-        vars.insert("ansible_port".to_owned(), (port.to_string(), number));
-    }
     for word in rest {
         let Some((key, value)) = word.split_once('=') else {
             return complain(number, format!("`{word}` is no variable of the host: write KEY=VALUE, in quotes where there are blanks"));
         };
         vars.insert(key.to_owned(), (literal(value), number));
     }
-    groups.add(group, names, &vars, number)
+    groups.add(group, named, &vars, number)
 }
 
 /// Words of a line as a POSIX shell splits them, up to a comment.
@@ -182,7 +181,9 @@ mod tests {
         assert_eq!(words(r#"n1 a='b c' d="e \"f\"" g=h\ i # j"#), Ok(["n1", "a=b c", "d=e \"f\"", "g=h i"].map(str::to_owned).to_vec()));
         assert_eq!(words("n1#x y"), Ok(vec!["n1".to_owned()]));
         assert!(words("n1 a='b").is_err() && words("n1 \\").is_err());
-        for (value, text) in [("22 # x", "22"), ("'a b' # x", "a b"), ("022", "022"), ("a # x", "a # x"), ("'a' b", "'a' b"), (r"'it\'s'", "it's"), ("", "")] {
+        for (value, text) in
+            [("22 # x", "22"), ("'a b' # x", "a b"), ("022", "022"), ("a # x", "a # x"), ("'a' b", "'a' b"), (r"'it\'s'", "it's"), ("", "")]
+        {
             assert_eq!(literal(value), text, "{value}");
         }
     }

@@ -5,6 +5,7 @@ use super::{
     groups::{ALL, Groups, UNGROUPED, Vars},
 };
 use crate::spec::HostEntry;
+use camino::Utf8PathBuf;
 use serde_json::Value;
 use std::{
     fs,
@@ -45,13 +46,23 @@ fn starts_as_program(path: &Path) -> bool {
 
 /// Asks ansible-inventory.
 pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
-    let Some(program) = crate::mpi::on_path(&["ansible-inventory"], &std::env::var("PATH").unwrap_or_default()) else {
-        return Err(InventoryError::NeedsAnsible { path: path.to_owned(), reason });
-    };
+    let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
     let failed = |said: String| InventoryError::Ansible { path: path.to_owned(), said };
     let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
     let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is no JSON: {e}")))?;
-    entries(path, Ok(groups(&value)), group)
+    entries(path, Ok(groups(&value)), group).map_err(|error| match error {
+        // there is no line to point at
+        InventoryError::Line { problem, .. } => failed(problem),
+        other => other,
+    })
+}
+
+/// On PATH, or in the private environment that `cvc install` makes.
+fn find() -> Option<Utf8PathBuf> {
+    let own = fs::read_dir(crate::paths::cache()).into_iter().flatten().flatten().map(|e| e.path());
+    let own = own.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ansible-")));
+    let own = own.filter_map(|p| Utf8PathBuf::from_path_buf(p.join("bin/ansible-inventory")).ok()).find(|p| p.is_file());
+    crate::mpi::on_path(&["ansible-inventory"], &std::env::var("PATH").unwrap_or_default()).or(own)
 }
 
 /// Runs it to its end, or ends it with all that it started.
@@ -114,7 +125,7 @@ fn groups(value: &Value) -> Groups {
                 })
                 .collect();
             // a limit of hosts was the reader's own
-            let _ = groups.add(name, vec![host], &vars, 0);
+            let _ = groups.add(name, (vec![host], None), &vars, 0);
         }
         for child in texts(group, "children") {
             let _ = groups.nest(name, &child, 0);

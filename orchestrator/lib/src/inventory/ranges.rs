@@ -24,7 +24,9 @@ fn split(pattern: &str) -> (&str, Option<u16>) {
     // colons inside a range, or of an address of version 6
     let bare = name.split('[').enumerate().map(|(i, part)| if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) });
     match port.parse() {
-        Ok(port) if bare.clone().all(|part| !part.contains(':')) && name.matches('[').count() == name.matches(']').count() => (name, Some(port)),
+        Ok(port) if bare.clone().all(|part| !part.contains(':')) && name.matches('[').count() == name.matches(']').count() => {
+            (name, Some(port))
+        }
         Ok(_) | Err(_) => (pattern, None),
     }
 }
@@ -72,7 +74,9 @@ fn words(range: &str) -> Result<Vec<String>, String> {
         }
         return Ok(letters[from..=to].iter().step_by(step).map(char::to_string).collect());
     }
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("the range [{range}] goes from neither number to number nor letter to letter"));
+    let number = |text: &str| {
+        text.parse::<u32>().map_err(|_| format!("the range [{range}] goes from neither number to number nor letter to letter"))
+    };
     let (from, to) = (number(begin)?, number(end)?);
     if from > to {
         return Err(format!("the range [{range}] ends before it begins"));
@@ -103,7 +107,20 @@ mod tests {
         assert_eq!(of("[fd00::1]:22"), "fd00::1 port 22");
         assert_eq!(of("fd00::1"), "fd00::1");
         assert_eq!(of("n1:99999"), "n1:99999");
-        for bad in ["n[1:", "n[3:1]", "n[1]", "n[1:2:3:4]", "n[01:9]", "n[a:3]", "n[1:]", "n[1:9:0]", "n[0:4000000000]", "n[0:999][0:999]", "[:]", ""] {
+        for bad in [
+            "n[1:",
+            "n[3:1]",
+            "n[1]",
+            "n[1:2:3:4]",
+            "n[01:9]",
+            "n[a:3]",
+            "n[1:]",
+            "n[1:9:0]",
+            "n[0:4000000000]",
+            "n[0:999][0:999]",
+            "[:]",
+            "",
+        ] {
             assert!(of(bad).starts_with("error: "), "{bad}: {}", of(bad));
         }
     }

@@ -12,7 +12,8 @@ const MOST_DEEP: usize = 64;
 
 /// Reads an inventory.
 pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
-    let documents = MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("it is no YAML: {}", error.info())))?;
+    let documents =
+        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("it is no YAML: {}", error.info())))?;
     let mut groups = Groups::default();
     groups.group(ALL);
     groups.group(UNGROUPED);
@@ -35,19 +36,17 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
         match key.as_str() {
             "hosts" => {
                 for (pattern, value, line) in table(value, &format!("`hosts` of `{name}`"))? {
-                    let (names, port) = ranges::expand(&pattern).or_else(|problem| complain(line, problem))?;
-                    let mut vars = vars(value, &format!("the host `{pattern}`"))?;
-                    if let Some(port) = port {
-                        vars.entry("ansible_port".to_owned()).or_insert((port.to_string(), line));
-                    }
-                    groups.add(name, names, &vars, line)?;
+                    let named = ranges::expand(&pattern).or_else(|problem| complain(line, problem))?;
+                    let vars = vars(value, &format!("the host `{pattern}`"))?;
+                    groups.add(name, named, &vars, line)?;
                 }
             }
             "vars" => {
                 let vars = vars(value, &format!("`vars` of `{name}`"))?;
                 let group = groups.group(name);
                 if let Some((priority, line)) = vars.get("ansible_group_priority") {
-                    group.priority = priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is no whole number")))?;
+                    group.priority =
+                        priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is no whole number")))?;
                 }
                 group.vars.extend(vars);
             }
