@@ -34,6 +34,7 @@ missing_packages() {
     have mmdebstrap || packages+=(mmdebstrap)
     have apt-ftparchive || packages+=(apt-utils)
     python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
 }
 
 # Installs packages without a daemon of theirs being started, here and now or when the machine boots next. In a shell of its own, so that
@@ -81,6 +82,31 @@ bring_mpich() {
         echo "  going on without: what needs it is skipped, and says so" >&2
     fi
     rm -rf "$work"
+}
+
+# ansible-core and ansible-lint, into a private environment: the one that cvc itself would make where there is no ansible-playbook.
+bring_ansible() {
+    local minor version environment lint=()
+    minor="$(python3 -c 'import sys; print(sys.version_info.minor)' 2>/dev/null)" || return 0
+    if [ "$minor" -ge 11 ]; then
+        version=2.19.14 lint=(ansible-lint==26.10.1)
+    elif [ "$minor" -ge 10 ]; then
+        version=2.17.14
+    elif [ "$minor" -ge 9 ]; then
+        version=2.15.13
+    else
+        return 0
+    fi
+    environment="${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/cvc/ansible-$version"
+    if [ -x "$environment/bin/ansible-playbook" ] && { [ ${#lint[@]} -eq 0 ] || [ -x "$environment/bin/ansible-lint" ]; }; then
+        return 0
+    fi
+    echo "== bringing ansible-core $version from PyPI into $environment" >&2
+    if ! python3 -m venv "$environment" ||
+        ! "$environment/bin/python" -m pip install -q --disable-pip-version-check "ansible-core==$version" "${lint[@]}"; then
+        echo "  going on without: what needs it is skipped, and says so" >&2
+        [ -x "$environment/bin/ansible-playbook" ] || rm -rf "$environment"
+    fi
 }
 
 # Runs a command as root, or fails.
@@ -135,5 +161,6 @@ setup_machine() {
     fi
     if [ "${1:-}" = tests ]; then
         bring_mpich
+        bring_ansible
     fi
 }

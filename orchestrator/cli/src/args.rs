@@ -37,6 +37,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Read a checkpoint image, or a directory of them: zones, listing
     Image(cvc_probe::image::command::ImageArgs),
+    /// Install what a campaign needs on the machines of a site, and note it in the campaign's cvc.lock
+    Install(InstallArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
@@ -113,6 +115,12 @@ pub struct RunArgs {
     /// Try runs again that failed for good
     #[arg(long)]
     pub retry_failed: bool,
+    /// Install first what the campaign needs on its sites, as `cvc install` does
+    #[arg(long)]
+    pub install: bool,
+    /// Go on with the software that is there now where it is not what cvc.lock says
+    #[arg(long)]
+    pub update_lock: bool,
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,
@@ -229,6 +237,44 @@ pub struct PredictArgs {
     #[command(flatten)]
     pub place: Where,
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A site of a campaign file.
+#[derive(Args, Clone)]
+pub struct SiteOf {
+    /// Site of the campaign
+    pub site: String,
+    /// Campaign file [default: the only one in this directory]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<Utf8PathBuf>,
+    #[command(flatten)]
+    pub which: Which,
+}
+
+#[derive(Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    pub of: SiteOf,
+    #[command(flatten)]
+    pub place: Where,
+    /// Only look what would be done
+    #[arg(long)]
+    pub check: bool,
+    /// Only these parts: base, storage, mpi, dmtcp, darshan, apps, kernels
+    #[arg(long, value_name = "TAGS", value_delimiter = ',')]
+    pub tags: Vec<String>,
+    /// Only these hosts, as ansible-playbook takes them; again for further ones
+    #[arg(long, value_name = "HOST")]
+    pub limit: Vec<String>,
+    /// Take what is there now, or can be had, instead of what cvc.lock says
+    #[arg(long)]
+    pub update_lock: bool,
+    /// Write the inventory, the variables and the roles for ansible-playbook there, and install nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "tags", "limit"])]
+    pub inventory_only: Option<Utf8PathBuf>,
+    /// Print one JSON object for each event
     #[arg(long)]
     pub json: bool,
 }

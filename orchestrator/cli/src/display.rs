@@ -1,6 +1,7 @@
 //! How a campaign under way is shown: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
 use cvc_lib::{
+    install::{InstallEvent, TaskResult},
     journal::Outcome,
     point::{Point, Repeat},
     run::{Observer, Progress},
@@ -145,12 +146,37 @@ fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
     }
 }
 
+/// An event of an installation that is worth a line: what was changed, and what went wrong.
+fn install_line(event: &InstallEvent) -> Option<String> {
+    Some(match event {
+        InstallEvent::Preparing { what } => format!("preparing: {what}"),
+        InstallEvent::Started { site, hosts, check } => {
+            let what = if *check { "looking what would be installed on" } else { "installing on" };
+            format!("{what} site {site}: {}", hosts.join(", "))
+        }
+        InstallEvent::Host { host, task, result, detail } => match result {
+            TaskResult::Ok => return None,
+            TaskResult::Changed => format!("  {host}: {task}: changed"),
+            TaskResult::Caught => format!("  {host}: {task}: not here ({detail}); trying another way"),
+            TaskResult::Failed => format!("  {host}: {task}: FAILED: {detail}"),
+            TaskResult::Unreachable => format!("  {host}: {task}: UNREACHABLE: {detail}"),
+        },
+        InstallEvent::Ended { site, hosts } => {
+            let done = hosts.values().filter(|h| h.is_done()).count();
+            let changed: u32 = hosts.values().map(|h| h.changed).sum();
+            format!("site {site}: {done} of {} hosts done, {changed} changes", hosts.len())
+        }
+        InstallEvent::Task { .. } => return None,
+    })
+}
+
 /// What is worth a line of its own in both forms.
 fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
         Progress::Site { what } => what.clone(),
         Progress::RunLost { run, reason } => format!("run {run} is lost and will be done again: {reason}"),
+        Progress::Install(event) => return install_line(event),
         Progress::Skipped { reason, points, runs } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
             let more = if points.len() > 3 { format!(", and {} more points", points.len() - 3) } else { String::new() };
@@ -249,6 +275,10 @@ impl Observer for Bar {
                 self.message("");
             }
             Progress::Stage { stage, .. } => self.message(stage),
+            Progress::Install(InstallEvent::Task { task }) => self.bar.set_message(task.clone()),
+            Progress::Install(InstallEvent::Host { host, task, result: TaskResult::Ok, .. }) => {
+                self.bar.set_message(format!("{task} · {host}"))
+            }
             Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
                 if matches!(o, Outcome::Failed { .. }) {
                     self.failed += u64::from(!retry);

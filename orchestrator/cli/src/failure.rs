@@ -1,6 +1,6 @@
 //! Errors as a user sees them, and their exit codes.
 
-use cvc_lib::{crew::CrewError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
+use cvc_lib::{crew::CrewError, install::InstallError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::{io::Write, process::ExitCode};
 
@@ -13,6 +13,8 @@ pub enum Failure {
     Engine(EngineError),
     /// A file of the campaign.
     Store(StoreError),
+    /// Software on a site.
+    Install(Box<InstallError>),
     /// An image; the error has a text and a code of its own.
     Image(cvc_probe::image::command::ImageCommandError),
     /// Nobody reads what is written any more (`cvc … | head`): no error of ours.
@@ -39,6 +41,14 @@ impl From<CrewError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+impl From<InstallError> for Failure {
+    fn from(error: InstallError) -> Self {
+        match error {
+            InstallError::Store(error) => Self::Store(error),
+            other => Self::Install(Box::new(other)),
+        }
     }
 }
 impl From<PredictError> for Failure {
@@ -109,6 +119,7 @@ impl Failure {
                     EngineError::Store(_) => 7,
                     EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                    EngineError::Install(_) => 5,
                     EngineError::Site { .. } => 4,
                     EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) => 1,
@@ -120,11 +131,18 @@ impl Failure {
                     | EngineError::Shepherd { .. }
                     | EngineError::Render(_)
                     | EngineError::Descriptor { .. }
+                    | EngineError::Site { .. }
                     | EngineError::Broken(_) => None,
+                    EngineError::Install(error) => error.mend(),
+                    EngineError::Leftover { .. } => Some("`cvc run` finds it again and ends it, once the machine can be reached".into()),
                 };
                 one_line(code, &error.to_string(), help.as_deref())
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
+            Self::Install(error) => {
+                let code = if matches!(*error, InstallError::Interrupted { .. }) { 130 } else { 5 };
+                one_line(code, &error.to_string(), error.mend().as_deref())
+            }
             Self::Image(error) => {
                 say(&format!("error: {error}"));
                 ExitCode::from(error.exit_code())

@@ -22,6 +22,19 @@ const SOURCES: [(&str, &str); 6] = [
 
 const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 
+fn hashed_sources() -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new();
+    for (name, text) in SOURCES {
+        hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
+    }
+    hasher
+}
+
+/// Digest (hexadecimal BLAKE3) of the kernels' sources of this version.
+pub fn sources_digest() -> String {
+    hashed_sources().finalize().to_hex().to_string()
+}
+
 /// The compiler wrapper that belongs to a launcher: `mpicc` with the same suffix, in the same directory.
 pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     wrapper(install, "mpicc").ok_or_else(|| {
@@ -50,10 +63,7 @@ fn wrapper(install: &MpiInstall, program: &str) -> Option<Utf8PathBuf> {
 /// Directory with the kernels for this library: found there, or compiled now. Compiling takes a few seconds, once.
 pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
-    let mut hasher = blake3::Hasher::new();
-    for (name, text) in SOURCES {
-        hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
-    }
+    let mut hasher = hashed_sources();
     hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes());
     let directory = paths::cache().join("kernels").join(format!("{}-{}", install.name, &hasher.finalize().to_hex()[..12]));
     if is_executable(&directory.join("kernel-stencil")) {

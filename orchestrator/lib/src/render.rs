@@ -22,6 +22,8 @@ pub enum Template {
     RankScript,
     /// ROMIO's hints.
     RomioHints,
+    /// Ansible's inventory of a site.
+    Inventory,
     /// A batch job of Slurm.
     SlurmJob,
 }
@@ -38,6 +40,7 @@ impl Template {
             Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
             Self::RankScript => "launch/rank.sh.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
+            Self::Inventory => "inventory/site.yml.hbs",
             Self::SlurmJob => "launch/slurm-job.sh.hbs",
         }
     }
@@ -52,6 +55,7 @@ impl Template {
             Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
             Self::RankScript => include_str!("../../../templates/launch/rank.sh.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
+            Self::Inventory => include_str!("../../../templates/inventory/site.yml.hbs"),
             Self::SlurmJob => include_str!("../../../templates/launch/slurm-job.sh.hbs"),
         }
     }
@@ -68,7 +72,8 @@ impl Template {
             | Self::HostsOpenMpi
             | Self::HostsByRank
             | Self::RomioHints
-            | Self::SlurmJob => false,
+            | Self::SlurmJob
+            | Self::Inventory => false,
         }
     }
 }
@@ -100,6 +105,7 @@ pub fn registry() -> Handlebars<'static> {
     handlebars.register_escape_fn(handlebars::no_escape);
     handlebars.register_helper("sh", Box::new(sh));
     handlebars.register_helper("argv", Box::new(argv));
+    handlebars.register_helper("yaml", Box::new(yaml));
     handlebars
 }
 
@@ -136,6 +142,15 @@ fn argv(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderCont
     };
     let words: Vec<String> = words.iter().map(|w| shell_quote(&text_of(w))).collect();
     Ok(out.write(&words.join(" "))?)
+}
+
+/// `{{yaml value}}`: a YAML scalar for Ansible. JSON's texts are YAML's quoted ones; what looks like a template of Ansible is marked as none.
+fn yaml(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderContext<'_, '_>, out: &mut dyn Output) -> HelperResult {
+    let value = parameter(helper, "yaml")?;
+    if value.as_str().is_some_and(|t| ["{{", "{%", "{#"].iter().any(|m| t.contains(m))) {
+        out.write("!unsafe ")?;
+    }
+    Ok(out.write(&value.to_string())?)
 }
 
 #[cfg(test)]

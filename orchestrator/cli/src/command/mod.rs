@@ -1,6 +1,7 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
 mod doctor;
+mod install;
 mod measure;
 mod plan;
 mod predict;
@@ -12,7 +13,7 @@ mod schema;
 mod status;
 
 use crate::{
-    args::{Arguments, Command, Where, Which},
+    args::{Arguments, Command, SiteOf, Where, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
             cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
             Ok(0)
         }
+        Command::Install(args) => install::install(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Schema { of } => schema::schema(of),
         Command::Completions { shell } => {
@@ -61,6 +63,49 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
 fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
     let embedded = cvc_lib::app::embedded::directory()?;
     Ok(cvc_lib::spec::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
+}
+
+/// The campaign of `SITE [--file FILE]`. Without a file it is the only campaign file of the directory.
+fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
+    let wrong = |message: String, help: String| Failure::Other { code: 2, message, help: Some(help) };
+    let file = match &of.file {
+        Some(file) => file.clone(),
+        None => {
+            let mut found = campaign_files(Utf8Path::new("."));
+            match found.len() {
+                1 => found.swap_remove(0),
+                0 => return Err(wrong("there is no campaign file in this directory".into(), "name it: --file FILE".into())),
+                _ => {
+                    let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
+                    return Err(wrong(
+                        format!("there is more than one campaign file here: {}", names.join(", ")),
+                        "name one: --file FILE".into(),
+                    ));
+                }
+            }
+        }
+    };
+    let spec = load(&file, &of.which)?;
+    if !spec.sites.contains_key(&of.site) {
+        let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
+        return Err(wrong(format!("{file} has no site `{}`", of.site), format!("its sites: {}", sites.join(", "))));
+    }
+    Ok(spec)
+}
+
+/// The campaign files of a directory: TOML with a schema and sites.
+fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));
+    let is_campaign = |path: &Utf8Path| {
+        std::fs::read_to_string(path).is_ok_and(|t| has(&t, "schema") && (has(&t, "[sites.") || has(&t, "[sites]") || has(&t, "sites.")))
+    };
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<Utf8PathBuf> = entries
+        .filter(|e| e.path().extension() == Some("toml") && is_campaign(e.path()))
+        .map(|e| Utf8PathBuf::from(e.file_name()))
+        .collect();
+    found.sort();
+    found
 }
 
 /// The directory of a campaign that is named by its file (and variant), its directory or its name.

@@ -1,6 +1,6 @@
 //! `cvc run`
 
-use super::{ask_sites, load, report, runtime, shown};
+use super::{ask_sites, install, load, report, runtime, shown};
 use crate::{
     args::RunArgs,
     display::{self, Varying},
@@ -8,10 +8,13 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
+    install::{Found, Lock},
     plan,
-    run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
+    run::{Options, Progress, Readiness, ReadySite, Wish, Wishes, run_campaign},
+    spec::SiteKind,
     store::CampaignDir,
 };
+use indexmap::IndexMap;
 use std::collections::HashMap;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -38,12 +41,18 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         message: "cannot find the path of cvc itself".into(),
         help: None,
     })?;
-    let result = runtime()?.block_on(async {
-        let (wish, wishes) = watch::channel(Wish::GoOn);
+    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
+    let result: Result<_, Failure> = runtime()?.block_on(async {
+        let (wish, mut wishes) = watch::channel(Wish::GoOn);
         tokio::spawn(listen(wish, args.json));
+        if args.install {
+            let mut observer = display::observer(args.json, Varying::default(), 0.0);
+            install::all(&spec, &plan, &dir, args.update_lock, &mut wishes, observer.as_mut()).await?;
+        }
         let mut note = display::observer(args.json, Varying::default(), 0.0);
         let sites = ask_sites(&spec, Readiness::Build, |what| note.on(&Progress::Preparing { what })).await;
         drop(note);
+        keep_to_lock(&dir, &sites, args.update_lock)?;
         let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
         let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
         let options = Options {
@@ -51,14 +60,14 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             node_program: node_program(&myself),
             shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: args.retry_failed,
+            update_lock: args.update_lock,
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
         let wishes: Wishes = wishes;
-        run_campaign(&spec, &plan, sites, &options, wishes, observer.as_mut()).await
+        Ok(run_campaign(&spec, &plan, sites, &options, wishes, observer.as_mut()).await?)
     });
     let summary = result?;
-    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
         let to = args.report.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(&plan.campaign));
@@ -104,6 +113,24 @@ fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
         _ => myself.with_file_name("cvc-node"),
     }
+}
+
+/// Where software was installed by cvc, runs are made with the same software, or not at all.
+fn keep_to_lock(dir: &CampaignDir, sites: &IndexMap<String, ReadySite>, update: bool) -> Result<(), Failure> {
+    let mut lock = Lock::read(dir)?;
+    let before = lock.clone();
+    for (name, site) in sites.iter().filter(|(_, s)| s.brief.site.kind == SiteKind::Local) {
+        let found = Found::of(site);
+        if update {
+            lock.accept(name, &found);
+        } else {
+            lock.check(dir, name, &found)?;
+        }
+    }
+    if lock != before {
+        lock.write(dir)?;
+    }
+    Ok(())
 }
 
 /// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.

@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{PointId, RunId},
+    install::Found,
     journal::Outcome,
     point::PlannedPoint,
     run::{Brief, Task},
@@ -69,8 +70,8 @@ pub enum Event {
         cores: u32,
         /// Points that cannot run here, with the reason.
         obstacles: BTreeMap<PointId, String>,
-        /// What was found, for the lock file and for people: by component.
-        found: BTreeMap<String, String>,
+        /// What is installed, to be held against the lock file.
+        found: Found,
     },
     /// It cannot work.
     Unable {

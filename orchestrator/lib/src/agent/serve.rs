@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     ids::{PointId, RunId},
+    install::Found,
     journal::Outcome,
     point::{PlannedPoint, Point},
     run::{Attempted, Bench, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
@@ -190,7 +191,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
         spread_kernels(&gathered, &ways, directory).await?;
     }
     let obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
-    let found = site.found();
+    let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
     let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd };

@@ -37,14 +37,15 @@ pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInst
         .await
         .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
     let text = format!("{}\n{}", said.stdout, said.stderr);
-    let version = text
-        .split_whitespace()
-        .map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()))
-        .find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
-        .ok_or_else(|| missing(format!("{launch} does not say its version")))?
-        .to_owned();
+    let version = version_said(&text).ok_or_else(|| missing(format!("{launch} does not say its version")))?;
     let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
     Ok(DmtcpInstall { bin, version })
+}
+
+/// The version in what `dmtcp_launch --version` says.
+pub fn version_said(text: &str) -> Option<String> {
+    let words = text.split_whitespace().map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
+    words.into_iter().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
 }
 
 /// Where one run keeps its DMTCP files.

@@ -96,7 +96,7 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
     let beside = |program: &str| mpiexec.parent().map(|d| d.join(program)).filter(|p| is_executable(p));
     match library.family {
         MpiFamily::Mpich => {
-            let version = field(&said, "Version:").unwrap_or_else(|| "unknown".into());
+            let version = version_said(library.family, &said);
             let mut device = said.split("--with-device=").nth(1).map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect());
             if device.is_none()
                 && let Some(tool) = beside("mpichversion")
@@ -118,11 +118,7 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
             })
         }
         MpiFamily::OpenMpi => {
-            let version = said
-                .lines()
-                .find_map(|l| l.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')))
-                .unwrap_or("unknown")
-                .to_owned();
+            let version = version_said(library.family, &said);
             let info =
                 beside("ompi_info").or_else(|| beside("ompi_info.openmpi")).map(Utf8PathBuf::into_string).unwrap_or("ompi_info".into());
             let parameters =
@@ -162,6 +158,18 @@ pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<M
             })
         }
     }
+}
+
+/// The version in what a launcher says to `--version`; `unknown` where there is none.
+pub fn version_said(family: MpiFamily, said: &str) -> String {
+    let version = match family {
+        MpiFamily::Mpich => field(said, "Version:"),
+        MpiFamily::OpenMpi => {
+            let mut words = said.split_whitespace();
+            words.find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
+        }
+    };
+    version.unwrap_or_else(|| "unknown".into())
 }
 
 fn field(said: &str, name: &str) -> Option<String> {

@@ -11,7 +11,7 @@ mod srun;
 
 pub use evidence::{IoEvidence, check_io};
 pub use files::file_values;
-pub use find::{Missing, MpiInstall, find, is_executable, on_path};
+pub use find::{Missing, MpiInstall, find, is_executable, on_path, version_said};
 pub use mpich::hints as romio_hints;
 
 use crate::{

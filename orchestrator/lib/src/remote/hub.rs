@@ -3,6 +3,7 @@
 use crate::{
     agent::{Event, Named, Numbered, Request, request_name},
     ids::{PointId, RunId},
+    install::Found,
     run::{OutcomeFile, Task},
 };
 use std::{
@@ -25,7 +26,7 @@ pub(crate) struct Ready {
     pub nodes: Vec<String>,
     pub cores: u32,
     pub obstacles: BTreeMap<PointId, String>,
-    pub found: BTreeMap<String, String>,
+    pub found: Found,
 }
 
 #[derive(Debug, Default)]

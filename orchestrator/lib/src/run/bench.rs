@@ -314,6 +314,7 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Render(_)
         | EngineError::Descriptor { .. }
         | EngineError::Shepherd { .. }
+        | EngineError::Install(_)
         | EngineError::Site { .. }
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     ids::{PointId, RunId},
+    install::{Found, Lock},
     journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
@@ -49,6 +50,8 @@ pub struct Options {
     pub retry_failed: bool,
     /// Bytes that a run of a point needs in its storage area at most, where that is known.
     pub disk_bytes: HashMap<PointId, u64>,
+    /// Take what is installed on sites of several machines into the lock file, instead of holding it against that.
+    pub update_lock: bool,
 }
 
 /// Where the campaign stands after this.
@@ -235,6 +238,11 @@ impl Coordinator<'_> {
             };
             match opened {
                 Ok(Some(remote)) => {
+                    if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
+                        remote.close().await?;
+                        remote.clean().await?;
+                        return Err(error);
+                    }
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
                 }
                 // the user wants to stop, and nothing is left there
@@ -247,6 +255,16 @@ impl Coordinator<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where software was installed by cvc, runs are made with the same software, or not at all.
+    fn keep_to_lock(&self, site: &str, found: &Found) -> Result<(), EngineError> {
+        let mut lock = Lock::read(&self.dir)?;
+        if !self.options.update_lock {
+            return Ok(lock.check(&self.dir, site, found)?);
+        }
+        lock.accept(site, found);
+        Ok(lock.write(&self.dir)?)
     }
 
     /// Ends what works on other machines, and leaves nothing there.

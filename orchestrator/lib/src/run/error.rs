@@ -33,6 +33,9 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
+    /// What is installed is not what it should be.
+    #[error(transparent)]
+    Install(#[from] crate::install::InstallError),
     /// A site of several machines cannot be used.
     #[error("site {site}: {problem}")]
     Site {

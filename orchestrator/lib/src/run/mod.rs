@@ -26,6 +26,7 @@ pub(crate) use news::{News, Teller};
 pub(crate) use nodes::{Node, Nodes, SOON, Ways};
 pub use observe::{Observer, Progress, Quiet};
 pub(crate) use recover::OutcomeFile;
+pub(crate) use site::template_values;
 pub use site::{Readiness, ReadySite};
 
 use tokio::sync::watch;

@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{PointId, RunId},
+    install::InstallEvent,
     journal::Outcome,
     point::{Point, Repeat},
 };
@@ -28,6 +29,8 @@ pub enum Progress {
         /// Why.
         reason: String,
     },
+    /// Software is being installed on a site.
+    Install(InstallEvent),
     /// Points cannot run here: something is not installed. Their runs are skipped.
     Skipped {
         /// Why, and how to mend it.

@@ -15,7 +15,7 @@ use crate::{
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// How far a site is to be made ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,20 +135,6 @@ impl ReadySite {
         })
     }
 
-    /// What was found, by component: for people, and to be held against a lock file.
-    pub fn found(&self) -> BTreeMap<String, String> {
-        let mut found = BTreeMap::new();
-        for (name, install) in &self.mpi {
-            if let Ok(install) = install {
-                found.insert(name.clone(), format!("{} at {}", install.describe(), install.mpiexec));
-            }
-        }
-        if let Ok(dmtcp) = &self.dmtcp {
-            found.insert("dmtcp".into(), format!("{} at {}", dmtcp.version, dmtcp.bin));
-        }
-        found
-    }
-
     /// Why a point cannot run here, if it cannot: everything that is missing, with its mend.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
         let mut missing = Vec::new();
@@ -186,7 +172,7 @@ impl ReadySite {
 }
 
 /// The values that templates of a descriptor may use.
-pub(super) fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
+pub(crate) fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
     let vars = app.workloads.get(&point.class).map(|w| json!(w.vars)).unwrap_or_else(|| json!({}));
     json!({
         "program": program,

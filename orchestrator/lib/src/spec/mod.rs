@@ -6,6 +6,7 @@ mod cluster_settings;
 mod error;
 mod factor;
 mod grid;
+mod install;
 mod load;
 mod model;
 mod paths;
@@ -19,6 +20,7 @@ pub use cluster::{Allocation, Cluster, HostEntry, HostKeys, SlurmLauncher, Slurm
 pub use error::{SpecError, SpecErrors};
 pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};
+pub use install::InstallSettings;
 pub use load::{load, load_text, load_variant};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, LoadedApp, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings,

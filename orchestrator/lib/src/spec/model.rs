@@ -79,6 +79,9 @@ pub struct Site {
     pub dmtcp: DmtcpSettings,
     /// Its machines and how they are reached; `None` for this machine.
     pub cluster: Option<super::Cluster>,
+    /// How software is installed there.
+    #[serde(default)]
+    pub install: super::InstallSettings,
 }
 
 impl Site {

@@ -204,6 +204,28 @@ pub(crate) struct RawSite {
     /// Kind `slurm`: how nodes are asked for.
     #[serde(default)]
     pub slurm: Option<RawSlurm>,
+    /// How software is installed by `cvc install`.
+    #[serde(default)]
+    pub install: RawInstall,
+}
+
+/// How software is installed.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Install")]
+#[serde(deny_unknown_fields, default, expecting = "a table that says how software is installed")]
+pub(crate) struct RawInstall {
+    /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
+    pub packages: Option<bool>,
+    /// Whether Spack may build what has no package. Default: true.
+    pub build: Option<bool>,
+    /// Spack's prefix on the nodes. Default: `SPACK_ROOT` there, or PATH.
+    pub spack: Option<String>,
+    /// Directory of the Spack environment on the nodes. Default: `~/.cvc/spack`.
+    pub spack_dir: Option<String>,
+    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
+    pub specs: IndexMap<String, String>,
+    /// Whether each node gets a key of its own that the other nodes let in. Default: false.
+    pub ssh_keys: bool,
 }
 
 /// A machine: its name, or a table.

@@ -1,7 +1,7 @@
 //! Checks of the sections that are no factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
-    SpecError, cluster_settings,
+    SpecError, cluster_settings, install,
     model::{
         CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
         StorageArea, StorageKind,
@@ -142,6 +142,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
     }
     let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
+    let install = install::install(check, kind, &raw, place);
     let mut storage = IndexMap::new();
     for (area, raw) in raw.storage {
         let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
@@ -186,6 +187,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         mpi,
         dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
         cluster,
+        install,
     })
 }
 

@@ -1,0 +1,109 @@
+//! `cvc install`, and `--install` of `cvc run`
+
+use super::{load_of_site, runtime, shown};
+use crate::{
+    args::InstallArgs,
+    display::{self, Varying},
+    failure::Failure,
+};
+use cvc_lib::{
+    install::{self, InstallEvent, InstallReport, Lock, Request},
+    plan::{self, Plan},
+    run::{Observer, Progress, Wish, Wishes},
+    spec::Spec,
+    store::CampaignDir,
+};
+use std::io::Write;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
+    let spec = load_of_site(&args.of)?;
+    let plan = plan::build(&spec);
+    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
+    let limit = (!args.limit.is_empty()).then(|| args.limit.join(":"));
+    let request = Request {
+        spec: &spec,
+        plan: &plan,
+        site: &args.of.site,
+        dir: &dir,
+        check: args.check,
+        tags: &args.tags,
+        only: limit.as_deref(),
+        update_lock: args.update_lock,
+        limit: install::LIMIT,
+    };
+    if let Some(to) = &args.inventory_only {
+        return write_only(&request, to);
+    }
+    let report = runtime()?.block_on(async {
+        let (wish, mut wishes) = watch::channel(Wish::GoOn);
+        tokio::spawn(listen(wish));
+        let mut observer = display::observer(args.json, Varying::default(), 0.0);
+        one(&request, &mut wishes, observer.as_mut()).await
+    })?;
+    if !args.json && !args.check {
+        show(&report, &dir)?;
+    }
+    Ok(0)
+}
+
+/// Ctrl-C or SIGTERM: stop at once. What was done stays, and is not done twice.
+async fn listen(wish: watch::Sender<Wish>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    // nobody waits for the wish any more once all is done
+    let _ = wish.send(Wish::StopNow);
+}
+
+/// Inventory, variables and roles for ansible-playbook by hand.
+fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<u8, Failure> {
+    let Some(site) = request.spec.sites.get(request.site) else { return Ok(0) };
+    let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "ansible-playbook -i {} --extra-vars @{} {}", shown(&files.inventory), shown(&files.vars), files.roles.join("site.yml"))?;
+    Ok(0)
+}
+
+async fn one(request: &Request<'_>, wishes: &mut Wishes, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
+    let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
+    Ok(install::install(request, wishes, &mut on).await?)
+}
+
+fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
+    let lock = Lock::read(dir)?;
+    let Some(site) = lock.sites.get(&report.site) else { return Ok(()) };
+    let mut table = super::table(["component", "version", "from", "at"], &["at"]);
+    for (name, component) in &site.components {
+        let from = if component.package.is_empty() {
+            component.source.clone()
+        } else {
+            format!("{} {}", component.package, component.package_version)
+        };
+        table.add_row([name, &component.version, &from, &component.path]);
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\nlocked in {}", table.trim_fmt(), shown(&Lock::file(dir)))?;
+    Ok(())
+}
+
+/// Installs on every site that the plan uses.
+pub(super) async fn all(
+    spec: &Spec,
+    plan: &Plan,
+    dir: &CampaignDir,
+    update_lock: bool,
+    wishes: &mut Wishes,
+    observer: &mut dyn Observer,
+) -> Result<(), Failure> {
+    for site in spec.sites.keys().filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
+        let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };
+        one(&request, wishes, observer).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! `cvc install` over ssh on nodes that have nothing: real ansible-playbook, real apt with a closed repository, and what can go wrong.
+
+use cvc_testkit::{Finished, Lab, Running, Tool, lab::Image, require, wait_until};
+use serde_json::Value;
+use std::{fs, path::PathBuf, process::Command, time::Duration};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A program that needs nothing but the library's launcher, so that no compiler has to be installed.
+const APP: &str = "schema = 1\nname = \"hello\"\ntitle = \"a script\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n[command]\n\
+    args = [\"-c\", \"echo SUCCESS\"]\n[workloads.any]\n[success]\npattern = 'SUCCESS'\n";
+
+struct Laptop {
+    lab: Lab,
+    dir: tempfile::TempDir,
+}
+
+impl Laptop {
+    fn new(nodes: u8, mpi: &str) -> Self {
+        let lab = Lab::builder().nodes(nodes).image(Image::Base).build();
+        let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
+        let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
+        let text = format!(
+            "schema = 1\nname = \"nodes\"\n[sites.lab]\nkind = \"ssh\"\nuser = \"ada\"\nhosts = [{}]\n\
+             [sites.lab.storage.scratch]\npath = \"/scratch-local/cvc\"\n[sites.lab.install]\nssh_keys = true\n\
+             [matrix]\napp = \"hello\"\nmapping = \"1Nx1P\"\nmpi = [{mpi}]\n",
+            hosts.join(", ")
+        );
+        fs::create_dir(dir.path().join("apps")).expect("a directory");
+        fs::write(dir.path().join("apps/hello.toml"), APP).expect("a descriptor");
+        fs::write(dir.path().join("nodes.toml"), text).expect("a campaign file");
+        Self { lab, dir }
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let ansible = Tool::Ansible.find().expect("found before");
+        let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = self.lab.command(program);
+        command.args(args).current_dir(self.dir.path()).env("PATH", path).env("XDG_CACHE_HOME", self.dir.path().join("cache"));
+        command
+    }
+
+    fn start(&self, args: &[&str]) -> Running {
+        Running::start(self.command(env!("CARGO_BIN_EXE_cvc"), args))
+    }
+
+    #[track_caller]
+    fn cvc(&self, args: &[&str]) -> Finished {
+        self.start(args).wait(LIMIT)
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.dir.path().join("campaigns/nodes/cvc.lock")
+    }
+}
+
+/// What became of each host, from the events.
+fn hosts(stdout: &str) -> Value {
+    let lines = stdout.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
+    lines.filter(|e| e["step"] == "ended").last().map(|e| e["hosts"].clone()).unwrap_or_default()
+}
+
+#[test]
+fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
+    require!(Tool::LabImage, Tool::Ansible);
+    let laptop = Laptop::new(4, "\"mpich\", \"openmpi\"");
+    let has = |node: &str, program: &str| laptop.lab.ssh(node, &format!("command -v {program}")).status.success();
+
+    // lists were never fetched, and a look changes nothing
+    let looked = laptop.cvc(&["install", "lab", "--check", "--json"]).expect(0);
+    assert!(!has("n1", "mpiexec.mpich") && !laptop.lock().exists());
+    assert!(looked.stdout.contains("would be installed") || hosts(&looked.stdout)["n4"]["failed"] == 0, "{}", looked.stdout);
+
+    let installed = laptop.cvc(&["install", "lab"]).expect(0);
+    for node in ["n1", "n2", "n3", "n4"] {
+        assert!(has(node, "mpiexec.mpich") && has(node, "mpirun.openmpi"), "{node}: {}", installed.stderr);
+        assert!(laptop.lab.ssh(node, "test -d /scratch-local/cvc -a -O /scratch-local/cvc").status.success() || node.is_empty());
+    }
+    assert!(
+        installed.stderr.contains("site lab: 4 of 4 hosts done") && installed.stderr.contains("n4: component : Install with apt: changed")
+    );
+    assert!(installed.stdout.contains("mpi/openmpi") && installed.stdout.contains("openmpi-bin 4."), "{}", installed.stdout);
+    // each node lets the others in, asking nothing, and without the private key of the laptop
+    let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
+    let said = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "n3\n", "{}", String::from_utf8_lossy(&said.stderr));
+    let lock = fs::read_to_string(laptop.lock()).expect("a lock");
+    assert!(lock.contains("package = \"mpich\"") && lock.contains("hosts = [\"n1\", \"n2\", \"n3\", \"n4\"]"), "{lock}");
+
+    let again = laptop.cvc(&["install", "lab", "--json"]).expect(0);
+    for node in ["n1", "n2", "n3", "n4"] {
+        assert_eq!(
+            (&hosts(&again.stdout)[node]["changed"], &hosts(&again.stdout)[node]["failed"]),
+            (&Value::from(0), &Value::from(0)),
+            "{}",
+            again.stdout
+        );
+    }
+    assert!(laptop.lab.processes("ansible").is_empty() && laptop.lab.processes("ssh:").is_empty(), "{:?}", laptop.lab.processes("ssh"));
+
+    // the written inventory is all that plain ansible-playbook needs
+    let line = laptop.cvc(&["install", "lab", "--inventory-only", "by-hand"]).expect(0).stdout;
+    let words: Vec<&str> = line.split_whitespace().skip(1).chain(["--limit", "n2"]).collect();
+    let by_hand = Running::start(laptop.command("ansible-playbook", &words)).wait(LIMIT).expect(0);
+    assert!(by_hand.stdout.contains("changed=0") && by_hand.stdout.contains("failed=0"), "{}", by_hand.stdout);
+}
+
+#[test]
+fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
+    require!(Tool::LabImage, Tool::Ansible);
+    let laptop = Laptop::new(4, "\"openmpi\"");
+    // its repository is gone
+    laptop.lab.node("n3").shell(
+        "rm -rf /var/lib/apt/lists/*; echo 'deb [trusted=yes] file:/no/such ./' > /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*",
+    );
+    let failed = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5);
+    let said = failed.stderr;
+    assert!(
+        said.contains("error: site lab: n3: the task `component : ") && said.contains("in roles/component/tasks/packages.yml:"),
+        "{said}"
+    );
+    assert!(said.contains("/no/such") && said.contains("the other hosts are done: n1, n2, n4") && said.contains("help: n3"), "{said}");
+    for node in ["n1", "n2", "n4"] {
+        assert!(laptop.lab.ssh(node, "command -v mpirun.openmpi").status.success(), "{node}");
+    }
+    assert!(!laptop.lock().exists());
+}
+
+#[test]
+fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_nothing_running() {
+    require!(Tool::LabImage, Tool::Ansible);
+    let laptop = Laptop::new(2, "\"openmpi\"");
+    // while apt works on both
+    let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
+    wait_until("apt", Duration::from_secs(60), || {
+        !laptop.lab.node("n2").processes("apt-get").is_empty()
+            || !laptop.lab.node("n2").processes("ansible_apt").is_empty()
+            || !laptop.lab.node("n2").processes("AnsiballZ_apt").is_empty()
+            || !running.is_alive()
+    });
+    laptop.lab.node("n2").link(false);
+    let said = running.wait(LIMIT).expect(5).stderr;
+    assert!(said.contains("n2 cannot be reached") && !said.contains("privilege"), "{said}");
+    assert!(said.contains("the other hosts are done: n1"), "{said}");
+    laptop.lab.node("n2").link(true);
+    wait_until("the link", Duration::from_secs(20), || laptop.lab.ssh("n2", "true").status.success());
+
+    laptop.lab.node("n1").shell("rm -f /usr/bin/mpirun.openmpi");
+    let running = laptop.start(&["install", "lab", "--tags", "mpi"]);
+    wait_until("a task", Duration::from_secs(60), || running.said().contains("installing on site lab"));
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    let stopped = running.wait(Duration::from_secs(30)).expect(130);
+    assert!(stopped.stderr.contains("was interrupted"), "{}", stopped.stderr);
+    assert!(laptop.lab.processes("ansible-playbook").is_empty(), "{:?}", laptop.lab.processes("ansible"));
+}

@@ -1,0 +1,300 @@
+//! `cvc.lock`: what was really installed on the sites of a campaign. It lies in the campaign's directory, beside its runs, and is TOML.
+
+use super::{InstallError, report::InstallReport};
+use crate::{
+    ckpt::dmtcp,
+    mpi,
+    run::ReadySite,
+    spec::Site,
+    store::{CampaignDir, StoreError},
+};
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// Version of the format.
+const FORMAT: u32 = 1;
+
+/// What was installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Version of the format.
+    pub format: u32,
+    /// Sites by name.
+    #[serde(default)]
+    pub sites: BTreeMap<String, SiteLock>,
+}
+
+/// What was installed on a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteLock {
+    /// The hosts, which all have the same.
+    pub hosts: Vec<String>,
+    /// By name: `mpi/NAME`, `dmtcp`, `darshan/runtime`, `app/NAME/MPI/PROGRAM`, `kernels/MPI`.
+    #[serde(default)]
+    pub components: BTreeMap<String, Component>,
+}
+
+/// One piece of software.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Component {
+    /// Version as it says it; empty where it says none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Where it comes from: `given` (a prefix or path of the campaign), `module`, `path`, `package`, `spack`, `kernels`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Where it is.
+    pub path: String,
+    /// Package of the distribution that it belongs to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub package: String,
+    /// Version of that package, as the package manager writes it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub package_version: String,
+    /// Digest of the sources, for the kernels.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+}
+
+/// What a site has now, as far as it was looked for. `None`: it is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found(pub BTreeMap<String, Option<FoundComponent>>);
+
+/// One piece of software, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundComponent {
+    /// Version; `None` if it was not asked for.
+    pub version: Option<String>,
+    /// Where it is; `None` if that does not matter.
+    pub path: Option<String>,
+    /// Digest of the sources, of the kernels.
+    pub digest: Option<String>,
+}
+
+/// A difference between the lock and the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// In which component.
+    pub component: String,
+    /// What the lock says.
+    pub locked: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} was installed, and now it is {}", self.component, self.locked, self.found)
+    }
+}
+
+impl Found {
+    /// What a site that was asked has.
+    pub fn of(site: &ReadySite) -> Self {
+        let mut found = BTreeMap::new();
+        for (name, install) in &site.mpi {
+            let one = install.as_ref().ok().map(|i| FoundComponent {
+                version: Some(i.version.clone()),
+                path: Some(i.mpiexec.to_string()),
+                digest: None,
+            });
+            found.insert(format!("mpi/{name}"), one);
+        }
+        let dmtcp = site.dmtcp.as_ref().ok().map(|d| FoundComponent {
+            version: Some(d.version.clone()),
+            path: Some(d.program("dmtcp_launch")),
+            digest: None,
+        });
+        found.insert("dmtcp".into(), dmtcp);
+        Self(found)
+    }
+}
+
+impl SiteLock {
+    /// What this lock says and the site has not. What was not looked for, and what is not locked, is no difference.
+    pub fn compare(&self, found: &Found) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for (name, locked) in &self.components {
+            let Some(now) = found.0.get(name) else { continue };
+            let mut differ = |locked: &str, found: &str| {
+                differences.push(Difference { component: name.clone(), locked: locked.to_owned(), found: found.to_owned() });
+            };
+            let Some(now) = now else {
+                differ(&format!("{} at {}", locked.version, locked.path), "not there");
+                continue;
+            };
+            match &now.version {
+                Some(version) if !locked.version.is_empty() && *version != locked.version => {
+                    differ(&format!("version {}", locked.version), &format!("version {version}"));
+                    continue;
+                }
+                Some(_) | None => {}
+            }
+            if let Some(path) = now.path.as_ref().filter(|p| plain(p) != plain(&locked.path)) {
+                differ(&format!("at {}", locked.path), &format!("at {path}"));
+            }
+            if let Some(digest) = now.digest.as_ref().filter(|d| !locked.digest.is_empty() && **d != locked.digest) {
+                differ(&format!("digest {}", locked.digest), &format!("digest {digest}"));
+            }
+        }
+        differences
+    }
+}
+
+/// `/bin` and `/usr/bin` are one directory nearly everywhere.
+fn plain(path: &str) -> &str {
+    path.strip_prefix("/usr").unwrap_or(path)
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self { format: FORMAT, sites: BTreeMap::new() }
+    }
+}
+
+impl Lock {
+    /// Where the lock of a campaign is.
+    pub fn file(dir: &CampaignDir) -> Utf8PathBuf {
+        dir.root().join("cvc.lock")
+    }
+
+    /// The lock of a campaign; an empty one if nothing was installed yet.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged, or was written by a newer cvc.
+    pub fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
+        let file = Self::file(dir);
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(StoreError::io("read", &file)(e)),
+        };
+        let lock: Self = toml::from_str(&text).map_err(|e| {
+            let line = e.span().map_or(0, |s| text[..s.start].matches('\n').count() + 1);
+            StoreError::damaged(&file, line, e.message().to_owned())
+        })?;
+        if lock.format > FORMAT {
+            return Err(StoreError::newer(&file, lock.format, FORMAT));
+        }
+        Ok(lock)
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, dir: &CampaignDir) -> Result<(), StoreError> {
+        let file = Self::file(dir);
+        std::fs::create_dir_all(dir.root()).map_err(StoreError::io("make", dir.root()))?;
+        let body = toml::to_string(self).map_err(|e| StoreError::damaged(&file, 0, e.to_string()))?;
+        let text = format!(
+            "# What was installed for this campaign. `cvc install` writes it; `cvc run` stops where a site has something else.\n{body}"
+        );
+        cvc_probe::shepherd::write_whole(file.as_std_path(), text.as_bytes()).map_err(StoreError::io("write", &file))
+    }
+
+    /// What of a site must be as it was: versions by package, for the roles.
+    pub fn pins(&self, site: &str) -> BTreeMap<String, String> {
+        let components = self.sites.get(site).into_iter().flat_map(|s| s.components.values());
+        let pinned = components.filter(|c| c.source == "package" && !c.package.is_empty() && !c.package_version.is_empty());
+        pinned.map(|c| (c.package.clone(), c.package_version.clone())).collect()
+    }
+
+    /// Where a component of a site is.
+    pub fn path(&self, site: &str, component: &str) -> Option<&str> {
+        Some(self.sites.get(site)?.components.get(component)?.path.as_str())
+    }
+
+    /// An error if a site has something else than is locked.
+    ///
+    /// # Errors
+    /// With every difference.
+    pub fn check(&self, dir: &CampaignDir, site: &str, found: &Found) -> Result<(), InstallError> {
+        let differences = self.sites.get(site).map(|s| s.compare(found)).unwrap_or_default();
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(InstallError::Changed { site: site.to_owned(), file: Self::file(dir), differences })
+        }
+    }
+
+    /// Takes over what an installation found: new components are added; those that are locked must be as they were, unless `update`.
+    ///
+    /// # Errors
+    /// With every difference.
+    pub fn take(&mut self, dir: &CampaignDir, site: &str, now: SiteLock, update: bool) -> Result<(), InstallError> {
+        if !update {
+            let found = now.components.iter().map(|(name, c)| {
+                let one = FoundComponent { version: Some(c.version.clone()), path: Some(c.path.clone()), digest: Some(c.digest.clone()) };
+                (name.clone(), Some(one))
+            });
+            self.check(dir, site, &Found(found.collect()))?;
+        }
+        let locked = self.sites.entry(site.to_owned()).or_default();
+        if now.hosts.len() >= locked.hosts.len() {
+            locked.hosts = now.hosts;
+        }
+        locked.components.extend(now.components);
+        Ok(())
+    }
+
+    /// Takes over what a site has now, for the components that are locked.
+    pub fn accept(&mut self, site: &str, found: &Found) {
+        for (name, locked) in self.sites.get_mut(site).into_iter().flat_map(|s| &mut s.components) {
+            let Some(Some(now)) = found.0.get(name) else { continue };
+            if let Some(version) = &now.version {
+                if *version != locked.version {
+                    // the package manager was not asked
+                    locked.package_version.clear();
+                }
+                locked.version.clone_from(version);
+            }
+            if let Some(path) = now.path.as_ref().filter(|p| plain(p) != plain(&locked.path)) {
+                locked.path.clone_from(path);
+            }
+            if let Some(digest) = &now.digest {
+                locked.digest.clone_from(digest);
+            }
+        }
+    }
+}
+
+/// What an installation says of a site; the hosts must have the same.
+///
+/// # Errors
+/// When hosts differ.
+pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, InstallError> {
+    let mut by_host: BTreeMap<&str, Vec<(&str, Component)>> = BTreeMap::new();
+    for (host, components) in &report.installed {
+        for (component, found) in components {
+            let version = match component.split_once('/') {
+                Some(("mpi", library)) => site.mpi.get(library).map(|l| mpi::version_said(l.family, &found.said)).unwrap_or_default(),
+                Some(_) => String::new(),
+                None if component == "dmtcp" => dmtcp::version_said(&found.said).unwrap_or_default(),
+                None => String::new(),
+            };
+            let one = Component {
+                version,
+                source: found.source.clone(),
+                path: found.path.clone(),
+                package: found.package.clone(),
+                package_version: found.package_version.clone(),
+                digest: found.digest.clone(),
+            };
+            by_host.entry(component).or_default().push((host, one));
+        }
+    }
+    let mut components = BTreeMap::new();
+    for (component, mut found) in by_host {
+        if found.iter().any(|(_, c)| c != &found[0].1) {
+            let show = |c: &Component| {
+                [&c.version, &c.package_version, &c.path].into_iter().filter(|t| !t.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+            };
+            let values = found.iter().map(|(host, c)| ((*host).to_owned(), show(c))).collect();
+            return Err(InstallError::Differ { site: name.to_owned(), component: component.to_owned(), values });
+        }
+        components.insert(component.to_owned(), found.swap_remove(0).1);
+    }
+    Ok(SiteLock { hosts: report.hosts.keys().cloned().collect(), components })
+}

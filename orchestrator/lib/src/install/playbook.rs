@@ -1,0 +1,185 @@
+//! ansible-playbook's events, as cvc's callback plugin writes them: one JSON object a line.
+
+use super::report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Lines of standard error that are kept of a failure.
+const MOST_LINES: usize = 12;
+
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Line {
+    Play {},
+    Task { task: String },
+    Started {},
+    Ok(Box<Said>),
+    Failed(Box<Said>),
+    Skipped {},
+    Unreachable(Box<Said>),
+    Stats { hosts: BTreeMap<String, HostReport> },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    host: String,
+    task: String,
+    at: String,
+    changed: bool,
+    msg: String,
+    stderr: String,
+    rc: Option<i64>,
+    ignored: bool,
+    may_be_rescued: bool,
+    installed: BTreeMap<String, Installed>,
+}
+
+/// Reads the lines and keeps what they say.
+#[derive(Debug)]
+pub(super) struct Reader {
+    report: InstallReport,
+    /// The last failure of each host: it is the one that ended it, unless the count at the end says that none did.
+    last: IndexMap<String, FailedTask>,
+    /// Whether the count at the end has come.
+    pub(super) is_whole: bool,
+}
+
+impl Reader {
+    pub(super) fn new(site: &str, check: bool, hosts: &[String]) -> Self {
+        let hosts = hosts.iter().map(|h| (h.clone(), HostReport::default())).collect();
+        Self {
+            report: InstallReport { site: site.into(), check, hosts, ..InstallReport::default() },
+            last: IndexMap::new(),
+            is_whole: false,
+        }
+    }
+
+    /// Takes in a line; `None` for one that nobody needs to see, or that is none of the plugin's.
+    pub(super) fn line(&mut self, line: &str) -> Option<InstallEvent> {
+        let line = serde_json::from_str::<Line>(line).ok()?;
+        match line {
+            Line::Play {} | Line::Started {} | Line::Skipped {} => None,
+            Line::Task { task } => Some(InstallEvent::Task { task }),
+            Line::Ok(said) => {
+                if !said.installed.is_empty() {
+                    self.report.installed.entry(said.host.clone()).or_default().extend(said.installed);
+                }
+                let result = if said.changed { TaskResult::Changed } else { TaskResult::Ok };
+                Some(InstallEvent::Host { host: said.host, task: said.task, result, detail: String::new() })
+            }
+            Line::Failed(said) if said.ignored => None,
+            Line::Failed(said) => {
+                let cut = is_cut(&said.msg);
+                let caught = said.may_be_rescued && !cut;
+                Some(self.failed(*said, cut, if caught { TaskResult::Caught } else { TaskResult::Failed }))
+            }
+            Line::Unreachable(said) => Some(self.failed(*said, true, TaskResult::Unreachable)),
+            Line::Stats { hosts } => {
+                self.is_whole = true;
+                for (host, counts) in hosts {
+                    self.report.hosts.insert(host, counts);
+                }
+                Some(InstallEvent::Ended { site: self.report.site.clone(), hosts: self.report.hosts.clone() })
+            }
+        }
+    }
+
+    fn failed(&mut self, said: Said, unreachable: bool, result: TaskResult) -> InstallEvent {
+        let msg = if unreachable { why_unreachable(&said.msg) } else { said.msg.trim().to_owned() };
+        let end: Vec<&str> = said.stderr.lines().rev().take(MOST_LINES).collect();
+        let stderr = end.into_iter().rev().collect::<Vec<_>>().join("\n");
+        let at = said.at.rfind("/roles/").map_or(said.at.as_str(), |i| &said.at[i + 1..]).to_owned();
+        let result = if unreachable { TaskResult::Unreachable } else { result };
+        let event = InstallEvent::Host { host: said.host.clone(), task: said.task.clone(), result, detail: msg.clone() };
+        self.last.insert(said.host.clone(), FailedTask { host: said.host, task: said.task, at, msg, stderr, rc: said.rc, unreachable });
+        event
+    }
+
+    /// The report, with the failures of the hosts that did not come through.
+    pub(super) fn finish(mut self) -> InstallReport {
+        for (host, counts) in &mut self.report.hosts {
+            if self.is_whole && counts.is_done() {
+                continue;
+            }
+            if let Some(task) = self.last.shift_remove(host) {
+                // a cut line that Ansible counts as a failure
+                if task.unreachable && counts.unreachable == 0 {
+                    (counts.unreachable, counts.failed) = (1, 0);
+                }
+                self.report.failed.push(task);
+            }
+        }
+        self.report
+    }
+}
+
+/// Whether a failure is really a line that was cut while Ansible waited for sudo to answer.
+fn is_cut(msg: &str) -> bool {
+    msg.contains("waiting for privilege escalation prompt") || msg.contains("closed while waiting for privilege escalation")
+}
+
+/// The reason, without what Ansible puts before it, and without its talk of privileges where it is the line that was cut.
+fn why_unreachable(msg: &str) -> String {
+    if is_cut(msg) {
+        return "its connection was cut, or is silent".into();
+    }
+    let text = msg.trim();
+    let text = text.strip_prefix("Task failed: ").unwrap_or(text);
+    let text = text.strip_prefix("Failed to connect to the host via ssh: ").unwrap_or(text).trim();
+    let said: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
+    if said.is_empty() { "ssh does not say why".into() } else { said.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> (Vec<InstallEvent>, InstallReport) {
+        let mut reader = Reader::new("s", false, &["n1".into(), "n2".into()]);
+        let events = lines.iter().filter_map(|l| reader.line(l)).collect();
+        (events, reader.finish())
+    }
+
+    #[test]
+    fn a_cut_line_under_sudo_is_no_matter_of_privileges() {
+        let failed = r#"{"event":"failed","host":"n1","task":"t","msg":"Timeout (12s) waiting for privilege escalation prompt: "}"#;
+        let stats = r#"{"event":"stats","hosts":{"n1":{"ok":1,"failures":1},"n2":{"ok":2}}}"#;
+        let (events, report) = read(&[failed, stats]);
+        let TaskResult::Unreachable = (match &events[0] {
+            InstallEvent::Host { result, .. } => *result,
+            other => panic!("{other:?}"),
+        }) else {
+            panic!("{events:?}")
+        };
+        assert_eq!(report.hosts["n1"], HostReport { ok: 1, unreachable: 1, ..HostReport::default() });
+        let said = report.to_string();
+        assert!(
+            said.contains("n1 cannot be reached") && !said.contains("privilege") && said.contains("the other hosts are done: n2"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_failure_that_was_caught_does_not_fail_the_host() {
+        let failed = r#"{"event":"failed","host":"n1","task":"apt","msg":"No package matching","may_be_rescued":true}"#;
+        let stats = r#"{"event":"stats","hosts":{"n1":{"ok":3,"failures":0,"rescued":1}}}"#;
+        let (events, report) = read(&[failed, stats]);
+        assert!(matches!(&events[0], InstallEvent::Host { result: TaskResult::Caught, .. }), "{events:?}");
+        assert_eq!(report.failed, []);
+    }
+
+    #[test]
+    fn lines_of_others_are_passed_over_and_a_playbook_that_died_is_not_whole() {
+        let mut reader = Reader::new("s", false, &["n1".into()]);
+        assert_eq!(reader.line("[WARNING]: something"), None);
+        assert_eq!(reader.line("{\"event\":\"later kind\"}"), None);
+        let failed =
+            r#"{"event":"failed","host":"n1","task":"t","at":"/x/ansible/roles/mpi/tasks/main.yml:3","msg":"m","rc":2,"stderr":"a\nb"}"#;
+        assert!(reader.line(failed).is_some() && !reader.is_whole);
+        let report = reader.finish();
+        assert_eq!(report.failed[0].at, "roles/mpi/tasks/main.yml:3");
+        assert!(report.to_string().contains("stderr: b"), "{report}");
+    }
+}
