@@ -76,7 +76,9 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
         assert!(has(node, "mpiexec.mpich") && has(node, "mpirun.openmpi"), "{node}: {}", installed.stderr);
         assert!(laptop.lab.ssh(node, "test -d /scratch-local/cvc -a -O /scratch-local/cvc").status.success() || node.is_empty());
     }
-    assert!(installed.stderr.contains("site lab: 4 of 4 hosts done") && installed.stderr.contains("n4: component : Install with apt: changed"));
+    assert!(
+        installed.stderr.contains("site lab: 4 of 4 hosts done") && installed.stderr.contains("n4: component : Install with apt: changed")
+    );
     assert!(installed.stdout.contains("mpi/openmpi") && installed.stdout.contains("openmpi-bin 4."), "{}", installed.stdout);
     // each node lets the others in, asking nothing, and without the private key of the laptop
     let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
@@ -87,7 +89,12 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
 
     let again = laptop.cvc(&["install", "lab", "--json"]).expect(0);
     for node in ["n1", "n2", "n3", "n4"] {
-        assert_eq!((&hosts(&again.stdout)[node]["changed"], &hosts(&again.stdout)[node]["failed"]), (&Value::from(0), &Value::from(0)), "{}", again.stdout);
+        assert_eq!(
+            (&hosts(&again.stdout)[node]["changed"], &hosts(&again.stdout)[node]["failed"]),
+            (&Value::from(0), &Value::from(0)),
+            "{}",
+            again.stdout
+        );
     }
     assert!(laptop.lab.processes("ansible").is_empty() && laptop.lab.processes("ssh:").is_empty(), "{:?}", laptop.lab.processes("ssh"));
 
@@ -103,10 +110,15 @@ fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(4, "\"openmpi\"");
     // its repository is gone
-    laptop.lab.node("n3").shell("rm -rf /var/lib/apt/lists/*; echo 'deb [trusted=yes] file:/no/such ./' > /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*");
+    laptop.lab.node("n3").shell(
+        "rm -rf /var/lib/apt/lists/*; echo 'deb [trusted=yes] file:/no/such ./' > /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*",
+    );
     let failed = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5);
     let said = failed.stderr;
-    assert!(said.contains("error: site lab: n3: the task `component : ") && said.contains("in roles/component/tasks/packages.yml:"), "{said}");
+    assert!(
+        said.contains("error: site lab: n3: the task `component : ") && said.contains("in roles/component/tasks/packages.yml:"),
+        "{said}"
+    );
     assert!(said.contains("/no/such") && said.contains("the other hosts are done: n1, n2, n4") && said.contains("help: n3"), "{said}");
     for node in ["n1", "n2", "n4"] {
         assert!(laptop.lab.ssh(node, "command -v mpirun.openmpi").status.success(), "{node}");
@@ -120,7 +132,12 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
     let laptop = Laptop::new(2, "\"openmpi\"");
     // while apt works on both
     let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
-    wait_until("apt", Duration::from_secs(60), || !laptop.lab.node("n2").processes("apt-get").is_empty() || !laptop.lab.node("n2").processes("ansible_apt").is_empty() || !laptop.lab.node("n2").processes("AnsiballZ_apt").is_empty() || !running.is_alive());
+    wait_until("apt", Duration::from_secs(60), || {
+        !laptop.lab.node("n2").processes("apt-get").is_empty()
+            || !laptop.lab.node("n2").processes("ansible_apt").is_empty()
+            || !laptop.lab.node("n2").processes("AnsiballZ_apt").is_empty()
+            || !running.is_alive()
+    });
     laptop.lab.node("n2").link(false);
     let said = running.wait(LIMIT).expect(5).stderr;
     assert!(said.contains("n2 cannot be reached") && !said.contains("privilege"), "{said}");

@@ -17,7 +17,8 @@ fn root() -> Utf8PathBuf {
 
 fn load(directory: &Path, text: &str) -> Spec {
     let text = format!("schema = 1\nname = \"t\"\n{text}");
-    spec::load_text(&directory.join("t.toml"), &text, &[root().join("experiments/apps").into_std_path_buf()]).unwrap_or_else(|e| panic!("{e:?}"))
+    spec::load_text(&directory.join("t.toml"), &text, &[root().join("experiments/apps").into_std_path_buf()])
+        .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// Inventory and variables of the site `s`.
@@ -26,7 +27,17 @@ fn written(directory: &Path, text: &str) -> (install::Written, Value) {
     let plan = plan::build(&spec);
     let directory = Utf8Path::from_path(directory).expect("a path");
     let dir = CampaignDir::at(&directory.join("campaign"));
-    let request = Request { spec: &spec, plan: &plan, site: "s", dir: &dir, check: false, tags: &[], only: None, update_lock: false, limit: install::LIMIT };
+    let request = Request {
+        spec: &spec,
+        plan: &plan,
+        site: "s",
+        dir: &dir,
+        check: false,
+        tags: &[],
+        only: None,
+        update_lock: false,
+        limit: install::LIMIT,
+    };
     let files = install::write(&request, &spec.sites["s"], &Lock::default(), &directory.join("out")).expect("is written");
     let vars = serde_json::from_str(&std::fs::read_to_string(&files.vars).expect("variables")).expect("JSON");
     (files, vars)
@@ -35,7 +46,8 @@ fn written(directory: &Path, text: &str) -> (install::Written, Value) {
 /// The inventory as ansible-inventory reads it.
 fn listed(inventory: &Utf8Path) -> Value {
     let program = Tool::Ansible.find().expect("found before").with_file_name("ansible-inventory");
-    let said = Command::new(program).args(["--list", "-i", inventory.as_str()]).env("LC_ALL", "C.UTF-8").output().expect("ansible-inventory");
+    let said =
+        Command::new(program).args(["--list", "-i", inventory.as_str()]).env("LC_ALL", "C.UTF-8").output().expect("ansible-inventory");
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     serde_json::from_slice(&said.stdout).expect("JSON")
 }
@@ -54,7 +66,10 @@ fn ansible_reads_the_inventory_back_as_it_was_meant() {
     assert_eq!(list["head"]["hosts"], serde_json::json!(["gate"]));
     assert_eq!(list["nodes"]["hosts"], serde_json::json!(["n1", "n2"]));
     let n2 = &list["_meta"]["hostvars"]["n2"];
-    assert_eq!((n2["ansible_host"].as_str(), n2["ansible_port"].as_i64(), n2["ansible_user"].as_str()), (Some("10.1.2.3"), Some(2222), Some("eva")));
+    assert_eq!(
+        (n2["ansible_host"].as_str(), n2["ansible_port"].as_i64(), n2["ansible_user"].as_str()),
+        (Some("10.1.2.3"), Some(2222), Some("eva"))
+    );
     // what looks like a template of Ansible is none, and is told so
     let key = directory.path().join("my keys/{{ id }}").display().to_string();
     let given = &n2["ansible_ssh_private_key_file"];
@@ -74,7 +89,10 @@ fn ansible_reads_the_inventory_back_as_it_was_meant() {
 fn a_local_site_and_slurm_without_a_login_node_are_this_machine() {
     require!(Tool::Ansible);
     let directory = tempfile::tempdir().expect("a directory");
-    for (kind, matrix) in [("kind = \"local\"\n", "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n"), ("kind = \"slurm\"\nslurm = { nodes = 4 }\n", MATRIX)] {
+    for (kind, matrix) in [
+        ("kind = \"local\"\n", "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n"),
+        ("kind = \"slurm\"\nslurm = { nodes = 4 }\n", MATRIX),
+    ] {
         let (files, vars) = written(directory.path(), &format!("[sites.s]\n{kind}{matrix}"));
         let list = listed(&files.inventory);
         assert_eq!(list["head"]["hosts"], serde_json::json!(["localhost"]), "{kind}");
@@ -95,7 +113,10 @@ fn only_what_the_points_need_is_wanted() {
     let (files, vars) = written(directory.path(), text);
     let names: Vec<&str> = vars["mpi_libraries"].as_array().expect("a list").iter().filter_map(|l| l["name"].as_str()).collect();
     assert_eq!(names, ["mpich", "ompi"]);
-    assert_eq!((vars["dmtcp_wanted"].as_bool(), vars["darshan_wanted"].as_bool(), vars["kernels_wanted"].as_bool()), (Some(true), Some(false), Some(false)));
+    assert_eq!(
+        (vars["dmtcp_wanted"].as_bool(), vars["darshan_wanted"].as_bool(), vars["kernels_wanted"].as_bool()),
+        (Some(true), Some(false), Some(false))
+    );
     assert_eq!(vars["storage_areas"][0]["path"], "{{ ansible_facts['env']['SCRATCH'] | default('$SCRATCH') }}/runs");
     let spack: Value = serde_json::from_str(&std::fs::read_to_string(&files.spack).expect("spack.yaml")).expect("JSON");
     let specs: Vec<&str> = spack["spack"]["specs"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();

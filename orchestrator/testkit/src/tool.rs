@@ -105,7 +105,9 @@ impl Tool {
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
-            | Self::Mpich5 => None,
+            | Self::Mpich5
+            | Self::Ansible
+            | Self::AnsibleLint => None,
         }
     }
 

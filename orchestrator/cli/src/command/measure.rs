@@ -48,6 +48,8 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 place: args.place.clone(),
                 json: false,
                 retry_failed: false,
+                install: false,
+                update_lock: false,
                 report: None,
             };
             // failed runs are results: their cells say so

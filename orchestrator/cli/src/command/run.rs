@@ -11,7 +11,6 @@ use cvc_lib::{
     install::{Found, Lock},
     plan,
     run::{Options, Progress, Readiness, ReadySite, Wish, Wishes, run_campaign},
-    spec::SiteKind,
     store::CampaignDir,
 };
 use indexmap::IndexMap;
@@ -109,7 +108,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
 fn keep_to_lock(dir: &CampaignDir, sites: &IndexMap<String, ReadySite>, update: bool) -> Result<(), Failure> {
     let mut lock = Lock::read(dir)?;
     let before = lock.clone();
-    for (name, site) in sites.iter().filter(|(_, s)| s.site.kind == SiteKind::Local) {
+    for (name, site) in sites {
         let found = Found::of(site);
         if update {
             lock.accept(name, &found);
