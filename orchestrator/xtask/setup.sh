@@ -27,6 +27,8 @@ missing_packages() {
     have_daemon slurmctld || packages+=(slurmctld)
     have_daemon slurmd || packages+=(slurmd)
     have sinfo || packages+=(slurm-client)
+    have_daemon slurmdbd || packages+=(slurmdbd)
+    have_daemon mariadbd || packages+=(mariadb-server)
     have_daemon glusterd || packages+=(glusterfs-server)
     have_daemon glusterfs || packages+=(glusterfs-client)
     have mmdebstrap || packages+=(mmdebstrap)
@@ -58,7 +60,7 @@ install_packages() (
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod 755 "$policy" || exit 1
     as_root "${apt[@]}" update && as_root "${apt[@]}" install -y --no-install-recommends "${packages[@]}" || exit 1
     command -v systemctl >/dev/null 2>&1 || exit 0
-    for unit in openssh-server:ssh munge:munge slurmctld:slurmctld slurmd:slurmd glusterfs-server:glusterd; do
+    for unit in openssh-server:ssh munge:munge slurmctld:slurmctld slurmd:slurmd slurmdbd:slurmdbd mariadb-server:mariadb glusterfs-server:glusterd; do
         case " ${packages[*]} " in
         *" ${unit%%:*} "*) as_root systemctl disable "${unit##*:}" >/dev/null 2>&1 || true ;;
         esac

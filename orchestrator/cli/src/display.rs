@@ -174,6 +174,8 @@ fn install_line(event: &InstallEvent) -> Option<String> {
 fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
+        Progress::Site { what } => what.clone(),
+        Progress::RunLost { run, reason } => format!("run {run} is lost and will be done again: {reason}"),
         Progress::Install(event) => return install_line(event),
         Progress::Skipped { reason, points, runs } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();

@@ -119,10 +119,24 @@ impl Failure {
                     EngineError::Store(_) => 7,
                     EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
+                    EngineError::Install(_) => 5,
+                    EngineError::Site { .. } => 4,
+                    EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) => 1,
                 };
-                let help = if let EngineError::Crew(error) = &error { error.help() } else { None };
-                one_line(code, &error.to_string(), help)
+                let help = match &error {
+                    EngineError::Host(error) => error.mend(),
+                    EngineError::Crew(error) => error.help().map(str::to_owned),
+                    EngineError::Store(_)
+                    | EngineError::Shepherd { .. }
+                    | EngineError::Render(_)
+                    | EngineError::Descriptor { .. }
+                    | EngineError::Site { .. }
+                    | EngineError::Broken(_) => None,
+                    EngineError::Install(error) => error.mend(),
+                    EngineError::Leftover { .. } => Some("`cvc run` finds it again and ends it, once the machine can be reached".into()),
+                };
+                one_line(code, &error.to_string(), help.as_deref())
             }
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Install(error) => {

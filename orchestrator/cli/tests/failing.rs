@@ -152,6 +152,31 @@ fn a_setting_without_effect_fails_the_run() {
     assert!(cause == "setting-ignored" && detail.contains("2 aggregators were asked for, 1 ranks wrote"), "{cause}: {detail}");
 }
 
+/// The program is content and ends with 0, as with an MPI library that hides a full disk; its files tell another story.
+#[test]
+fn files_that_do_not_hold_what_was_written_fail_the_run() {
+    require!(Tool::Mpich);
+    let outputs = "[[outputs]]\nfiles = [\"part.*\", \"{{storage}}/more/*.dat\"]\nsize = '^Written: ([0-9.]+) MB'\nscale = 1e6\n";
+    let script = |second: u32| {
+        format!(
+            "mkdir more; head -c 600000 /dev/zero >part.0; head -c {second} /dev/zero >more/1.dat; echo unrelated >other; echo 'Written: 1.00 MB'; echo SUCCESS"
+        )
+    };
+    for (name, second, expected) in [("whole", 400_000, 0), ("rounded", 396_000, 0), ("short", 390_000, 10), ("long", 410_000, 10)] {
+        let c =
+            campaign(name, &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nretries = 0\n"));
+        c.script_app("script", &script(second), outputs);
+        c.run().expect(expected);
+        let failures = c.failures();
+        assert_eq!(failures.len(), usize::from(expected != 0), "{name}: {failures:?}");
+        if let Some((cause, detail)) = failures.first() {
+            let total = 600_000 + second;
+            assert_eq!(cause, "application", "{name}: {detail}");
+            assert!(detail.contains(&format!("have {total} bytes together")) && detail.contains("995000 to 1005000"), "{name}: {detail}");
+        }
+    }
+}
+
 /// A small tmpfs; unmounted at the end, also of a test that failed.
 struct Tmpfs(std::path::PathBuf);
 
@@ -183,5 +208,13 @@ fn a_full_disk_fails_its_runs_and_the_others_go_on() {
     c.assert_nothing_left();
     let left: Vec<_> = fs::read_dir(place.path().join("full")).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
     assert_eq!(left, Vec::<std::path::PathBuf>::new(), "what was written there is removed");
+
+    // the same with a program that does not notice
+    let c = campaign("hidden", &text.replace("\"writer\"", "\"content\"").replace("repeats = 2", "repeats = 1"));
+    let outputs = "[[outputs]]\nfiles = [\"out\"]\nsize = '^Written: (\\d+)'\n";
+    c.script_app("content", "dd if=/dev/zero of=out bs=64k count=64 2>/dev/null; echo Written: 4194304; echo SUCCESS", outputs);
+    c.run().expect(10);
+    let failures = c.failures();
+    assert!(failures.len() == 1 && failures[0].0 == "disk-full" && failures[0].1.contains("says that it wrote 4194304"), "{failures:?}");
     drop(tmpfs);
 }

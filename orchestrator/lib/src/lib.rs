@@ -2,6 +2,7 @@
 //!
 //! The data go one way: campaign file, points, runs, artefacts, records, reports. Only `run` touches the world.
 
+pub mod agent;
 pub mod app;
 pub mod ckpt;
 pub mod crew;
@@ -22,10 +23,12 @@ pub mod point;
 pub mod predict;
 pub mod prediction;
 pub mod record;
+mod remote;
 pub mod render;
 pub mod report;
 pub mod rerun;
 pub mod run;
+pub mod slurm;
 pub mod spec;
 pub mod stats;
 pub mod store;

@@ -14,8 +14,8 @@ pub enum Template {
     HostsMpich,
     /// Host file of Open MPI.
     HostsOpenMpi,
-    /// Host file of Slurm's arbitrary distribution.
-    HostsSrun,
+    /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
+    HostsByRank,
     /// What MPI launchers call instead of ssh.
     SshWrapper,
     /// What is started for every rank.
@@ -36,7 +36,7 @@ impl Template {
             Self::RestartScript => "launch/restart.sh.hbs",
             Self::HostsMpich => "launch/hosts.mpich.hbs",
             Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
-            Self::HostsSrun => "launch/hosts.srun.hbs",
+            Self::HostsByRank => "launch/hosts.by-rank.hbs",
             Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
             Self::RankScript => "launch/rank.sh.hbs",
             Self::RomioHints => "launch/romio_hints.hbs",
@@ -51,7 +51,7 @@ impl Template {
             Self::RestartScript => include_str!("../../../templates/launch/restart.sh.hbs"),
             Self::HostsMpich => include_str!("../../../templates/launch/hosts.mpich.hbs"),
             Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
-            Self::HostsSrun => include_str!("../../../templates/launch/hosts.srun.hbs"),
+            Self::HostsByRank => include_str!("../../../templates/launch/hosts.by-rank.hbs"),
             Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
             Self::RankScript => include_str!("../../../templates/launch/rank.sh.hbs"),
             Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
@@ -70,7 +70,7 @@ impl Template {
             | Self::RankScript
             | Self::HostsMpich
             | Self::HostsOpenMpi
-            | Self::HostsSrun
+            | Self::HostsByRank
             | Self::RomioHints
             | Self::SlurmJob
             | Self::Inventory => false,

@@ -40,6 +40,8 @@ pub enum Tool {
     Lab,
     /// A lab, and Slurm with its daemons to run on it.
     Slurm,
+    /// Slurm on a lab with its accounting.
+    SlurmAccounting,
     /// A lab, and GlusterFS to run on it.
     Gluster,
     /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
@@ -83,14 +85,16 @@ impl Tool {
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
             Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
             Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
+            Self::SlurmAccounting => crate::lab::missing_for_accounting().is_none().then(|| PathBuf::from("/usr/sbin/slurmdbd")),
             Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
         }
     }
 
     /// Why it is not there, where that is not plain from its name.
-    fn reason(self) -> Option<&'static str> {
+    fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
+            Self::SlurmAccounting => crate::lab::missing_for_accounting(),
             Self::LabImage => crate::lab::missing_for_image(),
             Self::Gluster => crate::lab::missing_for_gluster(),
             Self::Slurm => crate::lab::missing_for_slurm(),
@@ -131,6 +135,7 @@ impl Tool {
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
             Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
+            Self::SlurmAccounting => "Slurm on a lab with accounting (slurmdbd, mariadb-server)",
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }

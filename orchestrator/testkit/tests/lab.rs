@@ -80,6 +80,12 @@ fn there_is_no_way_out_and_the_machine_is_hidden_where_it_must_be() {
     assert!(!Path::new("/etc/a").exists());
     assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
     assert_eq!(lab.processes("sleep 600").len(), 1);
+    // who looks for what a run has left sees nothing of the lab's own but sshd, and nobody keeps the dead
+    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'; sleep 0.3");
+    let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
+    assert!(commands.len() == 1 && commands[0].starts_with("sshd: "), "{commands:?}");
+    let states = lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'");
+    assert_eq!(states, "");
 }
 
 #[test]
@@ -279,20 +285,17 @@ fn an_sshd_is_stopped_killed_and_started_again() {
 }
 
 #[test]
-fn a_full_disk_is_full_for_its_node_alone() {
+fn a_full_disk_is_full_for_its_node_alone_and_shared_storage_for_all() {
     require!(Tool::Lab);
     let _turn = turn();
-    let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).build();
+    let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).shared_mib(8).build();
     let node = lab.node("n1");
     for directory in ["/scratch-local", "/var/lib", "/shared"] {
         let is_free =
             |name: &str| lab.node(name).exec(&["sh", "-c", &format!("echo x >{directory}/probe && rm {directory}/probe")]).status.success();
-        if directory == "/shared" {
-            continue; // 2 GiB of memory are not worth it
-        }
         assert!(is_free("n1"));
         node.fill(directory);
-        assert!(!is_free("n1") && is_free("n2"), "{directory}");
+        assert!(!is_free("n1") && is_free("n2") != (directory == "/shared"), "{directory}");
         node.unfill(directory);
         assert!(is_free("n1"), "{directory}");
     }
@@ -426,4 +429,18 @@ fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
         let said = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
         assert!(said.status.success() && text(&said).contains("\nn2\nn2\n"), "{}", text(&said));
     }
+}
+
+#[test]
+fn slurm_keeps_accounts_of_jobs() {
+    require!(Tool::Slurm, Tool::SlurmAccounting);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).login(true).build();
+    let begin = Instant::now();
+    let slurm = lab.slurm_with_accounting();
+    eprintln!("Slurm with accounting on 2 nodes: idle after {:.2?}", begin.elapsed());
+    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -A lab -N2 --wrap 'srun false'")).trim().to_owned();
+    let states = || text(&lab.ssh("ada@login", &format!("sacct -n -P -X -j {job} -o JobID,State,NNodes,ExitCode")));
+    wait_until("the job's account", Duration::from_secs(60), || states().contains("FAILED"));
+    assert_eq!(states(), format!("{job}|FAILED|2|1:0\n"), "{}", slurm.logs());
 }

@@ -6,11 +6,12 @@ use crate::{
     display::{self, Varying},
     failure::Failure,
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
     install::{Found, Lock},
     plan,
     run::{Options, Progress, Readiness, ReadySite, Wish, Wishes, run_campaign},
+    spec::SiteKind,
     store::CampaignDir,
 };
 use indexmap::IndexMap;
@@ -56,8 +57,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
         let options = Options {
             campaigns: args.place.campaigns.clone(),
+            node_program: node_program(&myself),
             shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: args.retry_failed,
+            update_lock: args.update_lock,
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
@@ -104,11 +107,19 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(if kept { 0 } else { report::GATE_MISSED })
 }
 
+/// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.
+fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
+    match std::env::var("CVC_NODE_PROGRAM") {
+        Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
+        _ => myself.with_file_name("cvc-node"),
+    }
+}
+
 /// Where software was installed by cvc, runs are made with the same software, or not at all.
 fn keep_to_lock(dir: &CampaignDir, sites: &IndexMap<String, ReadySite>, update: bool) -> Result<(), Failure> {
     let mut lock = Lock::read(dir)?;
     let before = lock.clone();
-    for (name, site) in sites {
+    for (name, site) in sites.iter().filter(|(_, s)| s.brief.site.kind == SiteKind::Local) {
         let found = Found::of(site);
         if update {
             lock.accept(name, &found);

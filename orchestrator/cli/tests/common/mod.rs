@@ -1,6 +1,8 @@
 //! Campaigns for the tests of the engine.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test file uses a part of it")]
 
+pub mod cluster;
+
 use cvc_testkit::Campaign;
 
 /// The site of all tests.

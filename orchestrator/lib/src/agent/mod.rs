@@ -21,7 +21,10 @@ mod spool;
 mod start;
 
 pub use attach::attach;
+pub(crate) use attach::{Named, RelaySaid};
+pub(crate) use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request};
-pub use serve::serve;
+pub(crate) use serve::request_name;
+pub use serve::{AgentError, serve};
 pub use spool::{Spool, SpoolError};
 pub use start::start;

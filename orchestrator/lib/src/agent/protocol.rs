@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{PointId, RunId},
+    install::Found,
     journal::Outcome,
     point::PlannedPoint,
     run::{Brief, Task},
@@ -43,6 +44,8 @@ pub enum Request {
     Forget {
         /// Which run.
         run: RunId,
+        /// Its lap.
+        lap: u32,
         /// Attempt.
         attempt: u32,
     },
@@ -67,8 +70,8 @@ pub enum Event {
         cores: u32,
         /// Points that cannot run here, with the reason.
         obstacles: BTreeMap<PointId, String>,
-        /// What was found, for the lock file and for people: by component.
-        found: BTreeMap<String, String>,
+        /// What is installed, to be held against the lock file.
+        found: Found,
     },
     /// It cannot work.
     Unable {
@@ -79,8 +82,8 @@ pub enum Event {
     Started {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
         /// Process of its shepherd on the head.
         pid: u32,
         /// Start time of that process in kernel ticks.
@@ -97,6 +100,8 @@ pub enum Event {
     Finished {
         /// Which run.
         run: RunId,
+        /// Its lap.
+        lap: u32,
         /// Attempt.
         attempt: u32,
         /// How it ended.
@@ -110,15 +115,15 @@ pub enum Event {
     Interrupted {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
     },
     /// An attempt was lost with an earlier agent, or this one is being ended; it does not count.
     Lost {
         /// Which run.
         run: RunId,
-        /// Attempt.
-        attempt: u32,
+        /// Its lap.
+        lap: u32,
         /// Why.
         reason: String,
     },

@@ -129,20 +129,14 @@ pub(super) struct EventLog {
 impl EventLog {
     /// Opens the log, cuts a torn last line off, and gives what stands in it.
     pub fn open(path: &Utf8Path) -> Result<(Self, Vec<Numbered>), SpoolError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(StoreError::io("open", path))?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(StoreError::io("read", path))?;
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let mut events = Vec::new();
         for (number, line) in text[..whole].split(|b| *b == b'\n').filter(|l| !l.is_empty()).enumerate() {
-            let event: Numbered =
-                serde_json::from_slice(line).map_err(|e| StoreError::damaged(path, number + 1, e.to_string()))?;
+            let event: Numbered = serde_json::from_slice(line).map_err(|e| StoreError::damaged(path, number + 1, e.to_string()))?;
             events.push(event);
         }
         file.set_len(whole as u64).map_err(StoreError::io("cut the torn last line of", path))?;

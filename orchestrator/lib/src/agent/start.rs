@@ -48,7 +48,8 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
             }
             let text = fs::read(&log).unwrap_or_default();
             let said = String::from_utf8_lossy(text.get(before as usize..).unwrap_or_default()).trim().to_owned();
-            let how = ended.map_or_else(|| format!("did not say who it is within {} s", LIMIT.as_secs()), |s| format!("ended at once ({s})"));
+            let how =
+                ended.map_or_else(|| format!("did not say who it is within {} s", LIMIT.as_secs()), |s| format!("ended at once ({s})"));
             return Err(StoreError::damaged(&log, 0, format!("the agent {how}: {said}")));
         }
         std::thread::sleep(Duration::from_millis(5));

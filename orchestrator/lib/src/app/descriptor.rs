@@ -45,6 +45,9 @@ pub struct Descriptor {
     /// Its I/O, as far as settings act on it.
     #[serde(default)]
     pub io: Io,
+    /// Files that must hold what the program says that it wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<OutputFiles>,
 }
 
 /// Where the program is found.
@@ -259,6 +262,26 @@ pub struct OwnCheckpoint {
     /// Whether `command.restart_args` restarts from them.
     #[serde(default)]
     pub restartable: bool,
+}
+
+/// Files that the program tells the size of. An MPI library may report success on a full disk with half of a file written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputFiles {
+    /// Glob patterns (templates, relative to the working directory or absolute). On storage of each node's own the files of all nodes count.
+    pub files: Vec<String>,
+    /// Regular expression with one group: how much they hold together. The run fails if they do not, as exactly as the number is printed; where
+    /// it is not found, nothing is claimed.
+    pub size: String,
+    /// Factor from the printed number to bytes.
+    #[serde(default = "unity")]
+    pub scale: f64,
+    /// When the pattern is found several times.
+    #[serde(default)]
+    pub take: Take,
+    /// Whether they may hold more: headers, or what an earlier part of the run wrote.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 /// The program's I/O, as far as settings act on it.

@@ -109,6 +109,14 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SpecErro
             fail(&["figures".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number other than 0");
         }
     }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        if outputs.files.is_empty() {
+            fail(&["outputs".into(), i.into(), "files".into()], "no file is named".to_owned(), "give at least one pattern");
+        }
+        if !outputs.scale.is_finite() || outputs.scale <= 0.0 {
+            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number above 0");
+        }
+    }
     for (way, pattern, groups) in patterns(app) {
         match regex::Regex::new(&format!("(?m){pattern}")) {
             Err(e) => {
@@ -159,6 +167,9 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
     for (i, figure) in app.figures.iter().enumerate() {
         all.push((vec!["figures".into(), i.into(), "pattern".into()], &figure.pattern, true));
     }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        all.push((vec!["outputs".into(), i.into(), "size".into()], &outputs.size, true));
+    }
     all
 }
 
@@ -179,6 +190,10 @@ fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     }
     for (i, file) in app.command.files.iter().enumerate() {
         all.push((vec!["command".into(), "files".into(), i.into(), "content".into()], &file.content));
+    }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        let way = |j: usize| vec!["outputs".into(), i.into(), "files".into(), j.into()];
+        all.extend(outputs.files.iter().enumerate().map(|(j, text)| (way(j), text.as_str())));
     }
     all
 }

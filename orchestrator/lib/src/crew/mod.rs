@@ -12,7 +12,7 @@ pub use error::{CrewError, NotStarted};
 pub use member::{Member, Settings};
 pub use typed::{Skew, whole};
 
-use cvc_probe::sentinel::{Answer, Request, Sentinel};
+use cvc_probe::sentinel::{Answer, Hello, Request, Sentinel};
 use line::Line;
 use std::{
     collections::BTreeMap,
@@ -136,14 +136,20 @@ impl Crew {
         self.0.seats.iter().map(|s| s.member.name.as_str()).collect()
     }
 
-    /// What a member's machine calls itself, as its sentinel said; `None` once it is closed.
+    /// Who a member's sentinel is, as it said itself; `None` once it is closed.
     #[must_use]
-    pub fn hostname(&self, name: &str) -> Option<String> {
+    pub fn hello(&self, name: &str) -> Option<Hello> {
         match self.seat(name).ok()?.post() {
-            Post::Here(_) => nix::unistd::gethostname().ok().map(|h| h.to_string_lossy().into_owned()),
-            Post::Line(line) => Some(line.hello.host.clone()),
+            Post::Here(_) => Some(Hello::of_this_process()),
+            Post::Line(line) => Some(line.hello.clone()),
             Post::Gone => None,
         }
+    }
+
+    /// What a member's machine calls itself.
+    #[must_use]
+    pub fn hostname(&self, name: &str) -> Option<String> {
+        self.hello(name).map(|hello| hello.host)
     }
 
     fn seat(&self, name: &str) -> Result<&Seat, CrewError> {

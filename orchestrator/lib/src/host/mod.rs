@@ -6,7 +6,7 @@ pub mod ssh;
 
 pub use error::{ChangedKey, HostError, Obstacle};
 pub use local::LocalHost;
-pub use ssh::{SshHost, Target};
+pub use ssh::{Pipe as SshPipe, SshHost, Target};
 
 use async_trait::async_trait;
 use camino::Utf8Path;

@@ -58,11 +58,11 @@ pub struct Component {
 }
 
 /// What a site has now, as far as it was looked for. `None`: it is not there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found(pub BTreeMap<String, Option<FoundComponent>>);
 
 /// One piece of software, now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundComponent {
     /// Version; `None` if it was not asked for.
     pub version: Option<String>,

@@ -144,6 +144,12 @@ pub enum Cause {
     Misplaced,
     /// It took longer than allowed.
     Timeout,
+    /// Its Slurm job was cancelled, by somebody else than cvc.
+    Cancelled,
+    /// Its Slurm job had to give way to another.
+    Preempted,
+    /// It used more memory than its node or its job has.
+    OutOfMemory,
     /// No space left.
     DiskFull,
     /// The budget was used up.

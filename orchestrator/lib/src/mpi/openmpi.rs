@@ -39,7 +39,10 @@ fn has_prrte(install: &MpiInstall) -> bool {
 
 pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
     let runtime = if has_prrte(install) { PRRTE } else { ORTE };
-    let mut launch = Launch { files: vec![("hosts", Template::HostsOpenMpi)], launcher_processes: 1, ..Launch::default() };
+    // by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence it does as it is told
+    let sequence = request.reach != Reach::Local;
+    let hosts = if sequence { Template::HostsByRank } else { Template::HostsOpenMpi };
+    let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: 1, ..Launch::default() };
     let mut argv = vec![
         install.mpiexec.to_string(),
         "--hostfile".into(),
@@ -83,12 +86,12 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
             argv.extend(["-x".to_owned(), name.clone()]);
         }
     }
-    // ranks fill the nodes in the order of the mapping
+    let by = if sequence { "seq" } else { "slot" };
     if has_prrte(install) {
-        let by = if request.oversubscribe { "slot:OVERSUBSCRIBE" } else { "slot" };
-        argv.extend(["--map-by".to_owned(), by.into(), "--rank-by".into(), "slot".into()]);
+        let by = if request.oversubscribe { format!("{by}:OVERSUBSCRIBE") } else { by.to_owned() };
+        argv.extend(["--map-by".to_owned(), by]);
     } else {
-        argv.extend(["--map-by", "slot", "--rank-by", "slot"].map(String::from));
+        argv.extend(["--map-by", by].map(String::from));
         if request.oversubscribe {
             argv.push("--oversubscribe".into());
         }

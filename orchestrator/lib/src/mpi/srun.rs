@@ -8,7 +8,7 @@ pub(super) fn launch(family: MpiFamily, install: &MpiInstall, request: &LaunchRe
         MpiFamily::Mpich => "pmi2",
         MpiFamily::OpenMpi => "pmix",
     };
-    let mut launch = Launch { files: vec![("hosts", Template::HostsSrun)], launcher_processes: 1, ..Launch::default() };
+    let mut launch = Launch { files: vec![("hosts", Template::HostsByRank)], launcher_processes: 1, ..Launch::default() };
     // srun has no option for this file. Uneven mappings, and those whose nodes are not in Slurm's own order, can only be asked for so; even
     // ones are asked for in the same way
     launch.env("SLURM_HOSTFILE", request.run_dir.join("hosts"));

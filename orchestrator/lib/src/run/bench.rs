@@ -7,7 +7,7 @@ use super::{
     execute::{Executed, execute},
     news::Teller,
     nodes::{LATER, Nodes, SOON, Ways},
-    prepare::{Prepared, prepare, work_dir},
+    prepare::{Prepared, marker, prepare, tmp_dir, work_dir},
     recover::{self, OUTCOME, OutcomeFile},
     site::ReadySite,
 };
@@ -30,6 +30,8 @@ pub(crate) struct Task {
     pub planned: PlannedRun,
     pub point: Point,
     pub attempt: u32,
+    /// Number of this try among all of the run, those that were cut off included: no other has it.
+    pub lap: u32,
     /// Nodes to use, in the order of the mapping.
     pub nodes: Vec<String>,
     /// Bytes that it needs in its storage area at most, where that is known.
@@ -38,17 +40,20 @@ pub(crate) struct Task {
 
 /// What came of an attempt.
 #[derive(Debug)]
-pub(super) enum Attempted {
+pub(crate) enum Attempted {
     /// It ended, and its directory has its final name.
     Ended(OutcomeFile),
     /// The user cut it off; nothing of it is left.
     Interrupted,
-    /// It was lost with what carried it out; nothing of it is left.
-    Lost,
+    /// It was lost with what carried it out; nothing of it is left, and it does not count.
+    Lost {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Where attempts are carried out.
-pub(super) struct Bench {
+pub(crate) struct Bench {
     pub site: Arc<ReadySite>,
     pub nodes: Arc<Nodes>,
     pub dir: CampaignDir,
@@ -142,9 +147,22 @@ impl Bench {
         let _ = used.crew.unguard(&others, &used.marker, SOON).await;
     }
 
-    /// Ends what a killed engine left of a run, and removes it. Processes that were ended, and the outcome if the run was whole.
-    pub fn recover(&self, run: &RunId, attempt: u32, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
-        recover_run(&self.dir, |_| Some(&*self.site.brief), run, attempt, shepherd)
+    /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was whole. Processes of this machine that were
+    /// ended, and the outcome if the run was whole.
+    pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
+        let run = &task.planned.id;
+        let work = work_dir(&self.site.brief, &self.dir, &task.point, run);
+        let tmp = tmp_dir(&self.dir, run);
+        let others: Vec<&str> = self.nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != self.nodes.head.name).collect();
+        let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
+        // a node that does not answer now is lost, and what it guarded is ended there
+        let _ = self.nodes.crew.end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON).await;
+        let recovered = recover_run(&self.dir, |_| Some(&*self.site.brief), run, task.attempt, shepherd)?;
+        let shared = self.site.brief.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
+        let keep = shared || recovered.1.is_some();
+        let gone = if keep { vec![tmp.into()] } else { dirs.to_vec() };
+        let _ = self.nodes.crew.remove(&others, &gone, &[], LATER).await;
+        Ok(recovered)
     }
 
     /// What is missing to the room that a run needs, on every node where it writes.
@@ -176,24 +194,8 @@ impl Bench {
 
     /// Writes down how the run ended and gives its directory its final name; only after that may a journal say so.
     fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, EngineError> {
-        let partial = self.dir.partial(run);
-        fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
-        let mut text = Vec::new();
-        for record in &executed.records {
-            serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
-            text.push(b'\n');
-        }
-        let digest = blake3::hash(&text).to_hex()[..16].to_owned();
-        let put = |name: &str, bytes: &[u8]| {
-            let path = partial.join(name);
-            fs::write(&path, bytes).map_err(StoreError::io("write", &path))
-        };
-        put("records.jsonl", &text)?;
-        put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
-        let records = (executed.outcome == Outcome::Succeeded).then_some(digest);
-        let file = OutcomeFile { attempt, outcome: executed.outcome, records, wall_s: executed.wall_s };
-        put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
-        self.clear_work(&partial, work)?;
+        let file = conclude(&self.dir, run, attempt, &executed)?;
+        self.clear_work(&self.dir.partial(run), work)?;
         seal(&self.dir, run, &file)?;
         Ok(file)
     }
@@ -245,8 +247,44 @@ pub(super) fn recover_run<'b>(
     Ok((ended, whole))
 }
 
+/// Writes down how a run ended.
+fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
+    let partial = dir.partial(run);
+    fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
+    let mut text = Vec::new();
+    for record in &executed.records {
+        serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
+        text.push(b'\n');
+    }
+    let digest = blake3::hash(&text).to_hex()[..16].to_owned();
+    let put = |name: &str, bytes: &[u8]| {
+        let path = partial.join(name);
+        fs::write(&path, bytes).map_err(StoreError::io("write", &path))
+    };
+    put("records.jsonl", &text)?;
+    put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
+    let records = (executed.outcome == Outcome::Succeeded).then_some(digest);
+    let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records, wall_s: executed.wall_s };
+    put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
+    Ok(file)
+}
+
+/// The directory of an attempt that failed before anything of it could be brought here.
+pub(super) fn conclude_failed(
+    dir: &CampaignDir,
+    run: &RunId,
+    attempt: u32,
+    cause: Cause,
+    detail: String,
+) -> Result<OutcomeFile, StoreError> {
+    remove(&dir.partial(run))?;
+    let file = conclude(dir, run, attempt, &failed(cause, detail))?;
+    seal(dir, run, &file)?;
+    Ok(file)
+}
+
 /// Gives a whole directory its final name.
-pub(super) fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
+pub(crate) fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     sync_directory(&partial)?;
     let last = if file.outcome == Outcome::Succeeded { dir.run(run) } else { dir.failed(run, file.attempt) };
@@ -276,6 +314,9 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Render(_)
         | EngineError::Descriptor { .. }
         | EngineError::Shepherd { .. }
+        | EngineError::Install(_)
+        | EngineError::Site { .. }
+        | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
         EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
         EngineError::Crew(_) => Cause::Launch,

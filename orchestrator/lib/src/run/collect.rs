@@ -5,23 +5,25 @@ use super::{
     dmtcp::{Checkpoint, Driven},
     error::EngineError,
     execute::Restarted,
-    nodes::{LATER, Ways},
+    nodes::{Used, Ways},
+    outputs::{self, Outputs},
     prepare::Prepared,
 };
 use crate::{
     app::descriptor::{Figure, Take},
-    ckpt::dmtcp::images_by_host,
-    crew,
+    ckpt::{
+        dmtcp::images_by_host,
+        merged::{Placed, merge},
+    },
     journal::{Cause, Outcome},
     mpi::{self, IoEvidence},
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
-    render,
     spec::StorageKind,
 };
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use cvc_probe::{
-    image::{DirImage, Image, Role, Totals, Zone},
+    image::{DirImage, Image, Role, Zone},
     sentinel::FileFound,
     shepherd::{EndedBy, Exit},
 };
@@ -43,6 +45,8 @@ pub(super) struct Evidence<'a> {
     pub cut_off: Option<(Cause, String)>,
     /// Files of the program's own checkpoint, by node.
     pub own: Vec<(String, FileFound)>,
+    /// Files that the program tells the size of.
+    pub outputs: Vec<Outputs>,
 }
 
 /// A file of the run as text, at most its last 64 MiB.
@@ -59,9 +63,18 @@ pub(super) fn text(path: &Utf8Path) -> String {
     read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
 }
 
-struct Judge<'a> {
-    evidence: &'a Evidence<'a>,
-    stdout: String,
+/// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
+fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
+    if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
+        return Some(place);
+    }
+    let host = hosts.get(&image.file)?;
+    used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname)).map(|n| n.name.as_str())
+}
+
+pub(super) struct Judge<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) stdout: String,
     stderr: String,
     records: Vec<Record>,
     failure: Option<(Cause, String)>,
@@ -82,6 +95,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.disk();
     judge.checkpoints();
     judge.end()?;
+    judge.outputs()?;
     judge.own_checkpoint()?;
     judge.io(&seen);
     judge.figures()?;
@@ -110,7 +124,7 @@ fn keep_logs(prepared: &Prepared) {
 
 impl Judge<'_> {
     /// The first reason counts: what follows from it is no reason of its own.
-    fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+    pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.failure.get_or_insert_with(|| (cause, detail.into()));
     }
 
@@ -126,7 +140,7 @@ impl Judge<'_> {
         });
     }
 
-    fn regex(&self, pattern: &str) -> Result<Regex, EngineError> {
+    pub(super) fn regex(&self, pattern: &str) -> Result<Regex, EngineError> {
         Regex::new(&format!("(?m){pattern}"))
             .map_err(|e| EngineError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
     }
@@ -192,49 +206,49 @@ impl Judge<'_> {
         if checkpoint.dirs.is_empty() {
             return;
         }
-        let total = |of: &dyn Fn(&Totals) -> u64| checkpoint.dirs.iter().map(|(_, dir)| of(&dir.totals)).sum::<u64>() as f64;
+        let evidence = self.evidence;
+        let used = &evidence.prepared.used;
+        let hosts = match &self.evidence.prepared.dmtcp {
+            Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
+            None => BTreeMap::new(),
+        };
+        let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
+        let merged = match merge(&checkpoint.dirs, &order, |image, seen_by| node_of(used, image, seen_by, &hosts)) {
+            Ok(merged) => merged,
+            Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
+        };
+        if let Err(wrong) = merged.is_mapped(&self.evidence.prepared.point.mapping, &order) {
+            self.fail(Cause::Misplaced, wrong);
+        }
+        let of_role = |role: Role| {
+            let files = merged.images.iter().filter(|p| p.image.role == role).map(|p| p.image.image.file_bytes);
+            (files.clone().count() as f64, files.sum::<u64>() as f64)
+        };
+        let (ranks, launchers) = (of_role(Role::Rank), of_role(Role::Launcher));
         let kinds: [(&str, f64, f64); 3] = [
-            ("rank", total(&|t| t.rank.images), total(&|t| t.rank.file_bytes)),
-            ("launcher", total(&|t| t.launcher.images), total(&|t| t.launcher.file_bytes)),
-            ("aux", total(&|t| t.files_dirs.files), total(&|t| t.files_dirs.bytes)),
+            ("rank", ranks.0, ranks.1),
+            ("launcher", launchers.0, launchers.1),
+            ("aux", merged.files_dirs.files as f64, merged.files_dirs.bytes as f64),
         ];
         for (kind, files, bytes) in kinds {
             let labels = [ckpt.clone(), ("kind", kind.to_owned())];
             self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
             self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
         }
-        self.record(names::CKPT_STORED_BYTES, total(&|t| t.stored_bytes), Unit::Bytes, Source::FileSize, None, labels);
+        self.record(names::CKPT_STORED_BYTES, merged.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
         self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
-        let hosts = match &self.evidence.prepared.dmtcp {
-            Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
-            None => BTreeMap::new(),
-        };
-        let mut rank = 0u32;
-        for (place, dir) in &checkpoint.dirs {
-            for image in &dir.images {
-                let who = match image.role {
-                    Role::Rank => ("rank", rank.to_string()),
-                    Role::Launcher => ("role", image.program.clone()),
-                };
-                rank += u32::from(image.role == Role::Rank);
-                let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
-                if self.evidence.prepared.used.ways != Ways::Local {
-                    base.push(("node", self.node_of(image, place, &hosts)));
-                }
-                self.image(&base, &image.image);
+        for Placed { node, rank, image } in merged.images {
+            let who = match image.role {
+                // where nothing tells its node, nothing tells its rank
+                Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
+                Role::Launcher => ("role", image.program.clone()),
+            };
+            let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
+            if self.evidence.prepared.used.ways != Ways::Local {
+                base.push(("node", node.unwrap_or("unknown").to_owned()));
             }
+            self.image(&base, &image.image);
         }
-    }
-
-    /// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
-    fn node_of(&self, image: &DirImage, place: &str, hosts: &BTreeMap<String, String>) -> String {
-        let used = &self.evidence.prepared.used;
-        if used.storage == StorageKind::NodeLocal {
-            return place.to_owned();
-        }
-        let Some(host) = hosts.get(&image.file) else { return "unknown".to_owned() };
-        let by_name = used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname));
-        by_name.map_or_else(|| host.clone(), |n| n.name.clone())
     }
 
     fn image(&mut self, base: &[(&'static str, String)], image: &Image) {
@@ -259,7 +273,7 @@ impl Judge<'_> {
     }
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
-    fn verifies(&self) -> bool {
+    pub(super) fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
         !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
     }
@@ -467,25 +481,7 @@ fn last_lines(text: &str) -> String {
 pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, EngineError> {
     let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
     let Some(own) = own else { return Ok(Vec::new()) };
-    let values = super::site::template_values(
-        &prepared.app,
-        &prepared.point,
-        prepared.program.as_str(),
-        prepared.dir.as_str(),
-        prepared.work.as_str(),
-    );
-    let mut patterns = Vec::new();
-    for template in &own.files {
-        let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
-        // the working directory is where patterns start
-        patterns.push(pattern.strip_prefix(&format!("{}/", prepared.work)).unwrap_or(&pattern).to_owned());
-    }
-    let found = prepared.used.crew.globs(&prepared.used.places(), prepared.work.as_std_path(), &patterns, LATER).await;
-    let mut files = Vec::new();
-    for (node, found) in crew::whole(found)? {
-        files.extend(found.into_iter().map(|file| (node.clone(), file)));
-    }
-    Ok(files)
+    outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
 }
 
 /// Whether two names of a host mean the same: one may have its domain.

@@ -2,30 +2,40 @@
 
 use super::{
     Wish, Wishes,
-    bench::{Attempted, Bench, Task, recover_run},
+    bench::{Attempted, Bench, Task, conclude_failed, recover_run},
+    brief::Brief,
     error::EngineError,
     news::{News, Teller},
     nodes::Nodes,
     observe::{Observer, Progress},
-    recover::OutcomeFile,
+    recover::{self, OutcomeFile},
     site::ReadySite,
+    stop_now,
 };
 use crate::{
     ids::{PointId, RunId},
-    journal::{CampaignState, Event, Journal, Outcome, RunState},
+    install::{Found, Lock},
+    journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
-    point::Point,
-    spec::Spec,
+    point::{PlannedPoint, Point},
+    remote::{Opening, Remote},
+    spec::{SiteKind, Spec},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     sync::Arc,
+    time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinSet};
+
+/// How long lost nodes are waited for when nothing else can run.
+const NODES_PATIENCE: Duration = Duration::from_secs(120);
+/// So often an attempt may be lost with what carried it out before that is its failure.
+const MOST_LOST: u32 = 3;
 
 /// How a campaign is to be run.
 #[derive(Clone, Debug)]
@@ -34,10 +44,14 @@ pub struct Options {
     pub campaigns: Utf8PathBuf,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
+    /// The program that cvc puts on nodes.
+    pub node_program: Utf8PathBuf,
     /// Try runs again that failed for good, and points that were set aside.
     pub retry_failed: bool,
     /// Bytes that a run of a point needs in its storage area at most, where that is known.
     pub disk_bytes: HashMap<PointId, u64>,
+    /// Take what is installed on sites of several machines into the lock file, instead of holding it against that.
+    pub update_lock: bool,
 }
 
 /// Where the campaign stands after this.
@@ -55,6 +69,24 @@ pub struct Summary {
     pub interrupted: bool,
 }
 
+/// Where the runs of a site are carried out.
+#[derive(Clone)]
+enum Place {
+    /// On this machine.
+    Here(Arc<Bench>),
+    /// On others.
+    Remote(Arc<Remote>),
+}
+
+impl Place {
+    fn side_by_side(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::Remote(remote) => remote.cluster.side_by_side,
+        }
+    }
+}
+
 /// One campaign under way.
 struct Coordinator<'a> {
     spec: &'a Spec,
@@ -63,7 +95,7 @@ struct Coordinator<'a> {
     journal: Journal,
     state: CampaignState,
     points: HashMap<PointId, Point>,
-    benches: HashMap<String, Arc<Bench>>,
+    places: HashMap<String, Place>,
     wishes: Wishes,
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
@@ -72,6 +104,11 @@ struct Coordinator<'a> {
     forgiven: HashMap<RunId, u32>,
     /// Attempts under way.
     under_way: HashMap<RunId, Task>,
+    /// How often attempts were lost with what carried them out.
+    losses: HashMap<RunId, u32>,
+    /// What sites tell.
+    notes: mpsc::UnboundedReceiver<String>,
+    note: mpsc::UnboundedSender<String>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -92,8 +129,10 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let bench = |site| {
-        Arc::new(Bench { site: Arc::new(site), nodes: Arc::new(Nodes::here()), dir: dir.clone(), shepherd: options.shepherd.clone() })
+    let (note, notes) = mpsc::unbounded_channel();
+    let place = |site| {
+        let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
+        Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd }))
     };
     let mut coordinator = Coordinator {
         spec,
@@ -101,22 +140,28 @@ pub async fn run_campaign(
         journal,
         state: CampaignState::of(&entries),
         points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
-        benches: sites.into_iter().map(|(name, site)| (name, bench(site))).collect(),
+        places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
         dir,
         wishes,
         observer,
         obstacles: BTreeMap::new(),
         forgiven: HashMap::new(),
         under_way: HashMap::new(),
+        losses: HashMap::new(),
+        notes,
+        note,
     };
-    coordinator.recover()?;
+    coordinator.recover(plan)?;
     if options.retry_failed {
         coordinator.forget_failures()?;
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
+    coordinator.open_sites(plan).await?;
     coordinator.look_for_obstacles(plan)?;
-    coordinator.walk(plan).await
+    let summary = coordinator.walk(plan).await?;
+    coordinator.close_sites().await?;
+    Ok(summary)
 }
 
 impl Coordinator<'_> {
@@ -127,7 +172,7 @@ impl Coordinator<'_> {
     }
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
-    fn recover(&mut self) -> Result<(), EngineError> {
+    fn recover(&mut self, plan: &Plan) -> Result<(), EngineError> {
         let open: Vec<(RunId, u32, _)> = self
             .state
             .runs
@@ -138,13 +183,98 @@ impl Coordinator<'_> {
             })
             .collect();
         for (run, attempt, shepherd) in open {
-            let brief_of = |site: &str| self.benches.get(site).map(|b| &*b.site.brief);
+            if self.remote_run(plan, &run) {
+                // it may still be under way there: whoever carries it out is asked when the site is opened
+                match recover::whole(&self.dir, &run, attempt) {
+                    Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
+                    None => super::bench::remove(&self.dir.partial(&run))?,
+                }
+                continue;
+            }
+            let brief_of = |site: &str| match self.places.get(site) {
+                Some(Place::Here(bench)) => Some(&*bench.site.brief),
+                Some(Place::Remote(_)) | None => None,
+            };
             let (ended, whole) = recover_run(&self.dir, brief_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             match whole {
                 Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
                 None => self.write(Event::RunAbandoned { run, attempt, ended })?,
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a run of the plan is carried out on other machines.
+    fn remote_run(&self, plan: &Plan, run: &RunId) -> bool {
+        let point = plan.runs.iter().find(|r| r.id == *run).and_then(|r| self.points.get(&r.point));
+        point.and_then(|p| self.spec.sites.get(&p.site)).is_some_and(|s| s.kind != SiteKind::Local)
+    }
+
+    /// Opens the sites of several machines of which something is wanted. One that cannot be opened is in the way of its own points only,
+    /// unless there are no others.
+    async fn open_sites(&mut self, plan: &Plan) -> Result<(), EngineError> {
+        let wanted: BTreeSet<String> = plan
+            .runs
+            .iter()
+            .filter(|r| !self.state.quarantined.contains(&r.point) && self.attempts_before(&r.id).is_some())
+            .filter_map(|r| Some(self.points.get(&r.point)?.site.clone()))
+            .collect();
+        for name in &wanted {
+            if self.places.contains_key(name) {
+                continue;
+            }
+            let Some(brief) = Brief::of(self.spec, name) else { continue };
+            let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
+            let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
+            let opening = Opening { brief, points: points.clone(), dir, program, notes: self.note.clone() };
+            let mut opening = tokio::spawn(Remote::open(opening, wishes));
+            let opened = loop {
+                tokio::select! {
+                    biased;
+                    Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                    opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
+                }
+            };
+            match opened {
+                Ok(Some(remote)) => {
+                    if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
+                        remote.close().await?;
+                        remote.clean().await?;
+                        return Err(error);
+                    }
+                    self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                }
+                // the user wants to stop, and nothing is left there
+                Ok(None) => {}
+                Err(error) if wanted.len() == 1 => return Err(error),
+                Err(error) => {
+                    self.observer.on(&Progress::Site { what: error.to_string() });
+                    self.obstacles.extend(points.into_iter().map(|p| (p.id, error.to_string())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where software was installed by cvc, runs are made with the same software, or not at all.
+    fn keep_to_lock(&self, site: &str, found: &Found) -> Result<(), EngineError> {
+        let mut lock = Lock::read(&self.dir)?;
+        if !self.options.update_lock {
+            return Ok(lock.check(&self.dir, site, found)?);
+        }
+        lock.accept(site, found);
+        Ok(lock.write(&self.dir)?)
+    }
+
+    /// Ends what works on other machines, and leaves nothing there.
+    async fn close_sites(&mut self) -> Result<(), EngineError> {
+        let remotes: Vec<Arc<Remote>> =
+            self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
+        for remote in remotes {
+            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name) });
+            remote.close().await?;
+            remote.clean().await?;
         }
         Ok(())
     }
@@ -176,9 +306,11 @@ impl Coordinator<'_> {
         });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
-            let obstacle = match self.benches.get(&planned.point.site) {
-                Some(bench) => bench.site.obstacle(&planned.point),
-                None => Some(format!("site {} was not asked", planned.point.site)),
+            let obstacle = match self.places.get(&planned.point.site) {
+                Some(Place::Here(bench)) => bench.site.obstacle(&planned.point),
+                Some(Place::Remote(remote)) => remote.ready().obstacles.get(&planned.id).cloned(),
+                // nothing is wanted of it, or it could not be opened
+                None => self.obstacles.get(&planned.id).cloned(),
             };
             if let Some(reason) = obstacle {
                 let (ids, points, of_reason) = reasons.entry(reason.clone()).or_default();
@@ -236,6 +368,13 @@ impl Coordinator<'_> {
                     self.start(&plan.runs[number], number as u64 + 1, &tell, &mut attempts)?;
                 }
             }
+            if attempts.is_empty()
+                && *self.wishes.borrow() == Wish::GoOn
+                && settled < plan.runs.len()
+                && self.wait_for_nodes(plan, settled).await
+            {
+                continue;
+            }
             if attempts.is_empty() {
                 interrupted |= *self.wishes.borrow() > Wish::GoOn && settled < plan.runs.len();
                 break;
@@ -244,6 +383,7 @@ impl Coordinator<'_> {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
+                Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
                     while let Ok((run, what)) = news.try_recv() {
@@ -271,10 +411,62 @@ impl Coordinator<'_> {
 
     /// The next run that may start beside those under way.
     fn next(&self, plan: &Plan, from: usize) -> Option<usize> {
-        if !self.under_way.is_empty() {
+        (from..plan.runs.len()).find(|at| {
+            let planned = &plan.runs[*at];
+            !self.settled(planned) && !self.under_way.contains_key(&planned.id) && self.nodes_for(planned).is_some()
+        })
+    }
+
+    /// Nodes that a run may have now: neighbours disturb measurements, so that it is alone unless its site allows others beside it.
+    fn nodes_for(&self, planned: &PlannedRun) -> Option<Vec<String>> {
+        let point = self.points.get(&planned.point)?;
+        let place = self.places.get(&point.site)?;
+        let beside = |task: &Task| self.places.get(&task.point.site).is_some_and(Place::side_by_side);
+        if !self.under_way.is_empty() && !(place.side_by_side() && self.under_way.values().all(beside)) {
             return None;
         }
-        (from..plan.runs.len()).find(|at| !self.settled(&plan.runs[*at]) && !self.under_way.contains_key(&plan.runs[*at].id))
+        match place {
+            Place::Here(bench) => Some(bench.nodes.all.iter().map(|n| n.name.clone()).collect()),
+            Place::Remote(remote) => {
+                let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
+                let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
+                remote.free_nodes(point.mapping.nodes() as usize, &used)
+            }
+        }
+    }
+
+    /// Nothing is under way and nothing can start, because nodes are lost: waits for them, and gives the points up that need them if none
+    /// comes back. Whether there is something to do again.
+    async fn wait_for_nodes(&mut self, plan: &Plan, from: usize) -> bool {
+        let waiting: Vec<&PlannedRun> = plan.runs[from..].iter().filter(|r| !self.settled(r)).collect();
+        let sites: BTreeSet<&str> = waiting.iter().filter_map(|r| Some(self.points.get(&r.point)?.site.as_str())).collect();
+        let remotes: Vec<(Arc<Remote>, usize)> = sites
+            .iter()
+            .filter_map(|s| {
+                if let Some(Place::Remote(remote)) = self.places.get(*s) { Some((Arc::clone(remote), remote.nodes().len())) } else { None }
+            })
+            .collect();
+        if remotes.is_empty() {
+            return false;
+        }
+        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", NODES_PATIENCE.as_secs()) });
+        let mut changes = JoinSet::new();
+        for (remote, before) in remotes {
+            changes.spawn(async move { remote.nodes_changed(before).await });
+        }
+        let mut wishes = self.wishes.clone();
+        tokio::select! {
+            _ = changes.join_next() => return true,
+            () = stop_now(&mut wishes) => return true,
+            () = tokio::time::sleep(NODES_PATIENCE) => {}
+        }
+        let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
+        let reason = "too few nodes of the site are left: see why they were lost, and run the campaign again".to_owned();
+        let runs = waiting.len() as u64;
+        let points: Vec<Point> = given_up.iter().filter_map(|p| self.points.get(p).cloned()).collect();
+        self.obstacles.extend(given_up.into_iter().map(|p| (p, reason.clone())));
+        self.observer.on(&Progress::Skipped { reason, points, runs });
+        true
     }
 
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
@@ -322,7 +514,7 @@ impl Coordinator<'_> {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
         let attempt = self.attempts_before(&run).unwrap_or(0) + 1;
-        let Some(bench) = self.benches.get(&point.site).cloned() else {
+        let (Some(place), Some(nodes)) = (self.places.get(&point.site).cloned(), self.nodes_for(planned)) else {
             return Err(EngineError::Broken(format!("site {} was not asked", point.site)));
         };
         self.observer.on(&Progress::RunStarted {
@@ -332,18 +524,22 @@ impl Coordinator<'_> {
             attempt,
             number,
         });
-        self.write(Event::RunIntended { run: run.clone(), attempt })?;
-        let task = Task {
-            planned: planned.clone(),
-            disk_bytes: self.options.disk_bytes.get(&planned.point).copied(),
-            nodes: bench.site.hosts.clone(),
-            point,
-            attempt,
-        };
+        let laps = self.state.runs.get(&run).map_or(0, |history| history.attempts.len());
+        // it was handed over by an earlier controller, and is only waited for
+        let resumed = matches!(self.state.run(&run), Some(RunState::Open { .. }));
+        if !resumed {
+            self.write(Event::RunIntended { run: run.clone(), attempt })?;
+        }
+        let lap = u32::try_from(if resumed { laps.saturating_sub(1) } else { laps }).unwrap_or(u32::MAX);
+        let task =
+            Task { planned: planned.clone(), disk_bytes: self.options.disk_bytes.get(&planned.point).copied(), nodes, point, attempt, lap };
         self.under_way.insert(run.clone(), task.clone());
         let (wishes, teller) = (self.wishes.clone(), Teller { run: run.clone(), to: tell.clone() });
         attempts.spawn(async move {
-            let result = bench.attempt(&task, wishes, &teller).await;
+            let result = match place {
+                Place::Here(bench) => bench.attempt(&task, wishes, &teller).await,
+                Place::Remote(remote) => remote.attempt(&task, wishes, &teller).await,
+            };
             (run, result)
         });
         Ok(())
@@ -372,16 +568,34 @@ impl Coordinator<'_> {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                 return Ok(false);
             }
-            Attempted::Lost => self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?,
-            Attempted::Ended(OutcomeFile { outcome, records, wall_s, .. }) => {
-                let succeeded = outcome == Outcome::Succeeded;
-                self.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
-                let retry = !succeeded && !self.used_up(&run, attempt);
-                self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
-                if retry {
+            Attempted::Lost { reason } => {
+                let losses = self.losses.entry(run.clone()).or_default();
+                *losses += 1;
+                if *losses <= MOST_LOST {
+                    self.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new() })?;
+                    self.observer.on(&Progress::RunLost { run, reason });
                     return Ok(true);
                 }
+                let detail = format!("lost {losses} times with what carried it out: {reason}");
+                let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
+                return self.ended_with(&task, file, of_points);
             }
+            Attempted::Ended(file) => return self.ended_with(&task, file, of_points),
+        }
+    }
+
+    fn ended_with(&mut self, task: &Task, file: OutcomeFile, of_points: &HashMap<PointId, Vec<RunId>>) -> Result<bool, EngineError> {
+        let (run, attempt) = (task.planned.id.clone(), task.attempt);
+        let OutcomeFile { outcome, records, wall_s, .. } = file;
+        let succeeded = outcome == Outcome::Succeeded;
+        self.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
+        if let Some(Place::Remote(remote)) = self.places.get(&task.point.site) {
+            remote.forget(task);
+        }
+        let retry = !succeeded && !self.used_up(&run, attempt);
+        self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
+        if retry {
+            return Ok(true);
         }
         self.set_aside(&task.planned.point, of_points.get(&task.planned.point).map_or(&[], Vec::as_slice))?;
         Ok(true)

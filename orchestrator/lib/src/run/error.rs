@@ -33,6 +33,25 @@ pub enum EngineError {
         /// What the system said.
         problem: String,
     },
+    /// What is installed is not what it should be.
+    #[error(transparent)]
+    Install(#[from] crate::install::InstallError),
+    /// A site of several machines cannot be used.
+    #[error("site {site}: {problem}")]
+    Site {
+        /// Which site.
+        site: String,
+        /// Why, and how to mend it.
+        problem: String,
+    },
+    /// Something is still there that must not be.
+    #[error("site {site}: something is left: {what}")]
+    Leftover {
+        /// Which site.
+        site: String,
+        /// What, and where.
+        what: String,
+    },
     /// Something in cvc itself that must not be.
     #[error("cvc itself is wrong: {0}")]
     Broken(String),

@@ -7,7 +7,7 @@ use super::{
     dmtcp::{self, Driven},
     error::EngineError,
     news::{News, Teller},
-    placement,
+    outputs, placement,
     prepare::Prepared,
     shepherd::Shepherd,
     stop_now,
@@ -134,7 +134,8 @@ pub(super) async fn execute(
     dmtcp::read_rest(prepared, &mut driven).await;
     let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
     let own = collect::own_files(prepared).await?;
-    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own };
+    let outputs = outputs::look(prepared).await?;
+    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own, outputs };
     let (outcome, records, facts) = collect::collect(&evidence)?;
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }

@@ -10,18 +10,22 @@ mod execute;
 mod news;
 mod nodes;
 mod observe;
+mod outputs;
 mod placement;
 mod prepare;
 mod recover;
 mod shepherd;
 mod site;
 
-pub(crate) use bench::Task;
 pub use bench::free_bytes;
+pub(crate) use bench::{Attempted, Bench, Task, seal};
 pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
+pub(crate) use news::{News, Teller};
+pub(crate) use nodes::{Node, Nodes, SOON, Ways};
 pub use observe::{Observer, Progress, Quiet};
+pub(crate) use recover::OutcomeFile;
 pub(crate) use site::template_values;
 pub use site::{Readiness, ReadySite};
 
@@ -42,7 +46,7 @@ pub enum Wish {
 pub type Wishes = watch::Receiver<Wish>;
 
 /// Waits until the user wants to stop at once.
-async fn stop_now(wishes: &mut Wishes) {
+pub(crate) async fn stop_now(wishes: &mut Wishes) {
     // the sender lives as long as the program; without one nobody can want anything
     if wishes.wait_for(|w| *w == Wish::StopNow).await.is_err() {
         std::future::pending::<()>().await;

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 /// What happened in a run.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(crate) enum News {
     /// Its shepherd is alive.
     Started(ProcessId),
     /// What it does now.
@@ -15,7 +15,7 @@ pub(super) enum News {
 
 /// Tells of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Teller {
+pub(crate) struct Teller {
     pub run: RunId,
     pub to: mpsc::UnboundedSender<(RunId, News)>,
 }

@@ -9,7 +9,7 @@ use cvc_probe::sentinel::Facts;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// For what takes milliseconds where nothing is wrong.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// For what reads or removes as much as a run may have written.
 pub(super) const LATER: Duration = Duration::from_secs(1800);
 /// Between TERM and KILL on nodes, seconds.
@@ -70,7 +70,7 @@ impl Nodes {
 
 /// The nodes of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Used {
+pub(crate) struct Used {
     pub crew: Crew,
     pub head: Node,
     /// Where its ranks are to be, in the order of the mapping.

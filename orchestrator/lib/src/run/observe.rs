@@ -17,6 +17,18 @@ pub enum Progress {
         /// What is being done.
         what: String,
     },
+    /// Something about a site of several machines: connections, nodes, jobs.
+    Site {
+        /// What happened.
+        what: String,
+    },
+    /// A run was lost with what carried it out; it is done again and the attempt does not count.
+    RunLost {
+        /// Which.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
     /// Software is being installed on a site.
     Install(InstallEvent),
     /// Points cannot run here: something is not installed. Their runs are skipped.

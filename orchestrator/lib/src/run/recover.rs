@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// How a run ended, as it lies in its directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct OutcomeFile {
+pub(crate) struct OutcomeFile {
     pub attempt: u32,
     pub outcome: Outcome,
     pub records: Option<String>,

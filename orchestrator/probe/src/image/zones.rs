@@ -210,7 +210,7 @@ pub struct Zones {
 
 impl Zones {
     /// Adds another image's sums.
-    pub(super) fn add_all(&mut self, other: &Self) {
+    pub fn add_all(&mut self, other: &Self) {
         self.literal.add_all(&other.literal);
         self.structural.add_all(&other.structural);
     }

@@ -134,11 +134,13 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
     let base = dir.to_str().ok_or_else(|| format!("{}: the path is not UTF-8", dir.display()))?;
     let mut found = Vec::new();
     for pattern in patterns {
-        let inside = Path::new(pattern).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-        if !inside || pattern.is_empty() {
-            return Err(format!("`{pattern}`: expected a pattern below {base}, without `..`"));
+        if pattern.is_empty() || Path::new(pattern).components().any(|c| matches!(c, Component::ParentDir)) {
+            return Err(format!("`{pattern}`: expected a pattern without `..`, absolute or below {base}"));
         }
-        let whole = format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/')));
+        let whole = match pattern.strip_prefix('/') {
+            Some(_) => pattern.clone(),
+            None => format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/'))),
+        };
         for path in glob::glob(&whole).map_err(|e| format!("`{pattern}`: {e}"))? {
             let path = match path {
                 Ok(path) => path,

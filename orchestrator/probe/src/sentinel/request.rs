@@ -83,9 +83,9 @@ pub enum Request {
     },
     /// Files that match patterns. Answer: [`Answer::Globs`].
     Globs {
-        /// Where patterns start.
+        /// Where relative patterns start.
         dir: PathBuf,
-        /// Relative patterns, such as `out/*.dat`.
+        /// Patterns, such as `out/*.dat` or `/scratch/run-1/*.dat`.
         patterns: Vec<String>,
     },
     /// Lengths and contents' digests of files. Answer: [`Answer::Digest`], in their order.

@@ -24,6 +24,8 @@ pub const PROTOCOL: u32 = 1;
 const LONGEST_REQUEST: u64 = 64 << 20;
 /// So many lines unread, and beats are left out: nobody listens at the moment.
 const MOST_WAITING: usize = 16;
+/// How long a line is listened to once more before its silence counts.
+const LAST_LOOK: Duration = Duration::from_millis(200);
 /// Answers that are nearly ready are still given when the line has closed: somebody may have piped requests in by hand.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -61,6 +63,14 @@ pub struct Hello {
     pub host: String,
     /// The sentinel's process.
     pub pid: u32,
+}
+
+impl Hello {
+    /// This process as a sentinel.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), host: facts::host(), pid: std::process::id() }
+    }
 }
 
 /// What an agent says first: `{"hello":{"beat_s":1,"silence_s":10}}`.
@@ -131,9 +141,7 @@ fn serve_events(
     let mut beats = 0u64;
     loop {
         let now = Instant::now();
-        if silence.is_some_and(|limit| now.duration_since(heard) > limit) {
-            break;
-        }
+        let silent = silence.is_some_and(|limit| now.duration_since(heard) > limit);
         if now >= next_beat {
             if voice.waiting.load(Ordering::Relaxed) < MOST_WAITING {
                 voice.say(&Said { beat: Some(beats), at_ns: Some(now_ns()), ..Said::default() });
@@ -144,7 +152,10 @@ fn serve_events(
         }
         let silent_at = silence.map(|limit| heard + limit + Duration::from_millis(1));
         let until = silent_at.map_or(next_beat, |at| at.min(next_beat));
-        match happens.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        let wait = if silent { LAST_LOOK } else { until.saturating_duration_since(Instant::now()) };
+        match happens.recv_timeout(wait) {
+            // when this process itself was stopped for a while, what was said meanwhile is still to be read: it got a moment for that
+            Err(RecvTimeoutError::Timeout) if silent => break,
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Event::Line(line)) => {
@@ -154,13 +165,7 @@ fn serve_events(
                     Heard::Hello(terms) => {
                         beat = seconds(terms.beat_s);
                         silence = terms.silence_s.map(seconds);
-                        let hello = Hello {
-                            protocol: PROTOCOL,
-                            version: env!("CARGO_PKG_VERSION").to_owned(),
-                            host: facts::host(),
-                            pid: std::process::id(),
-                        };
-                        voice.say(&Said { hello: Some(hello), ..Said::default() });
+                        voice.say(&Said { hello: Some(Hello::of_this_process()), ..Said::default() });
                     }
                     Heard::Wrong(id, problem) => voice.say(&Said { id, error: Some(problem), ..Said::default() }),
                     Heard::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),

@@ -1,8 +1,8 @@
 //! A real parallel file system over the nodes: GlusterFS, which needs no more of the kernel than FUSE.
 
-use std::{path::Path, thread, time::Duration};
+use std::{fs, thread, time::Duration};
 
-use super::{Lab, Node};
+use super::{Lab, Node, probe::absent};
 use crate::process::wait_until;
 
 /// Where the volume is mounted on every node.
@@ -46,10 +46,10 @@ impl Lab {
 }
 
 /// What GlusterFS on a lab needs and this machine has not, if anything.
-pub(crate) fn missing() -> Option<&'static str> {
-    let absent = || ["/usr/sbin/glusterd", "/usr/sbin/gluster", "/sbin/mount.glusterfs"].into_iter().find(|p| !Path::new(p).exists());
+pub(crate) fn missing() -> Option<String> {
     // /dev/fuse is made on the nodes; whether the kernel knows it is seen here
-    let without_fuse =
-        || Some("FUSE in the kernel").filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"));
-    super::missing().or_else(absent).or_else(without_fuse)
+    let without_fuse = || {
+        Some("the kernel has no FUSE".to_owned()).filter(|_| !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"))
+    };
+    super::missing().or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"])).or_else(without_fuse)
 }

@@ -14,8 +14,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::command::finished;
-use crate::tool::on_path;
+use super::{command::finished, probe::absent};
 
 /// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +110,8 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 /// What building the base image needs and this machine has not, if anything.
-pub(crate) fn missing() -> Option<&'static str> {
-    let absent = || ["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"].into_iter().find(|p| on_path(p).is_none());
-    super::missing().or_else(absent)
+pub(crate) fn missing() -> Option<String> {
+    super::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
 /// Where tools lie that are told by the environment or brought by the set-up.

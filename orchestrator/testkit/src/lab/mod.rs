@@ -62,7 +62,7 @@ pub(crate) use image::missing as missing_for_image;
 pub use node::{Node, NodeProcess};
 pub(crate) use probe::missing;
 pub use slurm::Slurm;
-pub(crate) use slurm::missing as missing_for_slurm;
+pub(crate) use slurm::{missing as missing_for_slurm, missing_for_accounting};
 pub use spaces::program_of;
 pub use wire::Line;
 
@@ -226,6 +226,19 @@ impl Lab {
     #[track_caller]
     pub fn ssh(&self, host: &str, command: &str) -> Output {
         self.exec(&["ssh", host, command])
+    }
+
+    /// Runs a piece of the test itself on the laptop's network: with the test's own files, environment and names, but the laptop's addresses.
+    /// Threads and programs that it starts are there too.
+    ///
+    /// # Panics
+    /// When it does.
+    pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
+        let run = || {
+            self.sandbox.spaces.enter_network().expect("the laptop's network");
+            piece()
+        };
+        thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// A node, by name.

@@ -3,7 +3,6 @@
 use std::{
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader},
     net::Ipv4Addr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
@@ -14,7 +13,7 @@ use super::{
     Image,
     command::{finished, output_within},
     keys,
-    sandbox::{PATIENCE, Sandbox, child_of, go},
+    sandbox::{PATIENCE, Sandbox, becomes_ready, child_of, go},
     spaces::{self, Spaces},
     wire::Wire,
 };
@@ -79,7 +78,8 @@ impl Node {
         self.lock().is_some()
     }
 
-    /// Where the test finds a file of the node's own file system (not what is mounted there by programs with limits of their own).
+    /// Where the test finds a file of the node, while it is on. A symbolic link with an absolute target leads out of the node: `/run`, not
+    /// `/var/run`.
     pub fn path(&self, on_node: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{on_node}", self.running().1))
     }
@@ -204,9 +204,10 @@ impl Node {
              ip link set {port} master {switch} up"
         ));
         go(&mut outer);
-        let mut said = String::new();
-        let outcome = BufReader::new(outer.stdout.take().expect("piped")).read_line(&mut said);
-        assert!(said == "ready\n", "{} did not start ({outcome:?}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+        if let Err(said) = becomes_ready(&mut outer) {
+            let _ = (outer.kill(), outer.wait());
+            panic!("{} did not start ({said}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+        }
         let spaces = Spaces::of(init).expect("namespaces of the node");
         *state = Some(Running { outer, init, spaces });
     }

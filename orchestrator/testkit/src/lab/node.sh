@@ -112,5 +112,6 @@ exec chroot / /bin/bash -c '
 /usr/sbin/sshd -E /var/log/sshd.log || exit 1
 until [ -s /run/sshd.pid ]; do sleep 0.01; done # it listens
 echo ready
-exec </dev/null >/dev/null
-while :; do sleep 86400 & wait "$!"; done'
+mkfifo /run/never
+exec <>/run/never >/dev/null
+while :; do read -r _; done'

@@ -3,15 +3,19 @@
 use std::{
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{Read, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout},
+    sys::signal::Signal,
+};
 use tempfile::TempDir;
 
 use super::{
@@ -55,11 +59,9 @@ impl Sandbox {
         holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
         let held = holder.stdin.take().expect("its standard input");
-        let mut said = String::new();
-        let outcome = BufReader::new(holder.stdout.take().expect("its standard output")).read_line(&mut said);
-        if said != "ready\n" {
+        if let Err(said) = becomes_ready(&mut holder) {
             let _ = (holder.kill(), holder.wait());
-            panic!("the sandbox did not start ({outcome:?}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
+            panic!("the sandbox did not start ({said}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
         }
         let outer = i32::try_from(holder.id()).expect("a process number");
         let init = *spaces::children(outer).first().expect("process 1 of the sandbox");
@@ -166,6 +168,28 @@ pub(super) fn child_of(parent: i32) -> i32 {
         found.is_some()
     });
     found.expect("just seen")
+}
+
+/// Waits until a process has written that it is ready; else what it wrote.
+pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
+    let mut pipe = child.stdout.take().expect("its standard output");
+    let (begin, mut said) = (Instant::now(), Vec::new());
+    while !said.ends_with(b"\n") {
+        let rest = PATIENCE.saturating_sub(begin.elapsed()).as_millis();
+        let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+        let is_late =
+            rest == 0 || nix::poll::poll(&mut polled, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)).is_ok_and(|n| n == 0);
+        if is_late {
+            return Err(format!("nothing for {PATIENCE:?}"));
+        }
+        let mut byte = [0];
+        match pipe.read(&mut byte) {
+            Ok(1..) => said.push(byte[0]),
+            Ok(0) => return Err("it ended".into()),
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+    if said == b"ready\n" { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
 }
 
 /// Tells a process that waits for a line that it may go on.

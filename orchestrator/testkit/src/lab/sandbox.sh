@@ -13,8 +13,9 @@ hostname laptop
 mount --bind "$directory/etc/passwd" /etc/passwd
 mount --bind "$directory/etc/hosts" /etc/hosts
 mkdir -p "$directory/run"
-mount -t tmpfs -o mode=755,size="$SHARED_MIB"m tmpfs "$directory/run"
-mkdir -m 1777 "$directory/run/shared"
+mount -t tmpfs -o mode=755,size=64m tmpfs "$directory/run"
+mkdir "$directory/run/shared"
+mount -t tmpfs -o mode=1777,size="$SHARED_MIB"m tmpfs "$directory/run/shared"
 ip link set lo up
 ip link add lab0 type bridge
 ip address add 10.77.0.1/24 dev lab0

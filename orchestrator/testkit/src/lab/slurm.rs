@@ -2,19 +2,18 @@
 
 use std::{fs, io::Read, path::Path, thread, time::Duration};
 
-use super::{Lab, Node};
-use crate::{
-    process::{signal, wait_until},
-    tool::on_path,
-};
+use super::{Lab, Node, probe::absent};
+use crate::process::{signal, wait_until};
 use nix::sys::signal::Signal;
 
 /// Processors that each node claims to have, whatever the machine has.
 const PROCESSORS: u32 = 4;
 
+const CONFIGURATION: &str = "/etc/slurm/slurm.conf";
+
 /// Slurm on a [`Lab`] with a login node; from [`Lab::slurm`]. Partitions `debug` (the default, at most 60 minutes) of all nodes and `short`
 /// (2 minutes, higher priority) of the first two; 4 processors and 4000 MB per node. `root` and `ada` may submit on the login node.
-/// No accounting storage: `sacct -c` reads what jobs left. It ends with the lab.
+/// Without accounting `sacct -c` reads what jobs left, and `sacct` has no more to say. It ends with the lab.
 #[derive(Debug)]
 pub struct Slurm<'lab> {
     lab: &'lab Lab,
@@ -23,63 +22,98 @@ pub struct Slurm<'lab> {
 impl Lab {
     /// Starts Slurm and waits until all nodes are idle. A second call gives the same one.
     pub fn slurm(&self) -> Slurm<'_> {
+        self.start_slurm(false)
+    }
+
+    /// The same with a database of accounting (cluster `lab`, account `lab` with `root` and `ada`), so that `sacct` works: a few seconds more.
+    pub fn slurm_with_accounting(&self) -> Slurm<'_> {
+        self.start_slurm(true)
+    }
+
+    fn start_slurm(&self, has_accounting: bool) -> Slurm<'_> {
         let slurm = Slurm { lab: self };
-        if self.login().path("/etc/slurm/slurm.conf").exists() {
+        if self.login().path(CONFIGURATION).exists() {
             return slurm;
         }
         let mut key = vec![0; 128];
         fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut key)).expect("random bytes for munge's key");
+        let storage = if has_accounting { "accounting_storage/slurmdbd\nAccountingStorageHost=login" } else { "accounting_storage/none" };
+        let count = self.nodes().count();
+        let configuration = format!(
+            "{}AccountingStorageType={storage}\n\
+             NodeName=n[1-{count}] CPUs={PROCESSORS} RealMemory=4000 State=UNKNOWN\n\
+             PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=60 OverSubscribe=NO State=UP\n\
+             PartitionName=short Nodes=n[1-{}] MaxTime=2 PriorityTier=10 State=UP\n",
+            include_str!("slurm.conf"),
+            count.min(2)
+        );
         thread::scope(|scope| {
             for node in &self.nodes {
-                scope.spawn(|| slurm.prepare(node, &key));
+                scope.spawn(|| prepare(node, &key, configuration.as_bytes()));
             }
         });
+        if has_accounting {
+            start_accounting(self.login());
+        }
         slurm.start_controller();
         thread::scope(|scope| {
             for node in self.nodes() {
                 scope.spawn(|| slurm.start_node(node));
             }
         });
-        slurm.wait_idle(self.nodes().count());
+        slurm.wait_idle(count);
         slurm
     }
 }
 
+/// Configuration and munge on a node.
+fn prepare(node: &Node, key: &[u8], configuration: &[u8]) {
+    node.shell(
+        "mkdir -p /etc/slurm /etc/munge /run/munge /var/log/munge /var/lib/munge /var/spool/slurmctld /var/spool/slurmd\n\
+         # srun's PMIx looks for the name that only the development package brings\n\
+         for lib in /usr/lib/*-linux-gnu/libpmix.so.2 /usr/lib/*-linux-gnu/pmix2/lib/libpmix.so.2; do\n\
+             [ ! -e \"$lib\" ] || [ -e \"${lib%.2}\" ] || ln -s libpmix.so.2 \"${lib%.2}\"\n\
+         done",
+    );
+    let write = |file: &str, content: &[u8]| fs::write(node.path(file), content).unwrap_or_else(|e| panic!("{}:{file}: {e}", node.name()));
+    write("/etc/slurm/cgroup.conf", b"CgroupPlugin=cgroup/v1\n");
+    write("/etc/munge/munge.key", key);
+    write(CONFIGURATION, configuration);
+    start_munge(node);
+}
+
+/// Starts munge on a node, also after a restart of it.
+fn start_munge(node: &Node) {
+    node.shell(
+        "mkdir -p /run/munge\n\
+         chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge\n\
+         chmod 700 /etc/munge; chmod 400 /etc/munge/munge.key; chmod 755 /run/munge; chmod 711 /var/lib/munge\n\
+         [ -S /run/munge/munge.socket.2 ] || setsid runuser -u munge -- munged </dev/null >/dev/null 2>&1",
+    );
+}
+
+/// A database of its own, whatever the machine has, and slurmdbd on it.
+fn start_accounting(login: &Node) {
+    fs::write(login.path("/etc/slurm/slurmdbd.conf"), include_str!("slurmdbd.conf")).expect("slurmdbd.conf on the login node");
+    login.shell(
+        "chmod 600 /etc/slurm/slurmdbd.conf\n\
+         mkdir -p /run/mysqld /var/lib/lab-database; chown mysql: /run/mysqld /var/lib/lab-database\n\
+         set -- --no-defaults --user=mysql --datadir=/var/lib/lab-database\n\
+         small='--innodb-log-file-size=8M --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0'\n\
+         mariadb-install-db \"$@\" $small >/var/log/database.log 2>&1\n\
+         setsid mariadbd \"$@\" $small --skip-networking --socket=/run/mysqld/mysqld.sock </dev/null >>/var/log/database.log 2>&1 &",
+    );
+    let does = |what: &str, script: &str| wait_until(what, Duration::from_secs(60), || login.exec(&["sh", "-c", script]).status.success());
+    does("the database", "mariadb --no-defaults -e 'create database if not exists slurm_acct' 2>/dev/null");
+    login.shell("setsid slurmdbd </dev/null >/dev/null 2>&1");
+    does("slurmdbd", "sacctmgr -n show cluster >/dev/null 2>&1");
+    login.shell(
+        "sacctmgr -i add cluster lab; sacctmgr -i add account lab Description=lab Organization=lab\n\
+         sacctmgr -i add user root Account=lab; sacctmgr -i add user ada Account=lab",
+    );
+}
+
 impl Slurm<'_> {
-    /// Configuration and munge on a node.
-    fn prepare(&self, node: &Node, key: &[u8]) {
-        node.shell(
-            "mkdir -p /etc/slurm /etc/munge /run/munge /var/log/munge /var/lib/munge /var/spool/slurmctld /var/spool/slurmd\n\
-             # srun's PMIx looks for the name that only the development package brings\n\
-             for lib in /usr/lib/*-linux-gnu/libpmix.so.2 /usr/lib/*-linux-gnu/pmix2/lib/libpmix.so.2; do\n\
-                 [ ! -e \"$lib\" ] || [ -e \"${lib%.2}\" ] || ln -s libpmix.so.2 \"${lib%.2}\"\n\
-             done",
-        );
-        let count = self.lab.nodes().count();
-        let short = count.min(2);
-        let nodes = format!(
-            "NodeName=n[1-{count}] CPUs={PROCESSORS} RealMemory=4000 State=UNKNOWN\n\
-             PartitionName=debug Nodes=n[1-{count}] Default=YES MaxTime=60 OverSubscribe=NO State=UP\n\
-             PartitionName=short Nodes=n[1-{short}] MaxTime=2 PriorityTier=10 State=UP\n"
-        );
-        let write =
-            |file: &str, content: &[u8]| fs::write(node.path(file), content).unwrap_or_else(|e| panic!("{}:{file}: {e}", node.name()));
-        write("/etc/slurm/cgroup.conf", b"CgroupPlugin=cgroup/v1\n");
-        write("/etc/munge/munge.key", key);
-        write("/etc/slurm/slurm.conf", (include_str!("slurm.conf").to_owned() + &nodes).as_bytes());
-        self.start_munge(node);
-    }
-
-    /// Starts munge on a node, as after a restart of it.
-    fn start_munge(&self, node: &Node) {
-        node.shell(
-            "mkdir -p /run/munge\n\
-             chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge\n\
-             chmod 700 /etc/munge; chmod 400 /etc/munge/munge.key; chmod 755 /run/munge; chmod 711 /var/lib/munge\n\
-             [ -S /run/munge/munge.socket.2 ] || setsid runuser -u munge -- munged </dev/null >/dev/null 2>&1",
-        );
-    }
-
     /// Waits until this many nodes are idle.
     #[track_caller]
     pub fn wait_idle(&self, nodes: usize) {
@@ -103,7 +137,7 @@ impl Slurm<'_> {
     /// Starts slurmctld and waits until it answers.
     pub fn start_controller(&self) {
         let login = self.lab.login();
-        self.start_munge(login);
+        start_munge(login);
         login.shell("setsid slurmctld </dev/null >/dev/null 2>&1");
         wait_until("slurmctld", Duration::from_secs(60), || login.exec(&["scontrol", "ping"]).status.success());
     }
@@ -115,12 +149,12 @@ impl Slurm<'_> {
 
     /// Starts slurmd (and munge) of a node, also after [`Node::restart`] or on another machine in its place.
     pub fn start_node(&self, node: &Node) {
-        if !node.path("/etc/slurm/slurm.conf").exists() {
+        if !node.path(CONFIGURATION).exists() {
             // another machine has taken its place
-            let key = fs::read(self.lab.login().path("/etc/munge/munge.key")).expect("munge's key on the login node");
-            self.prepare(node, &key);
+            let of_login = |file: &str| fs::read(self.lab.login().path(file)).unwrap_or_else(|e| panic!("login:{file}: {e}"));
+            prepare(node, &of_login("/etc/munge/munge.key"), &of_login(CONFIGURATION));
         }
-        self.start_munge(node);
+        start_munge(node);
         node.shell(&format!("setsid slurmd -N {} </dev/null >/dev/null 2>&1", node.name()));
     }
 
@@ -128,7 +162,13 @@ impl Slurm<'_> {
     pub fn logs(&self) -> String {
         let of = |node: &Node| match node.is_up() {
             true => {
-                format!("{}:\n{}", node.name(), String::from_utf8_lossy(&node.exec(&["sh", "-c", "tail -n 30 /var/log/slurm*.log"]).stdout))
+                format!(
+                    "{}:\n{}",
+                    node.name(),
+                    String::from_utf8_lossy(
+                        &node.exec(&["sh", "-c", "tail -n 30 /var/log/slurm*.log /var/log/database.log 2>/dev/null"]).stdout
+                    )
+                )
             }
             false => format!("{} is off\n", node.name()),
         };
@@ -152,10 +192,11 @@ fn end(node: &Node, program: &str, by: Signal) {
 }
 
 /// What Slurm needs and this machine has not, if anything.
-pub(crate) fn missing() -> Option<&'static str> {
-    super::missing().or_else(|| {
-        ["slurmctld", "slurmd", "munged", "srun", "sinfo"]
-            .into_iter()
-            .find(|p| on_path(p).is_none() && !["/usr/sbin", "/sbin"].iter().any(|d| Path::new(d).join(p).exists()))
-    })
+pub(crate) fn missing() -> Option<String> {
+    super::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
+}
+
+/// The same for accounting.
+pub(crate) fn missing_for_accounting() -> Option<String> {
+    missing().or_else(|| absent(&["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"]))
 }

@@ -37,6 +37,8 @@ use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
 const MOST_AT_ONCE: usize = 8;
+/// How long an sshd without a free session is asked again.
+const FULL: Duration = Duration::from_secs(30);
 /// What the far side has for ending a program before this side gives up.
 const GRACE: Duration = Duration::from_secs(4);
 /// For small questions and single files.
@@ -294,15 +296,22 @@ impl SshHost {
     /// Starts a command there.
     async fn start(&self, line: &str, during: &str) -> Result<(Child<Arc<Session>>, Arc<Master>, OwnedSemaphorePermit), HostError> {
         let permit = Arc::clone(&self.0.permits).acquire_owned().await.map_err(|e| self.lost(during, e.to_string()))?;
-        let master = self.up().await?;
-        let mut command = Arc::clone(&master.session).arc_raw_command(line);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match command.spawn().await {
-            Ok(child) => Ok((child, master, permit)),
-            Err(error) => {
-                let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-                Err(self.ended(&master, during, said).await)
+        let begin = Instant::now();
+        loop {
+            let master = self.up().await?;
+            let mut command = Arc::clone(&master.session).arc_raw_command(line);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let error = match command.spawn().await {
+                Ok(child) => return Ok((child, master, permit)),
+                Err(error) => error,
+            };
+            let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            // sshd counts sessions until it has cleaned up after them; what was refused has not begun
+            if said.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
             }
+            return Err(self.ended(&master, during, said).await);
         }
     }
 

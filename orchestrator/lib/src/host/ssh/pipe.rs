@@ -6,14 +6,18 @@ use openssh::{Child, ChildStdin, ChildStdout, Session};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, BufReader},
     sync::OwnedSemaphorePermit,
+    task::JoinHandle,
 };
 
 /// Bytes of standard error that are kept: the last ones.
 const MOST_SAID: usize = 16 << 10;
+/// A program's children may hold its standard error open; its own words are here sooner.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program there whose standard streams are here. When it is dropped, the program's input ends; what it does then is its own affair.
 #[derive(Debug)]
@@ -26,18 +30,23 @@ pub struct Pipe {
     child: Child<Arc<Session>>,
     master: Arc<Master>,
     said: Arc<Mutex<String>>,
+    hearing: JoinHandle<()>,
     during: String,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Pipe {
-    /// Ends its input and waits for its end: the exit code, `None` when a signal ended it, and the last of its standard error.
+    /// Ends its input and waits for its end, its further output unread: the exit code, `None` when a signal ended it, and the last of its standard error.
     ///
     /// # Errors
     /// When the connection was lost.
     pub async fn wait(mut self) -> Result<(Option<i32>, String), HostError> {
         drop(self.stdin.take());
+        // who waits does not read any more, and the program must not stand still for that
+        let _ = tokio::io::copy(&mut self.stdout, &mut tokio::io::sink()).await;
         let code = self.host.end(self.child, &self.master, &self.during).await?;
+        // what was said last is still on its way
+        let _ = tokio::time::timeout(LAST_WORDS, self.hearing).await;
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if code == Some(127) && said.trim_end().ends_with(remote::NO_PROGRAM) {
             return Err(HostError::NoProgram { host: self.host.name().to_owned(), program: self.during });
@@ -65,7 +74,7 @@ impl SshHost {
         };
         let said = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&said);
-        tokio::spawn(async move {
+        let hearing = tokio::spawn(async move {
             let mut buffer = [0u8; 4096];
             while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,6 +85,16 @@ impl SshHost {
                 }
             }
         });
-        Ok(Pipe { stdin: Some(stdin), stdout: BufReader::new(stdout), host: self.clone(), child, master, said, during, _permit: permit })
+        Ok(Pipe {
+            stdin: Some(stdin),
+            stdout: BufReader::new(stdout),
+            host: self.clone(),
+            child,
+            master,
+            said,
+            hearing,
+            during,
+            _permit: permit,
+        })
     }
 }

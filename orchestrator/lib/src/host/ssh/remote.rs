@@ -45,7 +45,7 @@ pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
 /// The kind of an error that a program told in English.
 pub(super) fn kind(said: &str) -> ErrorKind {
     const KINDS: [(&str, ErrorKind); 6] = [
-        ("No such file or directory", ErrorKind::NotFound),
+        ("No such file", ErrorKind::NotFound),
         ("Permission denied", ErrorKind::PermissionDenied),
         ("No space left", ErrorKind::StorageFull),
         ("Read-only file system", ErrorKind::ReadOnlyFilesystem),

@@ -43,11 +43,11 @@ impl SshHost {
             }
             kept
         };
-        let (code, stdout, stderr, ()) = tokio::join!(self.end(child, &master, during), read, local::bounded(stderr), feed);
-        Ok(Raw { code: code?, stdout, stderr })
+        let (stdout, stderr, ()) = tokio::join!(read, local::bounded(stderr), feed);
+        Ok(Raw { code: self.end(child, &master, during).await?, stdout, stderr })
     }
 
-    /// Waits for the end of a command. A signal and a lost connection look the same; the connection itself tells them apart.
+    /// Waits for the end of a command, once its output has ended: what has not come by then is cut off. A signal and a lost connection look the same; the connection itself tells them apart.
     pub(super) async fn end(&self, child: Child<Arc<Session>>, master: &super::Master, during: &str) -> Result<Option<i32>, HostError> {
         match child.wait().await {
             Ok(status) => Ok(status.code()),
@@ -172,7 +172,7 @@ impl Host for SshHost {
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         let path = self.expand(from.as_str()).await?;
-        let line = remote::shell(&format!("exec cat <{}", crate::render::shell_quote(path.as_str())));
+        let line = remote::shell(&format!("exec cat -- {}", crate::render::shell_quote(path.as_str())));
         let raw = self.script(&line, b"", MOST_FILE, "while a file was read").await?;
         if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), &raw.stderr)) }
     }

@@ -93,10 +93,13 @@ impl SshHost {
                 teller.at(done, Some(total));
             }
         };
-        let whole = async { tokio::join!(self.end(child, &master, &during), local::bounded(stderr), local::bounded(stdout)) };
+        let whole = async {
+            let (said, _) = tokio::join!(local::bounded(stderr), local::bounded(stdout));
+            (self.end(child, &master, &during).await, said)
+        };
         tokio::pin!(whole);
         // it may end before it has taken everything
-        let (code, said, _) = tokio::select! {
+        let (code, said) = tokio::select! {
             ended = &mut whole => ended,
             fed = feed => {
                 fed?;
@@ -149,7 +152,8 @@ impl SshHost {
                 teller.at(bytes, None);
             }
         };
-        let (code, said, unpacked, ()) = tokio::join!(self.end(child, &master, &during), local::bounded(stderr), unpack, hear);
+        let (said, unpacked, ()) = tokio::join!(local::bounded(stderr), unpack, hear);
+        let code = self.end(child, &master, &during).await;
         let unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
         match code? {
             // 1: a file changed while it was read, which is no more than can be said of any file of a running program
@@ -212,6 +216,13 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
             }
             // pipes, sockets, devices
             _ => continue,
+        }
+        // a link cannot be made over what is there
+        if kind != EntryType::Directory {
+            match std::fs::remove_file(to.join(&path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
+                Ok(()) | Err(_) => {}
+            }
         }
         if !entry.unpack_in(to).map_err(here)? {
             return Err(refused(path.as_str(), "it would be written outside"));

@@ -1,0 +1,97 @@
+//! Campaigns on the nodes of a lab, steered from its laptop.
+
+use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
+};
+
+/// Time limit of a whole campaign on a lab: all labs share the cores of one machine.
+pub const LIMIT: Duration = Duration::from_secs(240);
+
+/// A lab and a campaign of its laptop.
+pub struct OnLab {
+    pub lab: Lab,
+    pub campaign: Campaign,
+}
+
+/// `cvc-node` without its debug information: it is sent to nodes.
+fn node_program() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let built = Path::new(env!("CARGO_BIN_EXE_cvc-node"));
+        let stripped = cvc_testkit::campaign::cache().join(format!("cvc-node-{}", std::process::id()));
+        let done = Command::new("strip").arg("-o").arg(&stripped).arg(built).status();
+        if done.is_ok_and(|s| s.success()) { stripped } else { built.to_owned() }
+    };
+    PROGRAM.get_or_init(make).clone()
+}
+
+/// The two MPI libraries that work between nodes, as keys of a site.
+pub fn libraries(site: &str) -> String {
+    let mpich5 = Tool::Mpich5.find().and_then(|p| Some(p.parent()?.parent()?.to_owned())).expect("the test requires it");
+    format!(
+        "[sites.{site}.mpi.mpich5]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        mpich5.display()
+    )
+}
+
+/// An ssh site of `nodes` nodes of a lab.
+pub fn ssh_site(nodes: usize, keys: &str) -> String {
+    let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
+    format!(
+        "[sites.lab]\nkind = \"ssh\"\nhosts = [{}]\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n{}",
+        hosts.join(", "),
+        libraries("lab")
+    )
+}
+
+impl OnLab {
+    /// A campaign with this text on this lab.
+    pub fn new(lab: Lab, name: &str, text: &str) -> Self {
+        let mut campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), name, text);
+        campaign.env("CVC_NODE_PROGRAM", node_program().to_str().expect("UTF-8"));
+        Self { lab, campaign }
+    }
+
+    /// `cvc` on the laptop.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let here = self.campaign.command(args);
+        let mut command = self.lab.command(here.get_program());
+        command.args(here.get_args()).current_dir(self.campaign.dir());
+        for (name, value) in here.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Starts `cvc` on the laptop.
+    pub fn start(&self, args: &[&str]) -> Running {
+        Running::start(self.command(args))
+    }
+
+    /// `cvc run` of the campaign, to its end.
+    #[track_caller]
+    pub fn run(&self) -> Finished {
+        self.start(&["run", "campaign.toml"]).wait(LIMIT)
+    }
+
+    /// Panics if anything of cvc's or of its runs is left on a node.
+    #[track_caller]
+    pub fn assert_nothing_left(&self, nodes: &[&str]) {
+        for name in nodes {
+            let node = self.lab.node(name);
+            for pattern in ["cvc-node", "kernel-", "hydra", "orted", "mpiexec", "mpirun", "script.sh"] {
+                let left = node.processes(pattern);
+                assert!(left.is_empty(), "{name}: {left:?}");
+            }
+            let files = node.shell("ls -d /root/.cvc/spool/*/* /tmp/cvc-* /scratch-local/* /dev/shm/* 2>/dev/null || :");
+            assert_eq!(files, "", "{name}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
+
+use super::protocol::Orders;
+use crate::{
+    crew::{self, Crew, CrewError, Member, Settings},
+    paths,
+    run::{Node, Nodes, SOON, Ways},
+    spec::{Cluster, HostEntry, StorageKind},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
+use tokio::process::Command;
+
+/// For copying programs to a node.
+const SPREAD_LIMIT: Duration = Duration::from_secs(300);
+
+/// How a command gets to a node, or that it is this machine.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub node: Node,
+    /// What stands before a command for it; `None` is this machine.
+    pub argv: Option<Vec<String>>,
+}
+
+/// Between this machine and a node, for long connections.
+fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
+    // silence is noticed by beats: this only ends what would stay for ever
+    let interval = (lost_after_s / 3.0).ceil().max(1.0);
+    let mut argv: Vec<String> = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o"].map(String::from).into();
+    argv.extend([format!("ServerAliveInterval={interval}"), "-o".into(), "ServerAliveCountMax=3".into()]);
+    if let Some(user) = &host.user {
+        argv.extend(["-l".into(), user.clone()]);
+    }
+    if let Some(port) = host.port {
+        argv.extend(["-p".into(), port.to_string()]);
+    }
+    argv.push(host.among_nodes().to_owned());
+    argv
+}
+
+/// Every node, and this machine first.
+async fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways), String> {
+    let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
+    let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
+    let Some(slurm) = &cluster.slurm else {
+        let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else { return Err("the site has no hosts".into()) };
+        let mut ways = vec![Way { node: node(&head.name, head.among_nodes()), argv: None }];
+        for host in cluster.hosts.iter().filter(|h| h.name != head.name) {
+            ways.push(Way { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
+        }
+        return Ok((ways, Ways::Ssh));
+    };
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| "this is no Slurm job: SLURM_JOB_NODELIST is not set".to_owned())?;
+    let names = hostnames(&list).await?;
+    let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
+    let mut ways = Vec::new();
+    for name in names {
+        let argv = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mpi=none", "--quiet", "--unbuffered", "-w"];
+        let argv = (name != me).then(|| argv.iter().map(|a| (*a).to_owned()).chain([name.clone()]).collect());
+        ways.push(Way { node: node(&name, &name), argv });
+    }
+    let Some(here) = ways.iter().position(|w: &Way| w.argv.is_none()) else {
+        return Err(format!("this machine, {me}, is not in the job's node list {list}"));
+    };
+    let head = ways.remove(here);
+    ways.insert(0, head);
+    Ok((ways, Ways::Slurm(slurm.launcher)))
+}
+
+/// Names of a Slurm node list, in its order.
+async fn hostnames(list: &str) -> Result<Vec<String>, String> {
+    let output = Command::new("scontrol").args(["show", "hostnames", list]).stdin(Stdio::null()).output().await;
+    match output {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()),
+        Ok(output) => Err(format!("scontrol show hostnames {list}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("cannot start scontrol: {error}")),
+    }
+}
+
+/// Starts the sentinels and asks the nodes what they are like.
+pub(super) async fn gather(orders: &Orders, cluster: &Cluster, mut note: impl FnMut(String)) -> Result<(Nodes, Vec<Way>), String> {
+    let (mut ways, kind) = ways(cluster).await?;
+    let order = match (&cluster.slurm, std::env::var("SLURM_JOB_NODELIST")) {
+        (Some(_), Ok(list)) => hostnames(&list).await?,
+        _ => Vec::new(),
+    };
+    note(format!("sentinels on {} nodes", ways.len()));
+    let member = |way: &Way| {
+        let argv = way.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
+        Member { name: way.node.name.clone(), argv }
+    };
+    let settings = Settings { lost_after_s: cluster.lost_after_s, ..Settings::default() };
+    let members = || ways.iter().map(member).collect::<Vec<_>>();
+    let crew = match Crew::start(members(), settings).await {
+        Ok(crew) => crew,
+        Err(CrewError::Start(failed)) => {
+            // the program may not be there yet: it is put there, and tried once more
+            for way in ways.iter().filter(|w| failed.iter().any(|f| f.host == w.node.name)) {
+                note(format!("cvc-node to {}", way.node.name));
+                spread_file(way, &orders.program).await?;
+            }
+            Crew::start(members(), settings).await.map_err(|e| e.to_string())?
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
+    let facts: BTreeMap<_, _> = facts.into_iter().collect();
+    for way in &mut ways {
+        way.node.hostname = facts.get(&way.node.name).map(|f| f.host.clone()).unwrap_or_default();
+    }
+    let head = ways[0].node.clone();
+    let all = match &cluster.slurm {
+        Some(_) => order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect(),
+        None => cluster.hosts.iter().filter_map(|h| ways.iter().find(|w| w.node.name == h.name)).map(|w| w.node.clone()).collect(),
+    };
+    Ok((Nodes { crew, head, all, ways: kind, facts, interface: cluster.interface.clone() }, ways))
+}
+
+/// Copies a file of this machine to the same path on a node.
+pub(super) async fn spread_file(way: &Way, file: &Utf8Path) -> Result<(), String> {
+    let Some(directory) = file.parent() else { return Ok(()) };
+    let script = format!("mkdir -p {d} && cat >{f}.$$ && chmod 755 {f}.$$ && mv -f {f}.$$ {f}", d = quoted(directory), f = quoted(file));
+    let input = std::fs::File::open(file).map_err(|e| format!("{file}: {e}"))?;
+    through(way, &script, input.into()).await.map_err(|e| format!("{}: cannot put {file} there: {e}", way.node.name))
+}
+
+/// Copies a directory of this machine to the same path on a node.
+pub(super) async fn spread_directory(way: &Way, directory: &Utf8Path) -> Result<(), String> {
+    let mut tar = Command::new("tar")
+        .args(["-C", directory.as_str(), "-cf", "-", "."])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("cannot start tar: {e}"))?;
+    let stdout: Stdio = match tar.stdout.take().map(TryInto::try_into) {
+        Some(Ok(stdout)) => stdout,
+        _ => return Err("tar has no output".into()),
+    };
+    let d = quoted(directory);
+    let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
+    through(way, &script, stdout).await.map_err(|e| format!("{}: cannot put {directory} there: {e}", way.node.name))
+}
+
+fn quoted(path: &Utf8Path) -> String {
+    crate::render::shell_quote(path.as_str())
+}
+
+async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
+    let Some(argv) = &way.argv else { return Ok(()) };
+    let (program, args) = argv.split_first().ok_or("no way is known")?;
+    let mut command = Command::new(program);
+    command.args(args);
+    if program == "ssh" {
+        command.arg(script);
+    } else {
+        command.args(["sh", "-c", script]);
+    }
+    let output = command.stdin(input).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).output();
+    match tokio::time::timeout(SPREAD_LIMIT, output).await {
+        Ok(Ok(output)) if output.status.success() => Ok(()),
+        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("it took more than {} s", SPREAD_LIMIT.as_secs())),
+    }
+}
+
+/// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
+/// An error says which nodes see it and which do not.
+pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
+    let others: Vec<&str> = nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name).collect();
+    if others.is_empty() {
+        return Ok(StorageKind::NodeLocal);
+    }
+    std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
+    let file =
+        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
+    let name = file.path().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let seen = nodes.crew.listing(&others, directory.as_std_path(), std::slice::from_ref(&name), SOON).await;
+    let seen = crew::whole(seen).map_err(|e| e.to_string())?;
+    let see: Vec<&str> = seen.iter().filter(|(_, l)| !l.entries.is_empty()).map(|(n, _)| n.as_str()).collect();
+    if see.is_empty() {
+        Ok(StorageKind::NodeLocal)
+    } else if see.len() == others.len() {
+        Ok(StorageKind::Shared)
+    } else {
+        let blind: Vec<&str> = others.iter().filter(|n| !see.contains(n)).copied().collect();
+        Err(format!(
+            "{directory} is shared with {} but not with {}: mount it there, or choose another directory",
+            see.join(", "),
+            blind.join(", ")
+        ))
+    }
+}
+
+/// Where the storage areas of a site are.
+pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
+    let base = &orders.brief.base;
+    let areas = orders.brief.site.storage.iter();
+    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(base, p)))).collect()
+}
+
+/// Of these files of this machine, which other nodes lack, and where they are different.
+pub(super) async fn differing(nodes: &Nodes, files: &[Utf8PathBuf]) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, String> {
+    let paths: Vec<PathBuf> = files.iter().map(|f| f.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name));
+    let answers = crew::whole(nodes.crew.digest(&names, &paths, SPREAD_LIMIT).await).map_err(|e| e.to_string())?;
+    let Some(((_, here), others)) = answers.split_first() else { return Ok(BTreeMap::new()) };
+    let mut wrong: BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>> = BTreeMap::new();
+    for (at, file) in files.iter().enumerate() {
+        let mine = here.get(at).and_then(|d| d.found.as_ref());
+        for (node, digests) in others {
+            match digests.get(at).and_then(|d| d.found.as_ref()) {
+                None => wrong.entry(file.clone()).or_default().push((node.clone(), "lacks it")),
+                found if found != mine => wrong.entry(file.clone()).or_default().push((node.clone(), "has another")),
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(wrong)
+}

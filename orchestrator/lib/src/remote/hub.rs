@@ -1,0 +1,162 @@
+//! What is known of an agent: folded from its events, waited for by those who carry out attempts.
+
+use crate::{
+    agent::{Event, Named, Numbered, Request, request_name},
+    ids::{PointId, RunId},
+    install::Found,
+    run::{OutcomeFile, Task},
+};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{Notify, watch};
+
+/// How an attempt ended, as the agent told.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    Finished(OutcomeFile),
+    Interrupted,
+    Lost(String),
+}
+
+/// What an agent has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ready {
+    pub nodes: Vec<String>,
+    pub cores: u32,
+    pub obstacles: BTreeMap<PointId, String>,
+    pub found: Found,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Number of the last event.
+    pub seq: u64,
+    pub ready: Option<Ready>,
+    /// Why the agent cannot work.
+    pub unable: Option<String>,
+    /// The agent has gone, and why.
+    pub closed: Option<String>,
+    /// Process of a run's shepherd on the head, and what the run does.
+    pub started: HashMap<(RunId, u32), (u32, u64)>,
+    pub stage: HashMap<RunId, String>,
+    pub ended: HashMap<(RunId, u32), Ended>,
+    /// Nodes that are lost.
+    pub lost: BTreeMap<String, String>,
+    /// Requests that must reach the spool, again after a reconnection.
+    pub asked: VecDeque<Named>,
+    /// How many of them were sent over the present connection.
+    pub sent: usize,
+    /// Nobody can work there any more: why.
+    pub over: Option<String>,
+}
+
+/// What is known of an agent.
+#[derive(Debug)]
+pub(super) struct Hub {
+    state: Mutex<State>,
+    version: watch::Sender<u64>,
+    /// There is something to send.
+    pub outgoing: Notify,
+}
+
+impl Hub {
+    pub fn new() -> Self {
+        Self { state: Mutex::default(), version: watch::channel(0).0, outgoing: Notify::new() }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known.
+    pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.state());
+        self.version.send_modify(|v| *v += 1);
+        changed
+    }
+
+    /// Waits until something is known.
+    pub async fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> T {
+        let mut version = self.version.subscribe();
+        loop {
+            if let Some(found) = look(&self.state()) {
+                return found;
+            }
+            if version.changed().await.is_err() {
+                // the sender lives as long as this
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Asks for something; it reaches the spool sooner or later, once.
+    pub fn ask(&self, name: String, request: Request) {
+        self.change(|state| {
+            if !state.asked.iter().any(|n| n.name == name) {
+                state.asked.push_back(Named { name, request });
+            }
+        });
+        self.outgoing.notify_one();
+    }
+
+    /// Hands an attempt over.
+    pub fn run(&self, task: &Task) {
+        self.ask(request_name(&task.planned.id, task.lap), Request::Run(Box::new(task.clone())));
+    }
+
+    /// Takes an event in; what is worth telling people.
+    pub fn hear(&self, numbered: Numbered) -> Option<String> {
+        self.change(|state| {
+            if numbered.seq <= state.seq {
+                return None;
+            }
+            state.seq = numbered.seq;
+            let settle = |state: &mut State, run: RunId, lap: u32, ended: Ended| {
+                // what has an end needs not be asked for again
+                let name = request_name(&run, lap);
+                if let Some(at) = state.asked.iter().position(|n| n.name == name) {
+                    state.asked.remove(at);
+                    state.sent = state.sent.saturating_sub(usize::from(at < state.sent));
+                }
+                state.ended.insert((run, lap), ended);
+            };
+            match numbered.event {
+                Event::Note { what } => return Some(what),
+                Event::Ready { nodes, cores, obstacles, found } => {
+                    state.ready = Some(Ready { nodes, cores, obstacles, found });
+                    state.closed = None;
+                    state.unable = None;
+                    state.lost.clear();
+                }
+                Event::Unable { reason } => state.unable = Some(reason),
+                Event::Started { run, lap, pid, start_ticks } => {
+                    state.started.insert((run, lap), (pid, start_ticks));
+                }
+                Event::Stage { run, stage } => {
+                    state.stage.insert(run, stage);
+                }
+                Event::Finished { run, lap, attempt, outcome, records, wall_s } => {
+                    settle(state, run, lap, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
+                }
+                Event::Interrupted { run, lap } => settle(state, run, lap, Ended::Interrupted),
+                Event::Lost { run, lap, reason } => settle(state, run, lap, Ended::Lost(reason)),
+                Event::NodeLost { node, reason } => {
+                    let told = format!("node {node} is lost: {reason}");
+                    state.lost.insert(node, reason);
+                    return Some(told);
+                }
+                Event::NodeBack { node } => {
+                    state.lost.remove(&node);
+                    return Some(format!("node {node} is there again"));
+                }
+                Event::Closed { reason } => {
+                    state.closed = Some(reason);
+                    state.ready = None;
+                }
+            }
+            None
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! Lists of nodes as Slurm writes them: `n[1-3,07-10],gpu-a[1-2]x[0-1]`.
+
+/// A list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{list}` is no list of nodes: {problem} (column {column})")]
+pub struct NodeListError {
+    /// The list.
+    pub list: String,
+    /// What is wrong.
+    pub problem: &'static str,
+    /// Where, in bytes from 1.
+    pub column: usize,
+}
+
+/// More nodes than any machine has: beyond it a range is a typing error.
+const MOST_NODES: usize = 1 << 20;
+
+/// Piece of a name: text, or the numbers that stand there in turn.
+enum Piece {
+    Text(String),
+    Numbers(Vec<String>),
+}
+
+/// All nodes of a list, in its order. Several brackets in one name turn like digits, the last one fastest.
+pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
+    let wrong = |problem, column: usize| NodeListError { list: list.to_owned(), problem, column: column + 1 };
+    let mut nodes = Vec::new();
+    for (at, part) in split_outside_brackets(list).map_err(|(problem, at)| wrong(problem, at))? {
+        if part.trim().is_empty() {
+            if list.trim().is_empty() {
+                break;
+            }
+            return Err(wrong("a name is missing", at));
+        }
+        let pieces = pieces(part.trim()).map_err(|(problem, offset)| wrong(problem, at + offset))?;
+        let count = pieces.iter().try_fold(1usize, |n, p| match p {
+            Piece::Text(_) => Some(n),
+            Piece::Numbers(numbers) => n.checked_mul(numbers.len()),
+        });
+        if count.and_then(|c| c.checked_add(nodes.len())).is_none_or(|all| all > MOST_NODES) {
+            return Err(wrong("more nodes than any machine has", at));
+        }
+        let mut names = vec![String::new()];
+        for piece in &pieces {
+            names = match piece {
+                Piece::Text(text) => names.into_iter().map(|n| n + text).collect(),
+                Piece::Numbers(numbers) => names.iter().flat_map(|n| numbers.iter().map(move |d| format!("{n}{d}"))).collect(),
+            };
+        }
+        nodes.extend(names);
+    }
+    Ok(nodes)
+}
+
+/// Parts between commas that are not in brackets, with where each begins.
+fn split_outside_brackets(list: &str) -> Result<Vec<(usize, &str)>, (&'static str, usize)> {
+    let (mut parts, mut start, mut open) = (Vec::new(), 0, None);
+    for (at, c) in list.char_indices() {
+        match (c, open) {
+            ('[', None) => open = Some(at),
+            ('[', Some(_)) => return Err(("a bracket within brackets", at)),
+            (']', None) => return Err(("a bracket is closed that was not opened", at)),
+            (']', Some(_)) => open = None,
+            (',', None) => {
+                parts.push((start, &list[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if let Some(at) = open {
+        return Err(("a bracket is not closed", at));
+    }
+    parts.push((start, &list[start..]));
+    Ok(parts)
+}
+
+fn pieces(name: &str) -> Result<Vec<Piece>, (&'static str, usize)> {
+    let (mut pieces, mut rest, mut at) = (Vec::new(), name, 0);
+    while let Some((text, after)) = rest.split_once('[') {
+        let (inside, behind) = after.split_once(']').ok_or(("a bracket is not closed", at))?;
+        pieces.push(Piece::Text(text.to_owned()));
+        at += text.len() + 1;
+        pieces.push(Piece::Numbers(numbers(inside).map_err(|problem| (problem, at))?));
+        at += inside.len() + 1;
+        rest = behind;
+    }
+    if rest.contains(char::is_whitespace) {
+        return Err(("a space within a name", at));
+    }
+    pieces.push(Piece::Text(rest.to_owned()));
+    Ok(pieces)
+}
+
+fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
+    let mut all = Vec::new();
+    for range in ranges.split(',') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
+            true => text.parse::<u64>().map_err(|_| "a number is missing or too large"),
+            false => Err("brackets hold numbers and ranges only"),
+        };
+        let (from, to) = (number(low)?, number(high)?);
+        if to < from {
+            return Err("a range that ends before it begins");
+        }
+        if (to - from) as usize >= MOST_NODES || all.len() >= MOST_NODES {
+            return Err("more nodes than any machine has");
+        }
+        let width = low.len();
+        all.extend((from..=to).map(|n| format!("{n:0width$}")));
+    }
+    Ok(all)
+}
+
+/// A short list of these nodes, in their order: neighbours whose names differ in the last number become a range.
+pub fn compress(nodes: &[String]) -> String {
+    let mut groups: Vec<(&str, Vec<&str>, &str)> = Vec::new();
+    for node in nodes {
+        let end = node.rfind(|c: char| c.is_ascii_digit()).map_or(node.len(), |at| at + 1);
+        let begin =
+            node[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + node[at..].chars().next().map_or(1, char::len_utf8));
+        let digits = &node[begin.min(end)..end];
+        // a number with more digits than u64 has stays text
+        let (prefix, digits, suffix) =
+            if digits.parse::<u64>().is_ok() { (&node[..begin], digits, &node[end..]) } else { (node.as_str(), "", "") };
+        match groups.last_mut() {
+            Some((p, numbers, s)) if *p == prefix && *s == suffix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
+            _ => groups.push((prefix, vec![digits], suffix)),
+        }
+    }
+    let group = |(prefix, numbers, suffix): &(&str, Vec<&str>, &str)| match numbers.as_slice() {
+        [one] => format!("{prefix}{one}{suffix}"),
+        many => format!("{prefix}[{}]{suffix}", ranges(many)),
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join(",")
+}
+
+fn ranges(numbers: &[&str]) -> String {
+    let value = |text: &str| text.parse::<u64>().unwrap_or_default();
+    let follows = |a: &str, b: &str| value(a).checked_add(1).is_some_and(|next| format!("{next:0width$}", width = a.len()) == b);
+    let (mut parts, mut i) = (Vec::new(), 0);
+    while i < numbers.len() {
+        let mut j = i;
+        // within a range all numbers have the digits of the first
+        while j + 1 < numbers.len() && follows(numbers[j], numbers[j + 1]) && numbers[j + 1].len() == width_of(numbers[i], numbers[j + 1]) {
+            j += 1;
+        }
+        parts.push(if i == j { numbers[i].to_owned() } else { format!("{}-{}", numbers[i], numbers[j]) });
+        i = j + 1;
+    }
+    parts.join(",")
+}
+
+/// Digits that a number has in a range that begins with `first`.
+fn width_of(first: &str, number: &str) -> usize {
+    first.len().max(number.trim_start_matches('0').len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_scontrol_expands_is_expanded() {
+        // as `scontrol show hostnames` of Slurm 22.05 says it
+        let said = "n1 n2 n3 n07 n08 n09 n10 gpu-a1x0 gpu-a1x1 gpu-a2x0 gpu-a2x1";
+        assert_eq!(expand("n[1-3,07-10],gpu-a[1-2]x[0-1]").expect("a list").join(" "), said);
+        assert_eq!(expand("login").expect("a list"), ["login"]);
+        assert_eq!(expand("").expect("an empty list"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn lists_are_short_and_in_order() {
+        let short = |list: &str| compress(&list.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(short("n1 n2 n3 n07 n08 x"), "n[1-3,07-08],x");
+        assert_eq!(short("n3 n1 n2"), "n[3,1-2]");
+        assert_eq!(short("n9 n10 n099 n100"), "n[9-10,099-100]");
+        assert_eq!(short("a1x0 a1x1 a2x0"), "a1x[0-1],a2x0");
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_its_place() {
+        for bad in ["n[1-", "n1]", "n[[1]]", "n[a]", "n[3-1]", "n1,,n2", "n[]", "n[1-99999999999]", "n[0-1023]x[0-1023]x[0-9]", "n 1"] {
+            let error = expand(bad).expect_err(bad).to_string();
+            assert!(error.contains(bad) && error.contains("column"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_expands_to_the_same(nodes in prop::collection::vec("[a-z]{1,3}-?[0-9]{0,3}x?[0-9]{1,2}[a-z]?", 0..40)) {
+            prop_assert_eq!(expand(&compress(&nodes)).expect("its own list"), nodes);
+        }
+
+        #[test]
+        fn ranges_survive(from in 0u64..1200, count in 1u64..30, width in 1usize..5) {
+            let nodes: Vec<String> = (from..from + count).map(|n| format!("n{n:0width$}")).collect();
+            let list = compress(&nodes);
+            prop_assert_eq!(list.matches('-').count() + usize::from(count == 1), 1, "{}", &list);
+            prop_assert_eq!(expand(&list).expect("its own list"), nodes);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[n0-9\\[\\],\\-é ]{0,30}") {
+            let _ = expand(&text);
+            let _ = compress(&[text]);
+        }
+    }
+}
