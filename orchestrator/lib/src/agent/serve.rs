@@ -11,6 +11,7 @@ use crate::{
     journal::Outcome,
     point::{PlannedPoint, Point},
     run::{Attempted, Bench, Debts, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
+    slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
 };
@@ -31,6 +32,8 @@ use tokio::{
 
 /// Between looks for requests.
 const TICK: Duration = Duration::from_millis(10);
+/// Between signs of life.
+const BEAT: Duration = Duration::from_secs(3);
 /// Between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
 /// How long runs that are cut off may take.
@@ -70,6 +73,10 @@ struct Agent {
     revived: Instant,
     /// When something was last asked for or ended.
     active: Instant,
+    /// When this agent began.
+    begun: Instant,
+    /// When it last said that it is alive.
+    beaten: Option<Instant>,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -77,6 +84,7 @@ struct Agent {
 /// # Errors
 /// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
+    let begun = Instant::now();
     // an error means that it leads a session already
     let _ = nix::unistd::setsid();
     let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
@@ -116,6 +124,8 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         reviving: None,
         revived: Instant::now(),
         active: Instant::now(),
+        begun,
+        beaten: None,
     };
     // what an earlier agent was at comes before it takes new runs
     agent.recover(&events.into_iter().map(|e| e.event).collect::<Vec<_>>()).await?;
@@ -136,6 +146,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
                 if agent.take_requests()? {
                     break "the controller closed it";
                 }
+                agent.beat();
                 agent.watch_nodes()?;
                 agent.revive();
                 if agent.idle() {
@@ -330,7 +341,7 @@ impl Agent {
                     Some(count) => format!("its job was put back into the queue (restart {count})"),
                     None => "the agent on the head ended before it did".to_owned(),
                 };
-                self.log.write(Event::Lost { run, lap, reason }).map_err(AgentError::from)
+                self.log.write(Event::Lost { run, lap, reason, time_limit: false }).map_err(AgentError::from)
             }
         }
     }
@@ -338,6 +349,15 @@ impl Agent {
     fn finished(&mut self, run: RunId, lap: u32, file: OutcomeFile) -> Result<(), AgentError> {
         let OutcomeFile { attempt, outcome, records, wall_s } = file;
         Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records, wall_s })?)
+    }
+
+    /// Says that it is alive.
+    fn beat(&mut self) {
+        if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
+            // a file system that is away for a moment is no reason to stop
+            let _ = fs::write(self.spool.beat(), b"");
+            self.beaten = Some(Instant::now());
+        }
     }
 
     /// Takes in what is new. Whether the agent is to go.
@@ -373,7 +393,7 @@ impl Agent {
         self.watch_nodes()?;
         if let Some(node) = task.nodes.iter().find(|n| self.lost.contains(*n)) {
             let reason = format!("{node} was lost before it began");
-            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason })?);
+            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
         }
         let (wish, wishes) = watch::channel(Wish::GoOn);
         self.under_way.insert(run.clone(), UnderWay { lap: task.lap, nodes: task.nodes.clone(), wish });
@@ -418,7 +438,11 @@ impl Agent {
         match result {
             Ok(Attempted::Ended(file)) => self.finished(run, lap, file),
             Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, lap })?),
-            Ok(Attempted::Lost { reason }) => Ok(self.log.write(Event::Lost { run, lap, reason })?),
+            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, lap, reason, time_limit })?),
+            Ok(Attempted::Failed { cause, detail }) => {
+                let outcome = Outcome::Failed { cause, detail };
+                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+            }
             // its directory could not be written: that is its failure
             Err(detail) => {
                 let outcome = Outcome::Failed { cause: crate::journal::Cause::Store, detail };
@@ -477,6 +501,14 @@ impl Agent {
         seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
     }
 
+    /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
+    fn near_time_limit(&self) -> bool {
+        let slurm = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref());
+        let limit = slurm.map(|s| Duration::from_secs_f64((s.time_limit_s / 60.0).ceil().max(1.0) * 60.0));
+        // the warning may come up to a minute early
+        limit.is_some_and(|l| self.begun.elapsed() + Duration::from_secs(u64::from(WARNING_S) + 62) > l)
+    }
+
     /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
     async fn clear_others(&self) {
         let nodes = &self.bench.nodes;
@@ -498,6 +530,7 @@ impl Agent {
     }
 
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
+        let time_limit = self.near_time_limit();
         for under_way in self.under_way.values() {
             under_way.wish.send_replace(Wish::StopNow);
         }
@@ -509,7 +542,7 @@ impl Agent {
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
-                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned() }),
+                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned(), time_limit }),
                     other => other,
                 };
                 self.ended(&task, result)?;

@@ -105,6 +105,29 @@ pub enum Event {
         /// Digest of the point.
         point: crate::ids::PointId,
     },
+    /// About to ask a scheduler for nodes; written and synced before it is asked.
+    LeaseIntended {
+        /// Its name: that of the job.
+        lease: String,
+        /// For which site.
+        site: String,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// The scheduler has taken it.
+    LeaseAcquired {
+        /// Its name.
+        lease: String,
+        /// The scheduler's number of it.
+        job: String,
+    },
+    /// It is over, and nothing of it is left.
+    LeaseReleased {
+        /// Its name.
+        lease: String,
+        /// How it ended.
+        how: String,
+    },
     /// Ctrl-C or SIGTERM.
     Interrupted {
         /// Whether the run under way was cut off.

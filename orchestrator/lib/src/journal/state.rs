@@ -100,6 +100,21 @@ pub struct CampaignState {
     pub open_sites: BTreeSet<String>,
     /// How often it was interrupted by the user.
     pub interruptions: u64,
+    /// What schedulers were asked for, in order.
+    pub leases: Vec<Lease>,
+}
+
+/// Nodes that a scheduler was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its name: that of the job.
+    pub name: String,
+    /// For which site.
+    pub site: String,
+    /// The scheduler's number of it, once it has said it.
+    pub job: Option<String>,
+    /// Whether it is known to be over.
+    pub released: bool,
 }
 
 impl CampaignState {
@@ -115,6 +130,11 @@ impl CampaignState {
     /// Where a run stands; `None` if it was not tried.
     pub fn run(&self, run: &RunId) -> Option<&RunState> {
         self.runs.get(run).map(|history| &history.state)
+    }
+
+    /// What schedulers were asked for on behalf of a site, in order.
+    pub fn leases_of(&self, site: &str) -> Vec<Lease> {
+        self.leases.iter().filter(|l| l.site == site).cloned().collect()
     }
 
     /// Takes in one line.
@@ -157,6 +177,19 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
+            Event::LeaseIntended { lease, site, .. } => {
+                self.leases.push(Lease { name: lease.clone(), site: site.clone(), job: None, released: false });
+            }
+            Event::LeaseAcquired { lease, job } => {
+                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                    lease.job = Some(job.clone());
+                }
+            }
+            Event::LeaseReleased { lease, .. } => {
+                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                    lease.released = true;
+                }
+            }
             Event::PointsSkipped { points, reason } => {
                 self.skipped.extend(points.iter().map(|point| (point.clone(), reason.clone())));
             }

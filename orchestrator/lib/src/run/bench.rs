@@ -54,7 +54,11 @@ pub(crate) enum Attempted {
     Lost {
         /// Why.
         reason: String,
+        /// The job that it was in reached its time limit.
+        time_limit: bool,
     },
+    /// What carried it out has ended in a way that is the run's failure; there is no directory of it yet.
+    Failed { cause: Cause, detail: String },
 }
 
 /// Where attempts are carried out.
@@ -128,6 +132,7 @@ impl Bench {
         }
         let crew = |error: CrewError| {
             let cause = match error {
+                _ if error.is_disk_full() => Cause::DiskFull,
                 CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
                 _ if error.is_disk_full() => Cause::DiskFull,
                 _ => Cause::Launch,
@@ -351,8 +356,10 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Shepherd { .. }
         | EngineError::Install(_)
         | EngineError::Site { .. }
+        | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
+        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
         EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
         EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
         EngineError::Crew(_) => Cause::Launch,

@@ -18,7 +18,7 @@ use crate::{
     journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
-    remote::{Opening, Remote},
+    remote::{Opening, Remote, Word},
     spec::{SiteKind, Spec},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
@@ -82,7 +82,7 @@ impl Place {
     fn side_by_side(&self) -> bool {
         match self {
             Self::Here(_) => false,
-            Self::Remote(remote) => remote.cluster.side_by_side,
+            Self::Remote(remote) => remote.side_by_side(),
         }
     }
 }
@@ -109,8 +109,8 @@ struct Coordinator<'a> {
     /// How often attempts were lost with what carried them out.
     losses: HashMap<RunId, u32>,
     /// What sites tell.
-    notes: mpsc::UnboundedReceiver<String>,
-    note: mpsc::UnboundedSender<String>,
+    words: mpsc::UnboundedReceiver<Word>,
+    speak: mpsc::UnboundedSender<Word>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -131,7 +131,7 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let (note, notes) = mpsc::unbounded_channel();
+    let (speak, words) = mpsc::unbounded_channel();
     let place = |site| {
         let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
         Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
@@ -151,8 +151,8 @@ pub async fn run_campaign(
         under_way: HashMap::new(),
         adopted: BTreeSet::new(),
         losses: HashMap::new(),
-        notes,
-        note,
+        words,
+        speak,
     };
     coordinator.recover(plan)?;
     if options.retry_failed {
@@ -240,20 +240,21 @@ impl Coordinator<'_> {
             }
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
-            let opening = Opening { brief, points: points.clone(), dir, program, only_close, notes: self.note.clone() };
+            let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
+            let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases };
             let mut opening = tokio::spawn(Remote::open(opening, wishes));
             let opened = loop {
                 tokio::select! {
                     biased;
-                    Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                    Some(word) = self.words.recv() => self.listen(word)?,
                     opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
                 }
             };
             match opened {
                 Ok(Some(remote)) => {
                     if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
-                        remote.close().await?;
-                        remote.clean().await?;
+                        self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                        self.close_sites().await?;
                         return Err(error);
                     }
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
@@ -281,6 +282,19 @@ impl Coordinator<'_> {
         Ok(())
     }
 
+    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    fn listen(&mut self, word: Word) -> Result<(), EngineError> {
+        match word {
+            Word::Note(what) => self.observer.on(&Progress::Site { what }),
+            Word::Write(event, written) => {
+                self.write(event)?;
+                // who asked may have gone meanwhile
+                let _ = written.send(());
+            }
+        }
+        Ok(())
+    }
+
     /// Where software was installed by cvc, runs are made with the same software, or not at all.
     fn keep_to_lock(&self, site: &str, found: &Found) -> Result<(), EngineError> {
         let mut lock = Lock::read(&self.dir)?;
@@ -296,10 +310,17 @@ impl Coordinator<'_> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
         for remote in remotes {
-            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name) });
-            remote.close().await?;
-            remote.clean().await?;
-            self.write(Event::SiteClosed { site: remote.name.clone() })?;
+            let site = remote.name().to_owned();
+            let closing = async move { remote.close().await };
+            tokio::pin!(closing);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(word) = self.words.recv() => self.listen(word)?,
+                    closed = &mut closing => break closed?,
+                }
+            }
+            self.write(Event::SiteClosed { site })?;
         }
         Ok(())
     }
@@ -408,7 +429,7 @@ impl Coordinator<'_> {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
-                Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                Some(word) = self.words.recv() => self.listen(word)?,
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
                     while let Ok((run, what)) = news.try_recv() {
@@ -483,7 +504,7 @@ impl Coordinator<'_> {
         if self.next(plan, from).is_some() {
             return Ok(true);
         }
-        let missed_s = remotes.iter().map(|(r, _)| r.cluster.lost_after_s).fold(0.0, f64::max);
+        let missed_s = remotes.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
         let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
         self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
         let mut changes = JoinSet::new();
@@ -495,7 +516,7 @@ impl Coordinator<'_> {
         loop {
             tokio::select! {
                 biased;
-                Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                Some(word) = self.words.recv() => self.listen(word)?,
                 _ = changes.join_next() => return Ok(true),
                 // an error means that nobody can wish any more
                 Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(true),
@@ -613,7 +634,11 @@ impl Coordinator<'_> {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                 return Ok(false);
             }
-            Attempted::Lost { reason } => {
+            Attempted::Failed { cause, detail } => {
+                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+                return self.ended_with(&task, file, of_points);
+            }
+            Attempted::Lost { reason, .. } => {
                 let losses = self.losses.entry(run.clone()).or_default();
                 *losses += 1;
                 if *losses <= MOST_LOST {
