@@ -124,7 +124,8 @@ impl OnLab {
 
     /// Ranks on a node.
     pub fn script_on(&self, node: &str) -> usize {
-        self.lab.node(node).processes("steps.sh").iter().filter(|p| p.command.starts_with("sh ")).count()
+        let is_rank = |command: &str| command.split(' ').next().is_some_and(|program| program == "sh" || program.ends_with("/sh"));
+        self.lab.node(node).processes("steps.sh").iter().filter(|p| is_rank(&p.command)).count()
     }
 
     /// Waits until there is one rank on each of these nodes.
