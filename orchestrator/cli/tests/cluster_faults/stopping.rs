@@ -1,12 +1,12 @@
 //! Ctrl-C, and a campaign that was changed.
 
-use crate::steps::{SECOND, STEPS, alone, ends, interrupt, scripted};
+use crate::steps::{SECOND, STEPS, ends, interrupt, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
 fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "ctrl-c", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);
@@ -49,7 +49,7 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
 #[test]
 fn while_lost_nodes_are_waited_for_it_stops_at_once() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "waiting", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);

@@ -2,7 +2,7 @@
 
 use crate::{
     common::cluster::libraries,
-    steps::{STEPS, alone, ends, on_lab, scripted, site},
+    steps::{STEPS, ends, on_lab, scripted, site, turn},
 };
 use cvc_testkit::{Lab, Tool, require};
 
@@ -12,7 +12,7 @@ const SHARED: &str = "[sites.lab.storage.shared]\npath = \"/shared/area\"\nkind 
 #[test]
 fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "full", LOCAL, STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 0\ntimeout_s = 60");
     on.go_all();
     on.lab.node("n2").fill("/scratch-local");
@@ -23,7 +23,8 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.lab.node("n2").unfill("/scratch-local");
     on.assert_clean(&["n1", "n2"]);
 
-    let writes = format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=/scratch-local/full/data.$PMI_RANK bs=1M count=100 || exit 1\n{STEPS}");
+    let writes =
+        format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=/scratch-local/full/data.$PMI_RANK bs=1M count=100 || exit 1\n{STEPS}");
     on.set_script(&writes);
     ends(on.start(&["run", "--retry-failed", "campaign.toml"]), 10);
     let (cause, detail) = on.campaign.failures().pop().expect("a failure");
@@ -39,7 +40,7 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
 #[test]
 fn ompio_on_a_full_disk_is_found_out() {
     require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi);
-    let _alone = alone();
+    let _turn = turn();
     let lab = Lab::builder().nodes(2).shared_mib(3).build();
     let text = format!(
         "{}{SHARED}[matrix]\napp = \"kernel-stencil\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
@@ -55,7 +56,7 @@ fn ompio_on_a_full_disk_is_found_out() {
 #[test]
 fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let wrong = "[sites.lab.storage.wrong]\npath = \"/scratch-local/wrong\"\nkind = \"shared\"\n";
     let lab = Lab::builder().nodes(2).build();
     let text = format!(

@@ -110,8 +110,7 @@ pub(super) async fn gather(
         crew.close().await;
         return Err(CrewError::Start(failed).to_string());
     }
-    let names: Vec<String> =
-        ways.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
+    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
     let facts: BTreeMap<_, _> = facts.into_iter().collect();

@@ -265,7 +265,10 @@ impl Coordinator<'_> {
                     let unreached = matches!(
                         error,
                         EngineError::Host(
-                            HostError::KeyChanged(_) | HostError::KeyUnknown { .. } | HostError::Denied { .. } | HostError::Unreachable { .. }
+                            HostError::KeyChanged(_)
+                                | HostError::KeyUnknown { .. }
+                                | HostError::Denied { .. }
+                                | HostError::Unreachable { .. }
                         )
                     );
                     if unreached && !was_open {

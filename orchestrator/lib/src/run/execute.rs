@@ -7,6 +7,7 @@ use super::{
     dmtcp::{self, Driven},
     error::EngineError,
     news::{News, Teller},
+    nodes::Ways,
     outputs, placement,
     prepare::Prepared,
     shepherd::Shepherd,
@@ -100,6 +101,16 @@ pub(super) async fn execute(
         return Ok(interrupted());
     }
     prepared.used.end_others().await;
+    // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
+    let own_end = exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+    if cut_off.is_none()
+        && own_end
+        && prepared.used.ways == Ways::Ssh
+        && let Some(refused) = prepared.used.crew.knock(&prepared.used.others()).await.first()
+    {
+        let detail = format!("{} cannot be reached from {}: {}", refused.host, prepared.used.head.name, refused.reason());
+        cut_off = Some((Cause::NodeLost, detail));
+    }
     if cut_off.is_none()
         && let Err(wrong) = placement::check(prepared).await
     {
