@@ -10,7 +10,7 @@ use crate::{
     install::Found,
     journal::Outcome,
     point::{PlannedPoint, Point},
-    run::{Attempted, Bench, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
+    run::{Attempted, Bench, Debts, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
     slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
@@ -27,7 +27,7 @@ use std::{
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
 };
 
 /// Between looks for requests.
@@ -53,6 +53,7 @@ pub enum AgentError {
 /// An attempt under way.
 struct UnderWay {
     lap: u32,
+    nodes: Vec<String>,
     wish: watch::Sender<Wish>,
 }
 
@@ -67,6 +68,9 @@ struct Agent {
     attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
     tell: mpsc::UnboundedSender<(RunId, News)>,
     lost: BTreeSet<String>,
+    /// An attempt to reach lost nodes again, and when the last one ended.
+    reviving: Option<JoinHandle<()>>,
+    revived: Instant,
     /// When something was last asked for or ended.
     active: Instant,
     /// When this agent began.
@@ -92,8 +96,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     let (mut log, events) = EventLog::open(&spool.events())?;
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
+    // one that takes over works with the nodes that are left
+    let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
     let ready = tokio::select! {
-        ready = get_ready(&spool, &orders, program, &mut log) => ready,
+        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
     let (bench, ready) = match ready {
@@ -115,6 +121,8 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         attempts: JoinSet::new(),
         tell,
         lost: BTreeSet::new(),
+        reviving: None,
+        revived: Instant::now(),
         active: Instant::now(),
         begun,
         beaten: None,
@@ -122,7 +130,6 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     // what an earlier agent was at comes before it takes new runs
     agent.recover(&events.into_iter().map(|e| e.event).collect::<Vec<_>>()).await?;
     agent.log.write(ready)?;
-    let mut revived = Instant::now();
     let reason = loop {
         tokio::select! {
             biased;
@@ -141,10 +148,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
                 }
                 agent.beat();
                 agent.watch_nodes()?;
-                if !agent.lost.is_empty() && agent.under_way.is_empty() && revived.elapsed() > REVIVE {
-                    agent.bench.nodes.crew.revive().await;
-                    revived = Instant::now();
-                }
+                agent.revive();
                 if agent.idle() {
                     break "no controller came for a long time";
                 }
@@ -155,13 +159,19 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
 }
 
 /// Everything before the first run; the event that says what there is.
-async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut EventLog) -> Result<(Bench, Event), String> {
+async fn get_ready(
+    spool: &Spool,
+    orders: &Orders,
+    takes_over: bool,
+    program: &Utf8Path,
+    log: &mut EventLog,
+) -> Result<(Bench, Event), String> {
     if orders.protocol != PROTOCOL {
         return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
     }
     let cluster = orders.brief.site.cluster.clone().ok_or("the site has no machines")?;
     let mut noted = Vec::new();
-    let gathered = nodes::gather(orders, &cluster, |what| noted.push(what)).await;
+    let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
@@ -176,7 +186,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
             Err(problem) => {
                 area_problems.insert(name, problem);
             }
-            Ok(found) if gathered.all.len() > 1 && found != area.kind => {
+            Ok(found) if !gathered.others().is_empty() && found != area.kind => {
                 if area.path.is_none() {
                     // nobody said what it is
                     area.kind = found;
@@ -205,7 +215,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
-    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd };
+    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
     Ok((bench, ready))
 }
 
@@ -360,7 +370,7 @@ impl Agent {
             let request = self.spool.request(&name)?;
             self.taken.insert(name.clone());
             match request {
-                Request::Run(task) => self.begin(task),
+                Request::Run(task) => self.begin(task)?,
                 Request::Stop { run } => {
                     if let Some(under_way) = self.under_way.get(&run) {
                         under_way.wish.send_replace(Wish::StopNow);
@@ -377,15 +387,22 @@ impl Agent {
         Ok(false)
     }
 
-    fn begin(&mut self, task: Box<Task>) {
+    fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
         let run = task.planned.id.clone();
+        // the controller may not have heard yet that a node is lost: that is no attempt
+        self.watch_nodes()?;
+        if let Some(node) = task.nodes.iter().find(|n| self.lost.contains(*n)) {
+            let reason = format!("{node} was lost before it began");
+            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
+        }
         let (wish, wishes) = watch::channel(Wish::GoOn);
-        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, wish });
+        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, nodes: task.nodes.clone(), wish });
         let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
         self.attempts.spawn(async move {
             let result = bench.attempt(&task, wishes, &teller).await;
             (task, result.map_err(|e| e.to_string()))
         });
+        Ok(())
     }
 
     /// The controller has everything of an attempt.
@@ -416,6 +433,8 @@ impl Agent {
         let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
         self.under_way.remove(&run);
         self.active = Instant::now();
+        // before the end that it has caused, or the controller would take the same nodes again
+        self.watch_nodes()?;
         match result {
             Ok(Attempted::Ended(file)) => self.finished(run, lap, file),
             Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, lap })?),
@@ -439,12 +458,37 @@ impl Agent {
                 self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
             }
         }
+        if self.reviving.is_some() {
+            // what was left on those that are back is still being removed
+            return Ok(());
+        }
         let back: Vec<String> = self.lost.iter().filter(|n| !now.contains_key(*n)).cloned().collect();
         for node in back {
             self.lost.remove(&node);
             self.log.write(Event::NodeBack { node })?;
         }
         Ok(())
+    }
+
+    /// Tries now and then to reach lost nodes, but those of runs under way, which are about to fail by their loss.
+    fn revive(&mut self) {
+        if self.reviving.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.reviving = None;
+            self.revived = Instant::now();
+        }
+        if self.reviving.is_some() || self.revived.elapsed() < REVIVE {
+            return;
+        }
+        let used: BTreeSet<&String> = self.under_way.values().flat_map(|u| &u.nodes).collect();
+        let wanted: BTreeSet<String> = self.lost.iter().filter(|n| !used.contains(n)).cloned().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let bench = Arc::clone(&self.bench);
+        self.reviving = Some(tokio::spawn(async move {
+            let (back, _) = bench.nodes.crew.revive_of(|name| wanted.contains(name)).await;
+            bench.settle_debts(&back).await;
+        }));
     }
 
     /// Whether nobody has needed it for long.
@@ -468,7 +512,7 @@ impl Agent {
     /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
     async fn clear_others(&self) {
         let nodes = &self.bench.nodes;
-        let others: Vec<&str> = nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name).collect();
+        let others = nodes.others();
         let mut dirs: Vec<PathBuf> = Vec::new();
         if matches!(nodes::storage_kind(nodes, self.spool.root()).await, Ok(StorageKind::NodeLocal)) {
             dirs.push(self.spool.root().into());
@@ -481,7 +525,7 @@ impl Agent {
                 dirs.push(directory.join(&brief.campaign).into());
             }
         }
-        // a node that is lost keeps them: they are empty but for what was cut off with it
+        // a node that is lost keeps them, with what was cut off there
         let _ = nodes.crew.remove(&others, &dirs, &[], SOON).await;
     }
 

@@ -37,6 +37,16 @@ pub enum Event {
         /// Process id of the controller.
         pid: u32,
     },
+    /// About to put something on the machines of a site.
+    SiteOpened {
+        /// Which site.
+        site: String,
+    },
+    /// Nothing of cvc's is left on the machines of a site.
+    SiteClosed {
+        /// Which site.
+        site: String,
+    },
     /// About to start a run; written and synced before anything is started.
     RunIntended {
         /// Which run.

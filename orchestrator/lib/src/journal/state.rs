@@ -96,6 +96,8 @@ pub struct CampaignState {
     pub cvc: Vec<String>,
     /// How often a controller began or resumed work.
     pub sessions: u64,
+    /// Sites on whose machines something of cvc's may be.
+    pub open_sites: BTreeSet<String>,
     /// How often it was interrupted by the user.
     pub interruptions: u64,
     /// What schedulers were asked for, in order.
@@ -145,6 +147,12 @@ impl CampaignState {
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
                 self.skipped.clear();
+            }
+            Event::SiteOpened { site } => {
+                self.open_sites.insert(site.clone());
+            }
+            Event::SiteClosed { site } => {
+                self.open_sites.remove(site);
             }
             Event::RunIntended { run, attempt } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
