@@ -8,6 +8,8 @@ mod find;
 mod mpich;
 mod openmpi;
 mod srun;
+#[cfg(test)]
+mod tests;
 
 pub use evidence::{IoEvidence, check_io};
 pub use files::file_values;

@@ -182,6 +182,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         checkpointer: point.checkpointer,
         family: install.family,
         device: install.device.clone(),
+        version: install.version.clone(),
+        reach: (&request.reach).into(),
         more_ranks_than_cores: point.mapping.node_loads().any(|l| l > site.cores),
         nodes: point.mapping.nodes(),
         dmtcp: dmtcp.as_ref().and_then(|(d, _)| d.major_minor()),
