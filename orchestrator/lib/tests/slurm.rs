@@ -264,7 +264,17 @@ fn recorded_answers_are_read() {
     let text = slurm::read_scontrol(include_str!("data/slurm/scontrol.txt"), &clock).expect("reads");
     let line = |j: &JobInfo| {
         let start = j.start.map(|t| t.to_string()).unwrap_or_default();
-        format!("{:>2} {:<12} {:<10} {:?} {:?} {} {start} {:?} {:?}", j.id, j.name, j.state, j.stage(), j.reason, j.nodes.len(), j.restarts, j.exit)
+        format!(
+            "{:>2} {:<12} {:<10} {:?} {:?} {} {start} {:?} {:?}",
+            j.id,
+            j.name,
+            j.state,
+            j.stage(),
+            j.reason,
+            j.nodes.len(),
+            j.restarts,
+            j.exit
+        )
     };
     let table = |jobs: &[JobInfo]| jobs.iter().map(line).collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(format!("squeue --json\n{}\n\nscontrol show job -o\n{}", table(&json), table(&text)));
