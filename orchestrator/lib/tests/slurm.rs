@@ -151,7 +151,7 @@ async fn what_cannot_run_is_refused_or_explained() {
     lab.login().shell("scontrol requeue $(squeue -h -n cvc-all -o %i)");
     let again = until(&client, "cvc-all", 30, |j| j.stage() == Stage::Waiting && j.restarts == Some(1)).await;
     assert!(!matches!(again.stage(), Stage::Ended(_)));
-    lab.login().shell("scontrol hold $(squeue -h -n cvc-all -o %i)");
+    lab.login().shell("scontrol uhold $(squeue -h -n cvc-all -o %i)");
     // Slurm's two minutes are not waited for: whoever holds it must release it
     let error = client.wait_running("cvc-all", None).await.expect_err("held").to_string();
     assert!(error.contains("scontrol release"), "{error}");
