@@ -44,21 +44,21 @@ fn prefix(launcher: &Path) -> &Path {
 }
 
 fn nothing_is_left(lab: &Lab) {
-    for node in lab.nodes() {
+    for node in lab.nodes().filter(|n| n.is_up()) {
         assert_eq!(node.shell("ls -A ~/.cvc /shared /scratch-local 2>/dev/null | grep doctor || :"), "", "{}", node.name());
     }
     assert!(lab.processes("doctor-").is_empty(), "{:?}", lab.processes("doctor-"));
 }
 
 #[test]
-fn a_sound_site_passes_every_check_with_both_libraries() {
-    require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi);
+fn a_sound_site_passes_every_check() {
+    require!(Tool::Lab, Tool::Mpich5);
     let lab = Lab::builder().nodes(3).build();
     let mpich = Tool::Mpich5.find().expect("found before");
     write(
         &lab,
         &format!(
-            "hosts = [\"n1\", \"n2\", \"n3\"]\ninterface = \"eth0\"\nstorage.shared = {{ path = \"/shared\", kind = \"shared\" }}\nstorage.own = {{ path = \"/scratch-local\" }}\nmpi.mpich = {{ family = \"mpich\", prefix = \"{}\" }}\nmpi.openmpi = {{ family = \"openmpi\" }}",
+            "hosts = [\"n1\", \"n2\", \"n3\"]\ninterface = \"eth0\"\nstorage.shared = {{ path = \"/shared\", kind = \"shared\" }}\nstorage.own = {{ path = \"/scratch-local\" }}\nmpi.mpich = {{ family = \"mpich\", prefix = \"{}\" }}",
             prefix(&mpich).display()
         ),
     );
@@ -68,7 +68,6 @@ fn a_sound_site_passes_every_check_with_both_libraries() {
         assert!(fine, "{check}");
     }
     assert_eq!(find(&all, "MPI between nodes: mpich").1, "two ranks on n1 and n2");
-    assert_eq!(find(&all, "MPI between nodes: openmpi").1, "two ranks on n1 and n2");
     assert!(find(&all, "ssh between nodes").1.starts_with("9 ways"), "{all:#?}");
     assert!(find(&all, "clocks").1.contains("n3 "), "{all:#?}");
     assert_eq!(all.iter().filter(|c| c["what"] == "host key").count(), 3);
