@@ -91,7 +91,7 @@ class CallbackModule(CallbackBase):
         self.result("ok", result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
-        self.result("failed", result, ignored=ignore_errors, may_be_rescued=may_be_rescued(part(result, "task")))
+        self.result("failed", result, ignored=bool(ignore_errors), may_be_rescued=may_be_rescued(part(result, "task")))
 
     def v2_runner_on_skipped(self, result):
         self.result("skipped", result)

@@ -103,7 +103,9 @@ impl Reader {
             if self.is_whole && counts.is_done() {
                 continue;
             }
-            if let Some(task) = self.last.shift_remove(host) {
+            let nameless = || FailedTask { host: host.clone(), msg: "it does not say why".into(), ..FailedTask::default() };
+            let counted = self.is_whole.then(nameless);
+            if let Some(task) = self.last.shift_remove(host).or(counted) {
                 // a cut line that Ansible counts as a failure
                 if task.unreachable && counts.unreachable == 0 {
                     (counts.unreachable, counts.failed) = (1, 0);

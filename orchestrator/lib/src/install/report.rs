@@ -197,7 +197,18 @@ const MENDS: [(&[&str], &str); 8] = [
 
 impl fmt::Display for InstallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, task) in self.failed.iter().enumerate() {
+        // hosts that failed alike are named together
+        let mut groups: Vec<FailedTask> = Vec::new();
+        for task in &self.failed {
+            let alike = |g: &&mut FailedTask| {
+                FailedTask { host: String::new(), ..(**g).clone() } == FailedTask { host: String::new(), ..task.clone() }
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.host = format!("{}, {}", group.host, task.host),
+                None => groups.push(task.clone()),
+            }
+        }
+        for (number, task) in groups.iter().enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
