@@ -64,7 +64,8 @@ fn a_sound_site_passes_every_check() {
     );
     let all = checks(&lab, 0);
     for check in &all {
-        let fine = check["state"] == "good" || check["what"] == "DMTCP" || check["what"].as_str().is_some_and(|w| w.starts_with("free space"));
+        let fine =
+            check["state"] == "good" || check["what"] == "DMTCP" || check["what"].as_str().is_some_and(|w| w.starts_with("free space"));
         assert!(fine, "{check}");
     }
     assert_eq!(find(&all, "MPI between nodes: mpich").1, "two ranks on n1 and n2");

@@ -114,7 +114,8 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     env.insert("TMPDIR".into(), request.tmp_dir.to_string());
     if ring.entry.family == MpiFamily::OpenMpi {
         // who is root there is not known here, and to others it is nothing
-        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"]
+        {
             env.insert(name.into(), "1".into());
         }
     }
