@@ -120,6 +120,7 @@ impl Failure {
                     EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
                     EngineError::Install(_) => 5,
+                    EngineError::Slurm(_) => 3,
                     EngineError::Site { .. } => 4,
                     EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) => 1,
@@ -132,6 +133,7 @@ impl Failure {
                     | EngineError::Render(_)
                     | EngineError::Descriptor { .. }
                     | EngineError::Site { .. }
+                    | EngineError::Slurm(_)
                     | EngineError::Broken(_) => None,
                     EngineError::Install(error) => error.mend(),
                     EngineError::Leftover { .. } => Some("`cvc run` finds it again and ends it, once the machine can be reached".into()),

@@ -4,7 +4,10 @@
 #[path = "common/dmtcp.rs"]
 mod dmtcp;
 
-use cvc_probe::image::{is_complete, read_dir, read_image, write_listing};
+use cvc_probe::{
+    image::{is_complete, read_dir, read_image, write_listing},
+    sentinel::{Answer, Request, answer},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -204,4 +207,56 @@ fn a_plain_image_made_now_is_listed_as_dmtcp_lists_it() {
 #[test]
 fn a_gzip_image_made_now_is_listed_as_dmtcp_lists_it() {
     check("a_gzip_image_made_now_is_listed_as_dmtcp_lists_it", "--gzip");
+}
+
+/// A restarted process has the environment of nobody: it is known by the files that it has open in the run's directories.
+#[test]
+fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term() {
+    let Some(bin) = bin_or_skip("a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term") else { return };
+    let mut session = Session::start(bin);
+    let program = program(session.dir.path());
+    session.launch("--no-gzip", &program.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+    session.command("-kc");
+    session.wait("complete image", |s| s.images().first().is_some_and(|image| is_complete(image).unwrap_or(false)));
+    let mut first = session.launched.take().unwrap();
+    let begin = Instant::now();
+    while first.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it was killed after its checkpoint");
+        sleep(Duration::from_millis(20));
+    }
+    let (image, mut second) = (session.images().remove(0), Session::start(session.bin.clone()));
+    let restart = Command::new("timeout")
+        .args(["-s", "KILL", LIMIT])
+        .arg(second.bin.join("dmtcp_restart"))
+        .args(["-q", "-h", "127.0.0.1", "-p", &second.port, "--tmpdir"])
+        .arg(session.dir.path())
+        .arg(&image)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    second.launched = Some(restart);
+    second.wait("running peer", |s| {
+        let status = String::from_utf8_lossy(&s.command("-s").stdout).into_owned();
+        status.contains("NUM_PEERS=1") && status.contains("RUNNING=yes")
+    });
+    let end = |dir: &Path| {
+        let request = Request::End { marker: "no process carries this".into(), dirs: vec![dir.to_owned()], grace_s: 0.3 };
+        match answer(&request) {
+            Ok(Answer::Ended(ended)) => ended,
+            other => panic!("{other:?}"),
+        }
+    };
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert!(end(elsewhere.path()).ended.is_empty(), "it has nothing to do with another directory");
+    assert!(String::from_utf8_lossy(&second.command("-s").stdout).contains("NUM_PEERS=1"));
+    let ended = end(session.dir.path());
+    assert!(!ended.ended.is_empty() && ended.left.is_empty(), "{ended:?}");
+    let begin = Instant::now();
+    while second.launched.as_mut().unwrap().try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{ended:?}");
+        sleep(Duration::from_millis(20));
+    }
 }

@@ -109,9 +109,9 @@ impl Tool {
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
-            | Self::Mpich5
             | Self::Ansible
-            | Self::AnsibleLint => None,
+            | Self::AnsibleLint
+            | Self::Mpich5 => None,
         }
     }
 

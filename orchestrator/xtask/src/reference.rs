@@ -14,7 +14,7 @@ pub fn write() -> Result<(), String> {
     let root = crate::root()?;
     for (arguments, file) in GENERATED {
         let mut command = crate::cargo();
-        command.args(["run", "--quiet", "--locked", "--package", "cvc", "--"]).args(arguments).current_dir(&root);
+        command.args(["run", "--quiet", "--locked", "--package", "cvc", "--bin", "cvc", "--"]).args(arguments).current_dir(&root);
         let said = command.stderr(std::process::Stdio::inherit()).output().map_err(|e| format!("cannot start cargo: {e}"))?;
         if !said.status.success() {
             return Err(format!("cvc {}: {}", arguments.join(" "), said.status));

@@ -34,6 +34,8 @@ pub(crate) enum RelaySaid {
     Alive {
         /// `None` where the agent is on another machine.
         agent: Option<bool>,
+        /// For how long the agent has given no beat, seconds.
+        silent_s: f64,
     },
     /// A request could not be put into the spool.
     Refused {
@@ -67,13 +69,19 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
     let path = spool.events();
     let mut follow = Follow { offset: 0, from, partial: Vec::new() };
     let mut last: Option<Instant> = None;
+    // by its changes, not by its age: clocks of two machines may differ
+    let mut beat = (None, Instant::now());
     while !closed.load(Ordering::Acquire) {
         follow.tell(&path).map_err(StoreError::io("tell", &path))?;
         if last.is_none_or(|at| at.elapsed() > ALIVE) {
             let alive = spool.controller();
             std::fs::write(&alive, b"").map_err(StoreError::io("write", &alive))?;
             let agent = agent_is_here.then(|| spool.agent().is_some());
-            if !say(&RelaySaid::Alive { agent }) {
+            let now = std::fs::metadata(spool.beat()).and_then(|m| m.modified()).ok();
+            if now != beat.0 {
+                beat = (now, Instant::now());
+            }
+            if !say(&RelaySaid::Alive { agent, silent_s: beat.1.elapsed().as_secs_f64() }) {
                 break;
             }
             last = Some(Instant::now());

@@ -10,6 +10,7 @@
 //! | `events.jsonl` | what happened, numbered: [`Event`] |
 //! | `agent.json` | the process of the last agent, which holds a lock on `agent.lock` |
 //! | `agent.log` | what it said |
+//! | `beat` | its time of change tells that the agent is alive, also to other machines |
 //! | `controller` | its time of change tells when a controller was there last |
 //! | `runs/` | directories of runs, as in a campaign, until the controller has fetched them |
 

@@ -77,8 +77,13 @@ async fn hostnames(list: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Starts the sentinels and asks the nodes what they are like.
-pub(super) async fn gather(orders: &Orders, cluster: &Cluster, mut note: impl FnMut(String)) -> Result<(Nodes, Vec<Way>), String> {
+/// Starts the sentinels and asks the nodes what they are like. All nodes must be there, unless `may_lack` those that are lost.
+pub(super) async fn gather(
+    orders: &Orders,
+    cluster: &Cluster,
+    may_lack: bool,
+    mut note: impl FnMut(String),
+) -> Result<(Nodes, Vec<Way>), String> {
     let (mut ways, kind) = ways(cluster).await?;
     let order = match (&cluster.slurm, std::env::var("SLURM_JOB_NODELIST")) {
         (Some(_), Ok(list)) => hostnames(&list).await?,
@@ -90,20 +95,22 @@ pub(super) async fn gather(orders: &Orders, cluster: &Cluster, mut note: impl Fn
         Member { name: way.node.name.clone(), argv }
     };
     let settings = Settings { lost_after_s: cluster.lost_after_s, ..Settings::default() };
-    let members = || ways.iter().map(member).collect::<Vec<_>>();
-    let crew = match Crew::start(members(), settings).await {
-        Ok(crew) => crew,
-        Err(CrewError::Start(failed)) => {
-            // the program may not be there yet: it is put there, and tried once more
-            for way in ways.iter().filter(|w| failed.iter().any(|f| f.host == w.node.name)) {
-                note(format!("cvc-node to {}", way.node.name));
-                spread_file(way, &orders.program).await?;
-            }
-            Crew::start(members(), settings).await.map_err(|e| e.to_string())?
+    let (crew, mut failed) = Crew::start_some(ways.iter().map(member).collect(), settings).await;
+    let without: Vec<String> = failed.iter().filter(|f| f.lacks_program()).map(|f| f.host.clone()).collect();
+    if !without.is_empty() {
+        // the program is not there yet: it is put there, and tried once more
+        for way in ways.iter().filter(|w| without.contains(&w.node.name)) {
+            note(format!("cvc-node to {}", way.node.name));
+            spread_file(way, &orders.program).await?;
         }
-        Err(error) => return Err(error.to_string()),
-    };
-    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).collect();
+        failed.retain(|f| !without.contains(&f.host));
+        failed.extend(crew.revive_of(|name| without.iter().any(|w| w == name)).await.1);
+    }
+    if !failed.is_empty() && !may_lack {
+        crew.close().await;
+        return Err(CrewError::Start(failed).to_string());
+    }
+    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
     let facts: BTreeMap<_, _> = facts.into_iter().collect();
@@ -170,7 +177,7 @@ async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
 /// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
 /// An error says which nodes see it and which do not.
 pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
-    let others: Vec<&str> = nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name).collect();
+    let others = nodes.others();
     if others.is_empty() {
         return Ok(StorageKind::NodeLocal);
     }
@@ -206,7 +213,7 @@ pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8Pa
 pub(super) async fn differing(nodes: &Nodes, files: &[Utf8PathBuf]) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, String> {
     let paths: Vec<PathBuf> = files.iter().map(|f| f.clone().into_std_path_buf()).collect();
     let mut names = vec![nodes.head.name.as_str()];
-    names.extend(nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name));
+    names.extend(nodes.others());
     let answers = crew::whole(nodes.crew.digest(&names, &paths, SPREAD_LIMIT).await).map_err(|e| e.to_string())?;
     let Some(((_, here), others)) = answers.split_first() else { return Ok(BTreeMap::new()) };
     let mut wrong: BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>> = BTreeMap::new();

@@ -126,6 +126,8 @@ pub enum Event {
         lap: u32,
         /// Why.
         reason: String,
+        /// The job that the agent is in reached its time limit.
+        time_limit: bool,
     },
     /// A node is not heard of any more, and takes no runs until it is.
     NodeLost {

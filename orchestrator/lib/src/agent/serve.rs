@@ -10,7 +10,8 @@ use crate::{
     install::Found,
     journal::Outcome,
     point::{PlannedPoint, Point},
-    run::{Attempted, Bench, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
+    run::{Attempted, Bench, Debts, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
+    slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
 };
@@ -26,11 +27,13 @@ use std::{
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
 };
 
 /// Between looks for requests.
 const TICK: Duration = Duration::from_millis(10);
+/// Between signs of life.
+const BEAT: Duration = Duration::from_secs(3);
 /// Between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
 /// How long runs that are cut off may take.
@@ -50,6 +53,7 @@ pub enum AgentError {
 /// An attempt under way.
 struct UnderWay {
     lap: u32,
+    nodes: Vec<String>,
     wish: watch::Sender<Wish>,
 }
 
@@ -64,8 +68,15 @@ struct Agent {
     attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
     tell: mpsc::UnboundedSender<(RunId, News)>,
     lost: BTreeSet<String>,
+    /// An attempt to reach lost nodes again, and when the last one ended.
+    reviving: Option<JoinHandle<()>>,
+    revived: Instant,
     /// When something was last asked for or ended.
     active: Instant,
+    /// When this agent began.
+    begun: Instant,
+    /// When it last said that it is alive.
+    beaten: Option<Instant>,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -73,6 +84,7 @@ struct Agent {
 /// # Errors
 /// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
+    let begun = Instant::now();
     // an error means that it leads a session already
     let _ = nix::unistd::setsid();
     let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
@@ -84,8 +96,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     let (mut log, events) = EventLog::open(&spool.events())?;
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
+    // one that takes over works with the nodes that are left
+    let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
     let ready = tokio::select! {
-        ready = get_ready(&spool, &orders, program, &mut log) => ready,
+        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
     let (bench, ready) = match ready {
@@ -107,12 +121,15 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         attempts: JoinSet::new(),
         tell,
         lost: BTreeSet::new(),
+        reviving: None,
+        revived: Instant::now(),
         active: Instant::now(),
+        begun,
+        beaten: None,
     };
     // what an earlier agent was at comes before it takes new runs
     agent.recover(&events.into_iter().map(|e| e.event).collect::<Vec<_>>()).await?;
     agent.log.write(ready)?;
-    let mut revived = Instant::now();
     let reason = loop {
         tokio::select! {
             biased;
@@ -129,11 +146,9 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
                 if agent.take_requests()? {
                     break "the controller closed it";
                 }
+                agent.beat();
                 agent.watch_nodes()?;
-                if !agent.lost.is_empty() && agent.under_way.is_empty() && revived.elapsed() > REVIVE {
-                    agent.bench.nodes.crew.revive().await;
-                    revived = Instant::now();
-                }
+                agent.revive();
                 if agent.idle() {
                     break "no controller came for a long time";
                 }
@@ -144,13 +159,19 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
 }
 
 /// Everything before the first run; the event that says what there is.
-async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut EventLog) -> Result<(Bench, Event), String> {
+async fn get_ready(
+    spool: &Spool,
+    orders: &Orders,
+    takes_over: bool,
+    program: &Utf8Path,
+    log: &mut EventLog,
+) -> Result<(Bench, Event), String> {
     if orders.protocol != PROTOCOL {
         return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
     }
     let cluster = orders.brief.site.cluster.clone().ok_or("the site has no machines")?;
     let mut noted = Vec::new();
-    let gathered = nodes::gather(orders, &cluster, |what| noted.push(what)).await;
+    let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
@@ -165,7 +186,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
             Err(problem) => {
                 area_problems.insert(name, problem);
             }
-            Ok(found) if gathered.all.len() > 1 && found != area.kind => {
+            Ok(found) if !gathered.others().is_empty() && found != area.kind => {
                 if area.path.is_none() {
                     // nobody said what it is
                     area.kind = found;
@@ -194,7 +215,7 @@ async fn get_ready(spool: &Spool, orders: &Orders, program: &Utf8Path, log: &mut
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
-    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd };
+    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
     Ok((bench, ready))
 }
 
@@ -320,7 +341,7 @@ impl Agent {
                     Some(count) => format!("its job was put back into the queue (restart {count})"),
                     None => "the agent on the head ended before it did".to_owned(),
                 };
-                self.log.write(Event::Lost { run, lap, reason }).map_err(AgentError::from)
+                self.log.write(Event::Lost { run, lap, reason, time_limit: false }).map_err(AgentError::from)
             }
         }
     }
@@ -328,6 +349,15 @@ impl Agent {
     fn finished(&mut self, run: RunId, lap: u32, file: OutcomeFile) -> Result<(), AgentError> {
         let OutcomeFile { attempt, outcome, records, wall_s } = file;
         Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records, wall_s })?)
+    }
+
+    /// Says that it is alive.
+    fn beat(&mut self) {
+        if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
+            // a file system that is away for a moment is no reason to stop
+            let _ = fs::write(self.spool.beat(), b"");
+            self.beaten = Some(Instant::now());
+        }
     }
 
     /// Takes in what is new. Whether the agent is to go.
@@ -340,7 +370,7 @@ impl Agent {
             let request = self.spool.request(&name)?;
             self.taken.insert(name.clone());
             match request {
-                Request::Run(task) => self.begin(task),
+                Request::Run(task) => self.begin(task)?,
                 Request::Stop { run } => {
                     if let Some(under_way) = self.under_way.get(&run) {
                         under_way.wish.send_replace(Wish::StopNow);
@@ -357,15 +387,22 @@ impl Agent {
         Ok(false)
     }
 
-    fn begin(&mut self, task: Box<Task>) {
+    fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
         let run = task.planned.id.clone();
+        // the controller may not have heard yet that a node is lost: that is no attempt
+        self.watch_nodes()?;
+        if let Some(node) = task.nodes.iter().find(|n| self.lost.contains(*n)) {
+            let reason = format!("{node} was lost before it began");
+            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
+        }
         let (wish, wishes) = watch::channel(Wish::GoOn);
-        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, wish });
+        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, nodes: task.nodes.clone(), wish });
         let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
         self.attempts.spawn(async move {
             let result = bench.attempt(&task, wishes, &teller).await;
             (task, result.map_err(|e| e.to_string()))
         });
+        Ok(())
     }
 
     /// The controller has everything of an attempt.
@@ -396,10 +433,16 @@ impl Agent {
         let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
         self.under_way.remove(&run);
         self.active = Instant::now();
+        // before the end that it has caused, or the controller would take the same nodes again
+        self.watch_nodes()?;
         match result {
             Ok(Attempted::Ended(file)) => self.finished(run, lap, file),
             Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, lap })?),
-            Ok(Attempted::Lost { reason }) => Ok(self.log.write(Event::Lost { run, lap, reason })?),
+            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, lap, reason, time_limit })?),
+            Ok(Attempted::Failed { cause, detail }) => {
+                let outcome = Outcome::Failed { cause, detail };
+                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+            }
             // its directory could not be written: that is its failure
             Err(detail) => {
                 let outcome = Outcome::Failed { cause: crate::journal::Cause::Store, detail };
@@ -415,12 +458,37 @@ impl Agent {
                 self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
             }
         }
+        if self.reviving.is_some() {
+            // what was left on those that are back is still being removed
+            return Ok(());
+        }
         let back: Vec<String> = self.lost.iter().filter(|n| !now.contains_key(*n)).cloned().collect();
         for node in back {
             self.lost.remove(&node);
             self.log.write(Event::NodeBack { node })?;
         }
         Ok(())
+    }
+
+    /// Tries now and then to reach lost nodes, but those of runs under way, which are about to fail by their loss.
+    fn revive(&mut self) {
+        if self.reviving.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.reviving = None;
+            self.revived = Instant::now();
+        }
+        if self.reviving.is_some() || self.revived.elapsed() < REVIVE {
+            return;
+        }
+        let used: BTreeSet<&String> = self.under_way.values().flat_map(|u| &u.nodes).collect();
+        let wanted: BTreeSet<String> = self.lost.iter().filter(|n| !used.contains(n)).cloned().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let bench = Arc::clone(&self.bench);
+        self.reviving = Some(tokio::spawn(async move {
+            let (back, _) = bench.nodes.crew.revive_of(|name| wanted.contains(name)).await;
+            bench.settle_debts(&back).await;
+        }));
     }
 
     /// Whether nobody has needed it for long.
@@ -433,10 +501,18 @@ impl Agent {
         seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
     }
 
+    /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
+    fn near_time_limit(&self) -> bool {
+        let slurm = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref());
+        let limit = slurm.map(|s| Duration::from_secs_f64((s.time_limit_s / 60.0).ceil().max(1.0) * 60.0));
+        // the warning may come up to a minute early
+        limit.is_some_and(|l| self.begun.elapsed() + Duration::from_secs(u64::from(WARNING_S) + 62) > l)
+    }
+
     /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
     async fn clear_others(&self) {
         let nodes = &self.bench.nodes;
-        let others: Vec<&str> = nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != nodes.head.name).collect();
+        let others = nodes.others();
         let mut dirs: Vec<PathBuf> = Vec::new();
         if matches!(nodes::storage_kind(nodes, self.spool.root()).await, Ok(StorageKind::NodeLocal)) {
             dirs.push(self.spool.root().into());
@@ -449,11 +525,12 @@ impl Agent {
                 dirs.push(directory.join(&brief.campaign).into());
             }
         }
-        // a node that is lost keeps them: they are empty but for what was cut off with it
+        // a node that is lost keeps them, with what was cut off there
         let _ = nodes.crew.remove(&others, &dirs, &[], SOON).await;
     }
 
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
+        let time_limit = self.near_time_limit();
         for under_way in self.under_way.values() {
             under_way.wish.send_replace(Wish::StopNow);
         }
@@ -465,7 +542,7 @@ impl Agent {
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
-                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned() }),
+                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned(), time_limit }),
                     other => other,
                 };
                 self.ended(&task, result)?;

@@ -51,6 +51,11 @@ impl Spool {
         self.root.join("controller")
     }
 
+    /// Touched by the agent all the time.
+    pub fn beat(&self) -> Utf8PathBuf {
+        self.root.join("beat")
+    }
+
     /// What happened.
     pub fn events(&self) -> Utf8PathBuf {
         self.root.join("events.jsonl")

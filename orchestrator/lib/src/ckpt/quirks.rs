@@ -1,6 +1,6 @@
 //! The quirk table: hazards that are known, with what is set against each. Data in `quirks.toml`.
 
-use crate::{point::CheckpointerKind, spec::MpiFamily};
+use crate::{mpi::Reach, point::CheckpointerKind, spec::MpiFamily};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,34 @@ pub struct Condition {
     pub more_ranks_than_cores: Option<bool>,
     /// All ranks are (or are not) on one node.
     pub one_node: Option<bool>,
+    /// The library's version begins with this.
+    pub version: Option<String>,
+    /// Ranks on other nodes are reached so.
+    pub reach: Option<Way>,
     /// DMTCP is at least this version (major, minor).
     pub dmtcp_at_least: Option<(u32, u32)>,
+}
+
+/// How ranks on other nodes are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// There are none.
+    Local,
+    /// By ssh.
+    Ssh,
+    /// Inside a Slurm job.
+    Slurm,
+}
+
+impl From<&Reach> for Way {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Local => Self::Local,
+            Reach::Ssh { .. } => Self::Ssh,
+            Reach::Slurm { .. } => Self::Slurm,
+        }
+    }
 }
 
 /// What a run is like, as far as quirks ask.
@@ -53,6 +79,10 @@ pub struct Situation {
     pub family: MpiFamily,
     /// MPICH's device.
     pub device: Option<String>,
+    /// Version of the library.
+    pub version: String,
+    /// How ranks on other nodes are reached.
+    pub reach: Way,
     /// Whether some node has more ranks than cores.
     pub more_ranks_than_cores: bool,
     /// Nodes.
@@ -68,6 +98,8 @@ impl Condition {
             && self.device.as_ref().is_none_or(|d| s.device.as_ref().is_some_and(|have| have.contains(d.as_str())))
             && self.more_ranks_than_cores.is_none_or(|m| m == s.more_ranks_than_cores)
             && self.one_node.is_none_or(|o| o == (s.nodes == 1))
+            && self.version.as_ref().is_none_or(|v| s.version.starts_with(v.as_str()))
+            && self.reach.is_none_or(|r| r == s.reach)
             && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
     }
 }
@@ -99,6 +131,8 @@ mod tests {
             checkpointer: CheckpointerKind::Dmtcp,
             family: MpiFamily::Mpich,
             device: Some("ch4:ucx".into()),
+            version: "4.0.2".into(),
+            reach: Way::Local,
             more_ranks_than_cores: true,
             nodes: 1,
             dmtcp: Some((4, 2)),
@@ -110,5 +144,9 @@ mod tests {
         assert_eq!(ids(&s), ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]);
         s.checkpointer = CheckpointerKind::None;
         assert_eq!(ids(&s), ["mpich-yield"]);
+        (s.nodes, s.reach, s.more_ranks_than_cores, s.device) = (2, Way::Ssh, false, Some("ch4:ucx".into()));
+        assert_eq!(ids(&s), ["mpich-ucx-between-nodes", "mpich-silent-node"]);
+        (s.family, s.device) = (MpiFamily::OpenMpi, None);
+        assert_eq!(ids(&s), ["openmpi-silent-node", "ompio-full-disk"]);
     }
 }

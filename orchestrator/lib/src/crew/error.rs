@@ -96,6 +96,22 @@ const MENDS: [(&[&str], &str); 12] = [
 ];
 
 impl NotStarted {
+    /// Why, in one line.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.said.lines().last() {
+            Some(said) => format!("{} ({said})", self.problem),
+            None => self.problem.clone(),
+        }
+    }
+
+    /// Whether it is that its program is not there.
+    #[must_use]
+    pub fn lacks_program(&self) -> bool {
+        let of_shell = ["No such file or directory", "not found"].iter().any(|words| self.said.contains(words));
+        of_shell || self.problem.contains("exit status: 127")
+    }
+
     /// How to mend it.
     #[must_use]
     pub fn mend(&self) -> String {

@@ -26,8 +26,6 @@ use tokio::{
 
 /// So many are started at the same time: each start is a key exchange on this machine.
 const STARTS_AT_ONCE: usize = 32;
-/// How long sentinels may take to end what they guard when they are closed.
-const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 
 /// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the lines close, and every
 /// sentinel ends what it guards; [`Crew::close`] waits for that.
@@ -74,17 +72,25 @@ impl Crew {
     /// # Errors
     /// When one of them does not answer in time: all that failed, each with what it said and the mend. Those that did start are ended.
     pub async fn start(members: Vec<Member>, settings: Settings) -> Result<Self, CrewError> {
+        let (crew, failed) = Self::start_some(members, settings).await;
+        if failed.is_empty() {
+            return Ok(crew);
+        }
+        crew.close().await;
+        Err(CrewError::Start(failed))
+    }
+
+    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and told with the mend.
+    pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
         let mut posts: BTreeMap<usize, Post> = posts.into_iter().collect();
         let seats =
             members.into_iter().enumerate().map(|(i, member)| Seat { member, post: Mutex::new(posts.remove(&i).unwrap_or(Post::Gone)) });
         let crew = Self(Arc::new(Inner { settings, seats: seats.collect(), lost }));
-        if failed.is_empty() {
-            return Ok(crew);
-        }
-        crew.close().await;
-        Err(CrewError::Start(failed.into_iter().map(|(_, failure)| failure).collect()))
+        let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
+        crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
+        (crew, failed)
     }
 
     /// A crew of one, in this process: what sites without other nodes use.
@@ -229,11 +235,16 @@ impl Crew {
     /// Tries once to start the sentinels of lost members again; the names of those that came back. They guard nothing: what they guarded
     /// was ended when their line closed.
     pub async fn revive(&self) -> Vec<String> {
+        self.revive_of(|_| true).await.0
+    }
+
+    /// As [`Crew::revive`], of some of them; also why others did not come back.
+    pub async fn revive_of(&self, wanted: impl Fn(&str) -> bool) -> (Vec<String>, Vec<NotStarted>) {
         let lost: Vec<String> = self.0.lost.borrow().keys().cloned().collect();
         let members = self.0.seats.iter().enumerate();
-        let members = members.filter(|(_, s)| lost.contains(&s.member.name) && matches!(s.post(), Post::Line(_)));
+        let members = members.filter(|(_, s)| lost.contains(&s.member.name) && wanted(&s.member.name) && s.member.argv.is_some());
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
-        let (posts, _still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
+        let (posts, still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
         let mut back = Vec::new();
         for (i, post) in posts {
             let Some(seat) = self.0.seats.get(i) else { continue };
@@ -252,11 +263,13 @@ impl Crew {
             back.push(seat.member.name.clone());
         }
         back.sort();
-        back
+        (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
     }
 
     /// Ends all sentinels, which end what they guard, and waits for them. Bounded: one that does not go is cut off.
     pub async fn close(&self) {
+        let limit = self.0.settings.close_limit_s;
+        let limit = Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 });
         let mut closing = JoinSet::new();
         for seat in &self.0.seats {
             match seat.set(Post::Gone) {
@@ -267,7 +280,7 @@ impl Crew {
                     });
                 }
                 Post::Line(line) => {
-                    closing.spawn(async move { line.close(CLOSE_LIMIT).await });
+                    closing.spawn(async move { line.close(limit).await });
                 }
                 Post::Gone => {}
             }

@@ -37,6 +37,16 @@ pub enum Event {
         /// Process id of the controller.
         pid: u32,
     },
+    /// About to put something on the machines of a site.
+    SiteOpened {
+        /// Which site.
+        site: String,
+    },
+    /// Nothing of cvc's is left on the machines of a site.
+    SiteClosed {
+        /// Which site.
+        site: String,
+    },
     /// About to start a run; written and synced before anything is started.
     RunIntended {
         /// Which run.
@@ -94,6 +104,29 @@ pub enum Event {
     PointReleased {
         /// Digest of the point.
         point: crate::ids::PointId,
+    },
+    /// About to ask a scheduler for nodes; written and synced before it is asked.
+    LeaseIntended {
+        /// Its name: that of the job.
+        lease: String,
+        /// For which site.
+        site: String,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// The scheduler has taken it.
+    LeaseAcquired {
+        /// Its name.
+        lease: String,
+        /// The scheduler's number of it.
+        job: String,
+    },
+    /// It is over, and nothing of it is left.
+    LeaseReleased {
+        /// Its name.
+        lease: String,
+        /// How it ended.
+        how: String,
     },
     /// Ctrl-C or SIGTERM.
     Interrupted {

@@ -6,4 +6,4 @@ mod state;
 
 pub use event::{Cause, Entry, Event, Outcome};
 pub use file::{FORMAT, Journal, read};
-pub use state::{Attempt, CampaignState, RunHistory, RunState};
+pub use state::{Attempt, CampaignState, Lease, RunHistory, RunState};

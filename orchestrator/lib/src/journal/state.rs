@@ -96,8 +96,25 @@ pub struct CampaignState {
     pub cvc: Vec<String>,
     /// How often a controller began or resumed work.
     pub sessions: u64,
+    /// Sites on whose machines something of cvc's may be.
+    pub open_sites: BTreeSet<String>,
     /// How often it was interrupted by the user.
     pub interruptions: u64,
+    /// What schedulers were asked for, in order.
+    pub leases: Vec<Lease>,
+}
+
+/// Nodes that a scheduler was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its name: that of the job.
+    pub name: String,
+    /// For which site.
+    pub site: String,
+    /// The scheduler's number of it, once it has said it.
+    pub job: Option<String>,
+    /// Whether it is known to be over.
+    pub released: bool,
 }
 
 impl CampaignState {
@@ -115,6 +132,11 @@ impl CampaignState {
         self.runs.get(run).map(|history| &history.state)
     }
 
+    /// What schedulers were asked for on behalf of a site, in order.
+    pub fn leases_of(&self, site: &str) -> Vec<Lease> {
+        self.leases.iter().filter(|l| l.site == site).cloned().collect()
+    }
+
     /// Takes in one line.
     pub fn apply(&mut self, Entry { at, event, .. }: &Entry) {
         self.span = Some((self.span.map_or(*at, |s| s.0), *at));
@@ -125,6 +147,12 @@ impl CampaignState {
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
                 self.skipped.clear();
+            }
+            Event::SiteOpened { site } => {
+                self.open_sites.insert(site.clone());
+            }
+            Event::SiteClosed { site } => {
+                self.open_sites.remove(site);
             }
             Event::RunIntended { run, attempt } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
@@ -149,6 +177,19 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
+            Event::LeaseIntended { lease, site, .. } => {
+                self.leases.push(Lease { name: lease.clone(), site: site.clone(), job: None, released: false });
+            }
+            Event::LeaseAcquired { lease, job } => {
+                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                    lease.job = Some(job.clone());
+                }
+            }
+            Event::LeaseReleased { lease, .. } => {
+                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                    lease.released = true;
+                }
+            }
             Event::PointsSkipped { points, reason } => {
                 self.skipped.extend(points.iter().map(|point| (point.clone(), reason.clone())));
             }

@@ -17,8 +17,6 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
             // named, because inside somebody's batch job Hydra would choose another
             argv.extend(["-launcher".into(), "ssh".into(), "-launcher-exec".into(), wrapper.to_string(), "-rmk".into(), "user".into()]);
             launch.files.push((super::SSH_WRAPPER, Template::SshWrapper));
-            // dmtcp_ssh here and dmtcp_sshd there
-            launch.launcher_processes += 2 * request.other_nodes();
         }
         Reach::Slurm { .. } => {
             argv.extend(["-launcher", "slurm", "-rmk", "user"].map(String::from));

@@ -63,8 +63,8 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
             // named, because inside somebody's batch job another would be chosen
             set("plm", if has_prrte(install) { "ssh".into() } else { "rsh".into() });
             set("ras", "^slurm".into());
-            // the daemon; dmtcp_ssh here and dmtcp_sshd there
-            launch.launcher_processes += 3 * request.other_nodes();
+            // the daemons; mpirun is the one of its own node
+            launch.launcher_processes += request.other_nodes();
         }
         Reach::Slurm { .. } => {
             set("plm", "slurm".into());

@@ -4,6 +4,7 @@ use crate::{
     agent::{Event, Named, Numbered, Request, request_name},
     ids::{PointId, RunId},
     install::Found,
+    journal::Cause,
     run::{OutcomeFile, Task},
 };
 use std::{
@@ -17,7 +18,34 @@ use tokio::sync::{Notify, watch};
 pub(super) enum Ended {
     Finished(OutcomeFile),
     Interrupted,
-    Lost(String),
+    Lost {
+        reason: String,
+        time_limit: bool,
+    },
+    /// What carried it out has ended in a way that is the run's failure.
+    Failed(Cause, String),
+}
+
+impl Ended {
+    pub fn lost(reason: &str) -> Self {
+        Self::Lost { reason: reason.to_owned(), time_limit: false }
+    }
+
+    /// What the end of an agent is for an attempt under way.
+    pub fn over(over: &Over) -> Self {
+        match over.cause {
+            Some(cause) => Self::Failed(cause, over.detail.clone()),
+            None => Self::lost(&over.detail),
+        }
+    }
+}
+
+/// Nobody works there any more.
+#[derive(Clone, Debug)]
+pub(super) struct Over {
+    /// What that means for the runs that were under way; `None`: they are to be done again.
+    pub cause: Option<Cause>,
+    pub detail: String,
 }
 
 /// What an agent has.
@@ -42,14 +70,16 @@ pub(super) struct State {
     pub started: HashMap<(RunId, u32), (u32, u64)>,
     pub stage: HashMap<RunId, String>,
     pub ended: HashMap<(RunId, u32), Ended>,
+    /// For how long the agent has given no beat, as the relay sees it, seconds.
+    pub silent_s: f64,
     /// Nodes that are lost.
     pub lost: BTreeMap<String, String>,
     /// Requests that must reach the spool, again after a reconnection.
     pub asked: VecDeque<Named>,
     /// How many of them were sent over the present connection.
     pub sent: usize,
-    /// Nobody can work there any more: why.
-    pub over: Option<String>,
+    /// Nobody works there any more.
+    pub over: Option<Over>,
 }
 
 /// What is known of an agent.
@@ -141,7 +171,7 @@ impl Hub {
                     settle(state, run, lap, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
                 }
                 Event::Interrupted { run, lap } => settle(state, run, lap, Ended::Interrupted),
-                Event::Lost { run, lap, reason } => settle(state, run, lap, Ended::Lost(reason)),
+                Event::Lost { run, lap, reason, time_limit } => settle(state, run, lap, Ended::Lost { reason, time_limit }),
                 Event::NodeLost { node, reason } => {
                     let told = format!("node {node} is lost: {reason}");
                     state.lost.insert(node, reason);

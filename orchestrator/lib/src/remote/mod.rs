@@ -3,7 +3,10 @@
 
 mod gate;
 mod hub;
+mod link;
 mod pump;
 mod site;
+mod words;
 
 pub(crate) use site::{Opening, Remote};
+pub(crate) use words::Word;

@@ -3,11 +3,12 @@
 use super::{
     gate::{Channel, Gate, SHORT},
     hub::Hub,
+    words::Speaker,
 };
 use crate::agent::{Numbered, RelaySaid};
 use camino::Utf8PathBuf;
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 /// The relay says every two seconds that it is alive: after so long it is not.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -23,7 +24,7 @@ pub(super) struct Pump {
     /// Whether the agent is on the machine where the relay is: only then can it say whether the agent is alive, and start it again.
     pub agent_is_here: bool,
     pub hub: Arc<Hub>,
-    pub notes: mpsc::UnboundedSender<String>,
+    pub speaker: Speaker,
 }
 
 impl Pump {
@@ -50,17 +51,12 @@ impl Pump {
                 Err(error) => error.to_string(),
             };
             if away.is_none() {
-                self.note(format!("{}: the line to the agent is gone, trying again: {why}", self.gate.name()));
+                self.speaker.note(format!("{}: the line to the agent is gone, trying again: {why}", self.gate.name()));
             }
             away.get_or_insert_with(Instant::now);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-    }
-
-    fn note(&self, what: String) {
-        // nobody listens any more when the campaign has ended
-        let _ = self.notes.send(what);
     }
 
     /// Speaks as long as the line holds: whether anything came, and why it ended.
@@ -101,13 +97,15 @@ impl Pump {
     async fn take_in(&self, line: &[u8]) {
         if let Ok(numbered) = serde_json::from_slice::<Numbered>(line) {
             if let Some(told) = self.hub.hear(numbered) {
-                self.note(told);
+                self.speaker.note(told);
             }
         } else if let Ok(said) = serde_json::from_slice::<RelaySaid>(line) {
             match said {
-                RelaySaid::Alive { agent: Some(false) } => self.agent_is_gone().await,
-                RelaySaid::Alive { .. } => {}
-                RelaySaid::Refused { name, problem } => self.note(format!("{}: request {name} was refused: {problem}", self.gate.name())),
+                RelaySaid::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
+                RelaySaid::Alive { silent_s, .. } => self.hub.change(|s| s.silent_s = silent_s),
+                RelaySaid::Refused { name, problem } => {
+                    self.speaker.note(format!("{}: request {name} was refused: {problem}", self.gate.name()))
+                }
             }
         }
     }
@@ -122,13 +120,13 @@ impl Pump {
             return;
         }
         if !closed {
-            self.note(format!("{}: the agent is gone; another is started", self.gate.name()));
+            self.speaker.note(format!("{}: the agent is gone; another is started", self.gate.name()));
         }
         let started = self.gate.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
         match started {
             Ok(output) if output.code == Some(0) => {}
-            Ok(output) => self.note(format!("{}: the agent cannot be started: {}", self.gate.name(), output.stderr.trim())),
-            Err(error) => self.note(error.to_string()),
+            Ok(output) => self.speaker.note(format!("{}: the agent cannot be started: {}", self.gate.name(), output.stderr.trim())),
+            Err(error) => self.speaker.note(error.to_string()),
         }
     }
 }

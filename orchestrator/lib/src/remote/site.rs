@@ -2,51 +2,53 @@
 
 use super::{
     gate::{Gate, SHORT},
-    hub::{Ended, Hub, Ready},
-    pump::Pump,
+    hub::{Ended, Ready},
+    link::{Link, Setting},
+    words::{Speaker, Word},
 };
 use crate::{
     agent::{Orders, PROTOCOL, Request},
     host::{HostError, SshHost, Target, ssh::Notice},
     ids::RunId,
+    journal::{Cause, Lease, Outcome},
     paths,
     point::PlannedPoint,
-    run::{Attempted, Brief, EngineError, News, OutcomeFile, Task, Teller, Wishes, seal, stop_now},
-    spec::{Cluster, HostEntry, SshSettings},
+    run::{Attempted, Brief, EngineError, OutcomeFile, Task, Teller, Wish, Wishes, seal},
+    slurm::Client,
+    spec::{Allocation, Cluster, HostEntry, SshSettings},
     store::{CampaignDir, StoreError},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::proc::ProcessId;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::JoinHandle};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::mpsc;
 
-/// An agent that nobody needs goes after so long, seconds.
+/// An agent that nobody needs goes after so long, seconds; in a job it holds nodes that others wait for.
 const IDLE_S: f64 = 3600.0;
-/// How long an agent may take from its start to its first word about the nodes.
-const READY_LIMIT: Duration = Duration::from_secs(900);
-/// How long it may take to end everything.
-const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+const IDLE_IN_JOB_S: f64 = 600.0;
 /// How long a host may be away while something is wanted of it.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// A site of several machines.
 pub(crate) struct Remote {
-    pub name: String,
-    pub cluster: Cluster,
-    gate: Gate,
-    root: Utf8PathBuf,
-    program: Utf8PathBuf,
-    hub: Arc<Hub>,
-    pump: JoinHandle<()>,
-    dir: CampaignDir,
-    notes: mpsc::UnboundedSender<String>,
+    setting: Arc<Setting>,
+    /// Nodes of a job at most: what the points need.
+    most_nodes: u32,
+    /// The agent that takes runs; with a job for each run there is none.
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held while a link is made.
+    making: tokio::sync::Mutex<()>,
     ready: Ready,
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        self.pump.abort();
-    }
+    dir: CampaignDir,
+    /// Distinguishes this campaign's jobs from those of any other.
+    identity: String,
+    jobs: AtomicU32,
 }
 
 /// What a site is opened with.
@@ -56,7 +58,11 @@ pub(crate) struct Opening {
     pub dir: CampaignDir,
     /// `cvc-node` on this machine.
     pub program: Utf8PathBuf,
-    pub notes: mpsc::UnboundedSender<String>,
+    /// Nothing is to be run there: what is still there is ended and taken away.
+    pub only_close: bool,
+    pub words: mpsc::UnboundedSender<Word>,
+    /// Jobs that the campaign had on this site.
+    pub leases: Vec<Lease>,
 }
 
 fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
@@ -65,17 +71,14 @@ fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
 }
 
 /// The machine where the spool is.
-fn gate(name: &str, cluster: &Cluster, base: &Utf8Path, notes: &mpsc::UnboundedSender<String>) -> Gate {
+fn gate(name: &str, cluster: &Cluster, base: &Utf8Path, speaker: &Speaker) -> Gate {
     let entry: Option<&HostEntry> = match &cluster.slurm {
         Some(_) => cluster.head.as_ref(),
         None => cluster.head.as_ref().or(cluster.hosts.first()),
     };
     let Some(entry) = entry else { return Gate::Here };
-    let notes = notes.clone();
-    let tell = move |notice: Notice| {
-        // nobody listens any more when the campaign has ended
-        let _ = notes.send(notice.to_string());
-    };
+    let speaker = speaker.clone();
+    let tell = move |notice: Notice| speaker.note(notice.to_string());
     Gate::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
 }
 
@@ -83,15 +86,12 @@ impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
     pub async fn open(opening: Opening, mut wishes: Wishes) -> Result<Option<Self>, EngineError> {
-        let Opening { brief, points, dir, program, notes } = opening;
-        let name = brief.name.clone();
+        let Opening { brief, points, dir, program, only_close, words, leases } = opening;
+        let (name, speaker) = (brief.name.clone(), Speaker(words));
         let broken = |what: &str| EngineError::Site { site: name.clone(), problem: what.to_owned() };
         let cluster = brief.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
-        let gate = gate(&name, &cluster, &brief.base, &notes);
-        let note = |what: String| {
-            let _ = notes.send(what);
-        };
-        note(format!("{name}: connecting to {}", gate.name()));
+        let gate = gate(&name, &cluster, &brief.base, &speaker);
+        speaker.note(format!("{name}: connecting to {}", gate.name()));
         if let Gate::Ssh(host) = &gate {
             host.connect().await?;
             host.set_patience(PATIENCE);
@@ -99,103 +99,152 @@ impl Remote {
         let base = gate.expand(&cluster.base).await?;
         let binary = std::fs::read(&program).map_err(StoreError::io("read", &program))?;
         let there = base.join("bin").join(format!("cvc-node-{}", &blake3::hash(&binary).to_hex()[..16]));
+        drop(binary);
         // two controllers, or two campaigns of one name in different places, must not meet
         let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
-        let identity = blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex();
-        let root = base.join("spool").join(format!("{}-{}", brief.campaign, &identity[..8])).join(&name);
-        let prepare = "mkdir -p \"$1\" \"$2\" && chmod 700 \"$2\" && if [ -x \"$3\" ]; then echo there; fi";
+        let identity = blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned();
+        let root = base.join("spool").join(format!("{}-{identity}", brief.campaign)).join(&name);
+        let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
         let bin = base.join("bin");
-        let made = gate.run(&["sh", "-c", prepare, "sh", bin.as_str(), root.as_str(), there.as_str()], SHORT).await?;
+        let made = gate.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
         if made.code != Some(0) {
-            return Err(broken(&format!(
-                "cannot make {root} on {}: {}; set `base` to a directory where you may write",
-                gate.name(),
-                made.stderr.trim()
-            )));
+            let mend = "set `base` to a directory where you may write";
+            return Err(broken(&format!("cannot make {bin} on {}: {}; {mend}", gate.name(), made.stderr.trim())));
         }
         if made.stdout.trim() != "there" {
-            note(format!("{name}: cvc-node to {}", gate.name()));
-            gate.upload(&program, &there, |what| note(format!("{name}: {what}"))).await?;
+            speaker.note(format!("{name}: cvc-node to {}", gate.name()));
+            gate.upload(&program, &there, |what| speaker.note(format!("{name}: {what}"))).await?;
         }
-        let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s: IDLE_S };
-        let text = serde_json::to_vec(&orders).map_err(|e| broken(&e.to_string()))?;
-        let orders_file = root.join("orders.json");
+        let slurm = cluster.slurm.as_ref().map(|_| Client::new(gate.host()));
+        let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
+        let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
+        // side by side they may be more than one point needs
+        let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
+        if only_close {
+            speaker.note(format!("{name}: nothing is left to run; what is still there is ended"));
+        }
+        let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
+        let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm });
         let mut remote = Self {
-            name: name.clone(),
-            hub: Arc::new(Hub::new()),
-            pump: tokio::spawn(async {}),
-            dir,
-            notes: notes.clone(),
+            setting,
+            most_nodes,
+            link: Mutex::new(None),
+            making: tokio::sync::Mutex::new(()),
             ready: Ready::default(),
-            cluster,
-            gate,
-            root,
-            program: there,
+            dir,
+            identity,
+            jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
         };
-        let old = remote.gate.get(&orders_file).await?;
-        if old.as_deref().is_some_and(|old| old != text) {
-            // the campaign was changed: whoever works by the old orders goes first
-            note(format!("{name}: the campaign was changed; its old agent is closed"));
-            remote.start_pump();
-            remote.close().await?;
-            remote.hub = Arc::new(Hub::new());
-            remote.clean().await?;
+        remote.close_old(&leases, only_close).await?;
+        if only_close {
+            remote.setting.clean(&remote.setting.root).await?;
+            return Ok(None);
         }
-        if old.as_deref() != Some(text.as_slice()) {
-            remote.gate.run(&["mkdir", "-p", remote.root.as_str()], SHORT).await?;
-            remote.gate.put(&text, &orders_file).await?;
+        if remote.allocation() == Some(Allocation::Run) {
+            // nodes are what the queue may give: their names are not known before
+            let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
+            remote.ready = Ready { nodes, ..Ready::default() };
+            return Ok(Some(remote));
         }
-        let started = remote.gate.run(&[remote.program.as_str(), "start", remote.root.as_str()], SHORT).await?;
-        if started.code != Some(0) {
-            return Err(broken(&cannot_start(&started.stderr)));
+        let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
+        match remote.make_link(resumed, &mut wishes).await? {
+            Some(link) => remote.ready = link.ready.clone(),
+            None => return Ok(None),
         }
-        remote.start_pump();
-        let waiting = remote.hub.wait(|s| s.unable.clone().map(Err).or_else(|| s.ready.clone().map(Ok)));
-        let waited = tokio::select! {
-            waited = tokio::time::timeout(READY_LIMIT, waiting) => waited,
-            () = stop_now(&mut wishes) => {
-                remote.close().await?;
-                remote.clean().await?;
-                return Ok(None);
-            }
-        };
-        match waited {
-            Ok(Ok(ready)) => remote.ready = ready,
-            Ok(Err(reason)) => {
-                remote.clean().await?;
-                return Err(broken(&reason));
-            }
-            Err(_) => return Err(broken(&format!("its nodes were not ready within {} s", READY_LIMIT.as_secs()))),
-        }
-        note(format!("{name}: {} nodes are ready: {}", remote.ready.nodes.len(), remote.ready.nodes.join(", ")));
         Ok(Some(remote))
     }
 
-    fn start_pump(&mut self) {
-        self.pump.abort();
-        let pump = Pump {
-            gate: self.gate.clone(),
-            program: self.program.clone(),
-            root: self.root.clone(),
-            agent_is_here: self.cluster.slurm.is_none(),
-            hub: Arc::clone(&self.hub),
-            notes: self.notes.clone(),
-        };
-        self.pump = tokio::spawn(pump.work());
+    pub fn name(&self) -> &str {
+        &self.setting.name
     }
 
-    /// What the agent found.
+    /// How long a silent node is waited for, seconds.
+    pub fn lost_after_s(&self) -> f64 {
+        self.setting.cluster.lost_after_s
+    }
+
+    pub fn side_by_side(&self) -> bool {
+        self.setting.cluster.side_by_side
+    }
+
+    fn allocation(&self) -> Option<Allocation> {
+        self.setting.cluster.slurm.as_ref().map(|s| s.allocation)
+    }
+
+    fn current(&self) -> Option<Arc<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends what earlier controllers left: everything if nothing is to be run, and else what works by other orders.
+    async fn close_old(&self, leases: &[Lease], only_close: bool) -> Result<(), EngineError> {
+        match &self.setting.slurm {
+            None => Link::close_old_agent(&self.setting, only_close).await,
+            Some(_) if only_close => {
+                for lease in leases.iter().filter(|l| !l.released) {
+                    Link::release_job(&self.setting, &self.setting.root.join(&lease.name), &lease.name, "nothing was left to run").await?;
+                }
+                Ok(())
+            }
+            // a job for each run is found again by the run, and the campaign's when its link is made
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// An agent that takes runs: the one that there is, or a new one.
+    async fn make_link(&self, resumed: Option<String>, wishes: &mut Wishes) -> Result<Option<Arc<Link>>, EngineError> {
+        let _making = self.making.lock().await;
+        if let Some(link) = self.current() {
+            if link.alive() {
+                return Ok(Some(link));
+            }
+            // its job is over: what lies in its spool has been told
+            link.close().await?;
+            self.setting.clean(&link.root).await?;
+        }
+        let made = match &self.setting.slurm {
+            None => Link::by_ssh(&self.setting, wishes).await?,
+            Some(_) => {
+                let mut resumed = resumed;
+                loop {
+                    let again = resumed.is_some();
+                    let job = resumed.take().unwrap_or_else(|| {
+                        let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
+                        format!("cvc-{}-{}-{number}", self.setting.orders.brief.campaign, self.identity)
+                    });
+                    let root = self.setting.root.join(&job);
+                    match Link::by_job(&self.setting, &root, &job, self.most_nodes, again, wishes).await {
+                        // the job of an earlier session has ended meanwhile
+                        Err(EngineError::Slurm(_)) if again => {}
+                        other => break other?,
+                    }
+                }
+            }
+        };
+        let link = made.map(Arc::new);
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link.clone();
+        Ok(link)
+    }
+
+    /// What the agent found when the site was opened.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
 
     /// Nodes that are heard of, in the order of mappings.
     pub fn nodes(&self) -> Vec<String> {
-        let lost = self.hub.state().lost.clone();
-        self.ready.nodes.iter().filter(|n| !lost.contains_key(*n)).cloned().collect()
+        let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
+        let lost = link.hub.state().lost.clone();
+        // a later job may have others: places in the list are what counts
+        let pairs = self.ready.nodes.iter().zip(&link.ready.nodes);
+        pairs.filter(|(_, now)| !lost.contains_key(*now)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Waits until so many nodes are heard of that are not in use, and gives their names.
+    /// Nodes that are lost, and why.
+    pub fn lost(&self) -> BTreeMap<String, String> {
+        self.current().filter(|l| l.alive()).map(|l| l.hub.state().lost.clone()).unwrap_or_default()
+    }
+
+    /// So many nodes that are heard of and not in use.
     pub fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         let free: Vec<String> = self.nodes().into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
         (free.len() == wanted).then_some(free)
@@ -203,72 +252,79 @@ impl Remote {
 
     /// Waits until nodes were lost or came back.
     pub async fn nodes_changed(&self, before: usize) {
-        self.hub.wait(|s| (self.ready.nodes.len() - s.lost.len().min(self.ready.nodes.len()) != before).then_some(())).await;
+        loop {
+            if self.nodes().len() != before {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     /// One attempt there, until its directory is here and has its final name.
     pub async fn attempt(&self, task: &Task, mut wishes: Wishes, teller: &Teller) -> Result<Attempted, EngineError> {
-        let (run, lap) = (task.planned.id.clone(), task.lap);
-        self.hub.run(task);
-        let key = (run.clone(), lap);
-        let mut told_start = false;
-        let mut told_stage = String::new();
-        let ended = loop {
-            enum Seen {
-                Started(u32, u64),
-                Stage(String),
-                Ended(Ended),
-                Over(String),
+        let own_job = self.allocation() == Some(Allocation::Run);
+        let link = if own_job {
+            teller.stage("waiting for nodes");
+            let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.lap);
+            let root = self.setting.root.join(&job);
+            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), false, &mut wishes).await {
+                Ok(link) => link.map(Arc::new),
+                Err(EngineError::Slurm(error)) => {
+                    return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
+                }
+                Err(error) => return Err(error),
             }
-            let next = self.hub.wait(|state| {
-                if !told_start && let Some((pid, ticks)) = state.started.get(&key) {
-                    return Some(Seen::Started(*pid, *ticks));
-                }
-                if let Some(ended) = state.ended.get(&key) {
-                    return Some(Seen::Ended(ended.clone()));
-                }
-                if let Some(why) = &state.over {
-                    return Some(Seen::Over(why.clone()));
-                }
-                state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
-            });
-            tokio::select! {
-                seen = next => match seen {
-                    Seen::Started(pid, start_ticks) => {
-                        told_start = true;
-                        teller.tell(News::Started(ProcessId { pid, start_ticks }));
-                    }
-                    Seen::Stage(stage) => {
-                        teller.stage(&stage);
-                        told_stage = stage;
-                    }
-                    Seen::Ended(ended) => break ended,
-                    Seen::Over(reason) => break Ended::Lost(reason),
-                },
-                () = stop_now(&mut wishes) => {
-                    self.hub.ask(format!("stop-{run}-{lap}"), Request::Stop { run: run.clone() });
-                    let over = self.hub.wait(|s| s.ended.get(&key).cloned());
-                    let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
-                    break over.unwrap_or_else(|_| Ended::Lost("it was to be stopped, and did not answer".into()));
-                }
+        } else {
+            self.make_link(None, &mut wishes).await?
+        };
+        let Some(link) = link else { return Ok(Attempted::Interrupted) };
+        if let Some(reason) = link.ready.obstacles.get(&task.planned.point).filter(|_| own_job) {
+            let detail = reason.clone();
+            self.put_away(&link).await?;
+            return Ok(Attempted::Failed { cause: Cause::Launch, detail });
+        }
+        let task = &self.placed(task, &link, own_job);
+        let ended = link.attempt(task, &mut wishes, teller).await;
+        let attempted = match ended {
+            // or an earlier controller wanted that, and was killed before it had written it down
+            Ended::Interrupted if *wishes.borrow() == Wish::StopNow => Attempted::Interrupted,
+            Ended::Interrupted => Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false },
+            Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
+            Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
+            Ended::Finished(file) => {
+                self.fetch(&link.root, &task.planned.id, &file).await?;
+                Attempted::Ended(file)
             }
         };
-        match ended {
-            Ended::Interrupted => Ok(Attempted::Interrupted),
-            Ended::Lost(reason) => Ok(Attempted::Lost { reason }),
-            Ended::Finished(file) => {
-                self.fetch(&run, &file).await?;
-                Ok(Attempted::Ended(file))
-            }
+        if own_job {
+            self.put_away(&link).await?;
         }
+        Ok(attempted)
+    }
+
+    /// The nodes of a task by the names that they have in this link.
+    fn placed(&self, task: &Task, link: &Link, own_job: bool) -> Task {
+        let mut task = task.clone();
+        if own_job {
+            task.nodes = link.ready.nodes.clone();
+        } else {
+            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| link.ready.nodes.get(at)).cloned();
+            task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
+        }
+        task
+    }
+
+    async fn put_away(&self, link: &Link) -> Result<(), EngineError> {
+        link.close().await?;
+        self.setting.clean(&link.root).await
     }
 
     /// Brings the directory of an attempt here, verifies it, and gives it its final name.
-    async fn fetch(&self, run: &RunId, file: &OutcomeFile) -> Result<(), EngineError> {
-        let there = CampaignDir::at(&self.root);
+    async fn fetch(&self, root: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), EngineError> {
+        let there = CampaignDir::at(root);
         let from = match &file.outcome {
-            crate::journal::Outcome::Succeeded => there.run(run),
-            crate::journal::Outcome::Failed { .. } => there.failed(run, file.attempt),
+            Outcome::Succeeded => there.run(run),
+            Outcome::Failed { .. } => there.failed(run, file.attempt),
         };
         let partial = self.dir.partial(run);
         for attempt in 1.. {
@@ -276,9 +332,7 @@ impl Remote {
                 std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial))?;
             }
             std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
-            let brought = self.gate.download(&from, &partial, |what| {
-                let _ = self.notes.send(format!("{run}: {what}"));
-            });
+            let brought = self.setting.gate.download(&from, &partial, |what| self.setting.speaker.note(format!("{run}: {what}")));
             let wrong = match brought.await {
                 Ok(()) => match verify(&partial, file) {
                     Ok(()) => break,
@@ -288,7 +342,7 @@ impl Remote {
                 Err(error) => error.to_string(),
             };
             if attempt >= 5 {
-                return Err(EngineError::Site { site: self.name.clone(), problem: format!("cannot bring {from} here: {wrong}") });
+                return Err(self.setting.error(format!("cannot bring {from} here: {wrong}")));
             }
             tokio::time::sleep(Duration::from_secs(attempt)).await;
         }
@@ -298,67 +352,19 @@ impl Remote {
 
     /// The controller has written down how an attempt ended: what lies there of it can go.
     pub fn forget(&self, task: &Task) {
-        let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
-        self.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run, lap, attempt });
+        if let Some(link) = self.current().filter(|l| l.alive()) {
+            let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
+            link.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run, lap, attempt });
+        }
     }
 
-    /// Ends the agent and everything that it started, and waits for that.
+    /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
     pub async fn close(&self) -> Result<(), EngineError> {
-        self.hub.change(|s| s.over = Some("the campaign closes the site".into()));
-        self.hub.ask(format!("close-{}", uuid()), Request::Close);
-        let closed = self.hub.wait(|s| s.closed.clone());
-        let closed = async {
-            tokio::select! {
-                _ = closed => true,
-                () = self.gone() => true,
-            }
-        };
-        match tokio::time::timeout(CLOSE_LIMIT, closed).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(EngineError::Leftover {
-                site: self.name.clone(),
-                what: format!("the agent in {} on {} did not end within {} s", self.root, self.gate.name(), CLOSE_LIMIT.as_secs()),
-            }),
+        if let Some(link) = self.current() {
+            link.close().await?;
         }
+        self.setting.clean(&self.setting.root).await
     }
-
-    /// Waits until no agent is alive.
-    async fn gone(&self) {
-        loop {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let asked = self.gate.run(&[self.program.as_str(), "alive", self.root.as_str()], SHORT).await;
-            if asked.is_ok_and(|o| o.code == Some(1)) {
-                return;
-            }
-        }
-    }
-
-    /// Removes the spool.
-    pub async fn clean(&self) -> Result<(), EngineError> {
-        let root = self.root.as_str();
-        let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root], SHORT).await?;
-        if removed.code == Some(0) {
-            return Ok(());
-        }
-        Err(EngineError::Leftover { site: self.name.clone(), what: format!("{root} on {}: {}", self.gate.name(), removed.stderr.trim()) })
-    }
-}
-
-fn cannot_start(stderr: &str) -> String {
-    let said = stderr.trim();
-    if said.contains("GLIBC_") {
-        return format!(
-            "cvc-node does not start there, because its C library is older than this machine's ({said}); build a static one with \
-             RUSTFLAGS='-C target-feature=+crt-static' and --target, and name it in CVC_NODE_PROGRAM"
-        );
-    }
-    if said.contains("Exec format error") {
-        return format!(
-            "cvc-node does not start there: another kind of processor ({said}); build it for that one and name it in CVC_NODE_PROGRAM"
-        );
-    }
-    format!("the agent cannot be started: {said}")
 }
 
 /// Whether a directory is whole and what its agent told.
@@ -375,9 +381,4 @@ fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Something that no other request is called.
-fn uuid() -> String {
-    format!("{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond())
 }

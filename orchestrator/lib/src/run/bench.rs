@@ -22,7 +22,12 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
-use std::{collections::HashSet, fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// One attempt at a run, as it is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,7 +54,11 @@ pub(crate) enum Attempted {
     Lost {
         /// Why.
         reason: String,
+        /// The job that it was in reached its time limit.
+        time_limit: bool,
     },
+    /// What carried it out has ended in a way that is the run's failure; there is no directory of it yet.
+    Failed { cause: Cause, detail: String },
 }
 
 /// Where attempts are carried out.
@@ -59,6 +68,17 @@ pub(crate) struct Bench {
     pub dir: CampaignDir,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
+    pub debts: Debts,
+}
+
+/// Directories that could not be removed, because their node was lost.
+#[derive(Debug, Default)]
+pub(crate) struct Debts(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
+
+impl Debts {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<PathBuf>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Bench {
@@ -112,7 +132,9 @@ impl Bench {
         }
         let crew = |error: CrewError| {
             let cause = match error {
+                _ if error.is_disk_full() => Cause::DiskFull,
                 CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
+                _ if error.is_disk_full() => Cause::DiskFull,
                 _ => Cause::Launch,
             };
             (cause, error.to_string())
@@ -142,9 +164,27 @@ impl Bench {
                 (true, _) => {}
             }
         }
-        // a lost node cannot be cleared now: the directory has the run's name, and the next attempt removes it first
-        let _ = used.crew.remove(&others, &dirs, &[], LATER).await;
+        self.remove_or_owe(&others, &dirs).await;
         let _ = used.crew.unguard(&others, &used.marker, SOON).await;
+    }
+
+    /// Removes directories on nodes; on one that is lost, when it is there again.
+    async fn remove_or_owe(&self, nodes: &[&str], dirs: &[PathBuf]) {
+        for (node, removed) in self.nodes.crew.remove(nodes, dirs, &[], LATER).await {
+            if removed.is_err() {
+                self.debts.lock().entry(node).or_default().extend(dirs.iter().cloned());
+            }
+        }
+    }
+
+    /// Removes what was left on nodes that were lost.
+    pub async fn settle_debts(&self, nodes: &[String]) {
+        for node in nodes {
+            let owed = self.debts.lock().remove(node);
+            if let Some(dirs) = owed {
+                self.remove_or_owe(&[node], &dirs.into_iter().collect::<Vec<_>>()).await;
+            }
+        }
     }
 
     /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was whole. Processes of this machine that were
@@ -161,7 +201,7 @@ impl Bench {
         let shared = self.site.brief.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
         let keep = shared || recovered.1.is_some();
         let gone = if keep { vec![tmp.into()] } else { dirs.to_vec() };
-        let _ = self.nodes.crew.remove(&others, &gone, &[], LATER).await;
+        self.remove_or_owe(&others, &gone).await;
         Ok(recovered)
     }
 
@@ -316,9 +356,12 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Shepherd { .. }
         | EngineError::Install(_)
         | EngineError::Site { .. }
+        | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
+        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
         EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
+        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
         EngineError::Crew(_) => Cause::Launch,
     }
 }

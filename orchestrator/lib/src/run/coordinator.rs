@@ -2,7 +2,7 @@
 
 use super::{
     Wish, Wishes,
-    bench::{Attempted, Bench, Task, conclude_failed, recover_run},
+    bench::{Attempted, Bench, Debts, Task, conclude_failed, recover_run},
     brief::Brief,
     error::EngineError,
     news::{News, Teller},
@@ -10,15 +10,15 @@ use super::{
     observe::{Observer, Progress},
     recover::{self, OutcomeFile},
     site::ReadySite,
-    stop_now,
 };
 use crate::{
+    host::HostError,
     ids::{PointId, RunId},
     install::{Found, Lock},
     journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
-    remote::{Opening, Remote},
+    remote::{Opening, Remote, Word},
     spec::{SiteKind, Spec},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
@@ -32,8 +32,8 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
-/// How long lost nodes are waited for when nothing else can run.
-const NODES_PATIENCE: Duration = Duration::from_secs(120);
+/// How long lost nodes are waited for when nothing else can run: so many times what it takes to miss one.
+const NODES_PATIENCE: f64 = 8.0;
 /// So often an attempt may be lost with what carried it out before that is its failure.
 const MOST_LOST: u32 = 3;
 
@@ -82,7 +82,7 @@ impl Place {
     fn side_by_side(&self) -> bool {
         match self {
             Self::Here(_) => false,
-            Self::Remote(remote) => remote.cluster.side_by_side,
+            Self::Remote(remote) => remote.side_by_side(),
         }
     }
 }
@@ -104,11 +104,13 @@ struct Coordinator<'a> {
     forgiven: HashMap<RunId, u32>,
     /// Attempts under way.
     under_way: HashMap<RunId, Task>,
+    /// Runs that an earlier controller handed over to an agent, which may be at them.
+    adopted: BTreeSet<RunId>,
     /// How often attempts were lost with what carried them out.
     losses: HashMap<RunId, u32>,
     /// What sites tell.
-    notes: mpsc::UnboundedReceiver<String>,
-    note: mpsc::UnboundedSender<String>,
+    words: mpsc::UnboundedReceiver<Word>,
+    speak: mpsc::UnboundedSender<Word>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -129,10 +131,10 @@ pub async fn run_campaign(
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let (note, notes) = mpsc::unbounded_channel();
+    let (speak, words) = mpsc::unbounded_channel();
     let place = |site| {
         let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-        Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd }))
+        Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
     };
     let mut coordinator = Coordinator {
         spec,
@@ -147,9 +149,10 @@ pub async fn run_campaign(
         obstacles: BTreeMap::new(),
         forgiven: HashMap::new(),
         under_way: HashMap::new(),
+        adopted: BTreeSet::new(),
         losses: HashMap::new(),
-        notes,
-        note,
+        words,
+        speak,
     };
     coordinator.recover(plan)?;
     if options.retry_failed {
@@ -187,7 +190,10 @@ impl Coordinator<'_> {
                 // it may still be under way there: whoever carries it out is asked when the site is opened
                 match recover::whole(&self.dir, &run, attempt) {
                     Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
-                    None => super::bench::remove(&self.dir.partial(&run))?,
+                    None => {
+                        super::bench::remove(&self.dir.partial(&run))?;
+                        self.adopted.insert(run);
+                    }
                 }
                 continue;
             }
@@ -220,38 +226,73 @@ impl Coordinator<'_> {
             .filter(|r| !self.state.quarantined.contains(&r.point) && self.attempts_before(&r.id).is_some())
             .filter_map(|r| Some(self.points.get(&r.point)?.site.clone()))
             .collect();
-        for name in &wanted {
+        // one where an earlier controller was killed before it had taken everything away
+        let only_closed: BTreeSet<String> = self.state.open_sites.difference(&wanted).cloned().collect();
+        for name in wanted.union(&only_closed) {
             if self.places.contains_key(name) {
                 continue;
             }
             let Some(brief) = Brief::of(self.spec, name) else { continue };
+            let only_close = only_closed.contains(name);
+            let was_open = self.state.open_sites.contains(name);
+            if !was_open {
+                self.write(Event::SiteOpened { site: name.clone() })?;
+            }
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
-            let opening = Opening { brief, points: points.clone(), dir, program, notes: self.note.clone() };
+            let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
+            let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases };
             let mut opening = tokio::spawn(Remote::open(opening, wishes));
             let opened = loop {
                 tokio::select! {
                     biased;
-                    Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                    Some(word) = self.words.recv() => self.listen(word)?,
                     opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
                 }
             };
             match opened {
                 Ok(Some(remote)) => {
                     if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
-                        remote.close().await?;
-                        remote.clean().await?;
+                        self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                        self.close_sites().await?;
                         return Err(error);
                     }
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
                 }
-                // the user wants to stop, and nothing is left there
-                Ok(None) => {}
-                Err(error) if wanted.len() == 1 => return Err(error),
+                // the user wants to stop, or it was only to be closed: nothing is left there
+                Ok(None) => self.write(Event::SiteClosed { site: name.clone() })?,
+                Err(error) if wanted.len() <= 1 => {
+                    let unreached = matches!(
+                        error,
+                        EngineError::Host(
+                            HostError::KeyChanged(_)
+                                | HostError::KeyUnknown { .. }
+                                | HostError::Denied { .. }
+                                | HostError::Unreachable { .. }
+                        )
+                    );
+                    if unreached && !was_open {
+                        self.write(Event::SiteClosed { site: name.clone() })?;
+                    }
+                    return Err(error);
+                }
                 Err(error) => {
                     self.observer.on(&Progress::Site { what: error.to_string() });
                     self.obstacles.extend(points.into_iter().map(|p| (p.id, error.to_string())));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    fn listen(&mut self, word: Word) -> Result<(), EngineError> {
+        match word {
+            Word::Note(what) => self.observer.on(&Progress::Site { what }),
+            Word::Write(event, written) => {
+                self.write(event)?;
+                // who asked may have gone meanwhile
+                let _ = written.send(());
             }
         }
         Ok(())
@@ -272,9 +313,18 @@ impl Coordinator<'_> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
         for remote in remotes {
-            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name) });
-            remote.close().await?;
-            remote.clean().await?;
+            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name()) });
+            let site = remote.name().to_owned();
+            let closing = async move { remote.close().await };
+            tokio::pin!(closing);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(word) = self.words.recv() => self.listen(word)?,
+                    closed = &mut closing => break closed?,
+                }
+            }
+            self.write(Event::SiteClosed { site })?;
         }
         Ok(())
     }
@@ -371,7 +421,7 @@ impl Coordinator<'_> {
             if attempts.is_empty()
                 && *self.wishes.borrow() == Wish::GoOn
                 && settled < plan.runs.len()
-                && self.wait_for_nodes(plan, settled).await
+                && self.wait_for_nodes(plan, settled).await?
             {
                 continue;
             }
@@ -383,7 +433,7 @@ impl Coordinator<'_> {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
-                Some(what) = self.notes.recv() => self.observer.on(&Progress::Site { what }),
+                Some(word) = self.words.recv() => self.listen(word)?,
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
                     while let Ok((run, what)) = news.try_recv() {
@@ -409,11 +459,16 @@ impl Coordinator<'_> {
         Ok(summary)
     }
 
-    /// The next run that may start beside those under way.
+    /// The next run that may start beside those under way. What an earlier controller has begun comes first, and nothing else beside it: on
+    /// which nodes it is, only its agent knows.
     fn next(&self, plan: &Plan, from: usize) -> Option<usize> {
+        let open = |planned: &PlannedRun| !self.settled(planned) && !self.under_way.contains_key(&planned.id);
+        let adopted = |planned: &PlannedRun| self.adopted.contains(&planned.id);
+        let only_adopted =
+            self.under_way.keys().any(|run| self.adopted.contains(run)) || plan.runs[from..].iter().any(|r| adopted(r) && open(r));
         (from..plan.runs.len()).find(|at| {
             let planned = &plan.runs[*at];
-            !self.settled(planned) && !self.under_way.contains_key(&planned.id) && self.nodes_for(planned).is_some()
+            open(planned) && (adopted(planned) || !only_adopted) && self.nodes_for(planned).is_some()
         })
     }
 
@@ -437,7 +492,7 @@ impl Coordinator<'_> {
 
     /// Nothing is under way and nothing can start, because nodes are lost: waits for them, and gives the points up that need them if none
     /// comes back. Whether there is something to do again.
-    async fn wait_for_nodes(&mut self, plan: &Plan, from: usize) -> bool {
+    async fn wait_for_nodes(&mut self, plan: &Plan, from: usize) -> Result<bool, EngineError> {
         let waiting: Vec<&PlannedRun> = plan.runs[from..].iter().filter(|r| !self.settled(r)).collect();
         let sites: BTreeSet<&str> = waiting.iter().filter_map(|r| Some(self.points.get(&r.point)?.site.as_str())).collect();
         let remotes: Vec<(Arc<Remote>, usize)> = sites
@@ -447,26 +502,40 @@ impl Coordinator<'_> {
             })
             .collect();
         if remotes.is_empty() {
-            return false;
+            return Ok(false);
         }
-        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", NODES_PATIENCE.as_secs()) });
+        // after they were counted: one may have come back since nothing could start
+        if self.next(plan, from).is_some() {
+            return Ok(true);
+        }
+        let missed_s = remotes.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
+        let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
+        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
         let mut changes = JoinSet::new();
-        for (remote, before) in remotes {
+        for (remote, before) in remotes.iter().cloned() {
             changes.spawn(async move { remote.nodes_changed(before).await });
         }
         let mut wishes = self.wishes.clone();
-        tokio::select! {
-            _ = changes.join_next() => return true,
-            () = stop_now(&mut wishes) => return true,
-            () = tokio::time::sleep(NODES_PATIENCE) => {}
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            tokio::select! {
+                biased;
+                Some(word) = self.words.recv() => self.listen(word)?,
+                _ = changes.join_next() => return Ok(true),
+                // an error means that nobody can wish any more
+                Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(true),
+                () = tokio::time::sleep_until(end) => break,
+            }
         }
+        let lost: Vec<String> = remotes.iter().flat_map(|(r, _)| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
         let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
-        let reason = "too few nodes of the site are left: see why they were lost, and run the campaign again".to_owned();
         let runs = waiting.len() as u64;
         let points: Vec<Point> = given_up.iter().filter_map(|p| self.points.get(p).cloned()).collect();
-        self.obstacles.extend(given_up.into_iter().map(|p| (p, reason.clone())));
+        let reason = format!("too few nodes of the site are left; lost: {}; the next `cvc run` tries again", lost.join("; "));
+        self.obstacles.extend(given_up.iter().map(|p| (p.clone(), reason.clone())));
+        self.write(Event::PointsSkipped { points: given_up.into_iter().collect(), reason: reason.clone() })?;
         self.observer.on(&Progress::Skipped { reason, points, runs });
-        true
+        Ok(true)
     }
 
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
@@ -562,13 +631,18 @@ impl Coordinator<'_> {
     /// Takes in the end of an attempt. `false` when the user has cut it off.
     fn ended(&mut self, run: &RunId, attempted: Attempted, of_points: &HashMap<PointId, Vec<RunId>>) -> Result<bool, EngineError> {
         let Some(task) = self.under_way.remove(run) else { return Ok(true) };
+        self.adopted.remove(run);
         let (run, attempt) = (run.clone(), task.attempt);
         match attempted {
             Attempted::Interrupted => {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                 return Ok(false);
             }
-            Attempted::Lost { reason } => {
+            Attempted::Failed { cause, detail } => {
+                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+                return self.ended_with(&task, file, of_points);
+            }
+            Attempted::Lost { reason, .. } => {
                 let losses = self.losses.entry(run.clone()).or_default();
                 *losses += 1;
                 if *losses <= MOST_LOST {

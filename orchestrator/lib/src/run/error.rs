@@ -44,6 +44,9 @@ pub enum EngineError {
         /// Why, and how to mend it.
         problem: String,
     },
+    /// Slurm.
+    #[error(transparent)]
+    Slurm(Box<crate::slurm::SlurmError>),
     /// Something is still there that must not be.
     #[error("site {site}: something is left: {what}")]
     Leftover {

@@ -60,10 +60,23 @@ impl Nodes {
         Self { crew: Crew::here(&name), head: node.clone(), all: vec![node], ways: Ways::Local, facts: BTreeMap::new(), interface: None }
     }
 
+    /// Names of the nodes beside this machine that are heard of.
+    pub fn others(&self) -> Vec<&str> {
+        let lost = self.crew.lost().borrow().clone();
+        self.all.iter().map(|n| n.name.as_str()).filter(|n| *n != self.head.name && !lost.contains_key(*n)).collect()
+    }
+
     /// The nodes of these names, in this order, as many as the mapping needs.
     pub fn choose(&self, names: &[String], mapping: &Mapping) -> Option<Vec<Node>> {
-        let chosen: Option<Vec<Node>> =
-            names.iter().take(mapping.nodes() as usize).map(|name| self.all.iter().find(|n| n.name == *name).cloned()).collect();
+        let node = |name: &String| {
+            let mut node = self.all.iter().find(|n| n.name == *name).cloned()?;
+            // one that was away when the others were asked has said it since
+            if node.hostname.is_empty() {
+                node.hostname = self.crew.hostname(name).unwrap_or_default();
+            }
+            Some(node)
+        };
+        let chosen: Option<Vec<Node>> = names.iter().take(mapping.nodes() as usize).map(node).collect();
         chosen.filter(|c| c.len() == mapping.nodes() as usize)
     }
 }

@@ -77,7 +77,7 @@ fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
     let bytes = value * scale;
     // a whole number of bytes is meant as it stands
     let slack = if unit <= 1.0 { 0.0 } else { unit / 2.0 };
-    if !bytes.is_finite() || bytes < 0.0 || bytes > 9e15 {
+    if !(0.0..=9e15).contains(&bytes) {
         return None;
     }
     let (low, high) = ((bytes - slack).max(0.0).round(), (bytes + slack).round());

@@ -192,13 +192,13 @@ impl Client {
             let argv = words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--json"]);
             let output = self.ask(&argv).await?;
             // older ones give all jobs of all users, whatever is asked: too much of it is cut off, and then not whole
-            if output.code == Some(0)
-                && output.stdout.len() < MOST_OUTPUT
-                && let Ok(jobs) = info::read_squeue_json(&output.stdout)
-            {
-                return Ok(jobs);
+            let whole = output.code == Some(0) && output.stdout.len() < MOST_OUTPUT;
+            match info::read_squeue_json(&output.stdout) {
+                Ok(jobs) if whole => return Ok(jobs),
+                // with a controller that does not answer there are no jobs, and the code is 0: the other form tells
+                Err(AnswerError::Reported(_)) => {}
+                Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
             }
-            self.0.no_json.store(true, Ordering::Relaxed);
         }
         let argv =
             words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--noheader", "-o", info::SQUEUE_FORMAT]);
@@ -329,7 +329,8 @@ impl Client {
     pub async fn version(&self) -> Result<String, SlurmError> {
         let argv = words(&["sinfo", "--version"]);
         let output = self.run(&argv).await?;
-        match output.stdout.trim().strip_prefix("slurm ") {
+        // `slurm 23.11.4`; the name before it differs from one distribution to the next
+        match output.stdout.split_whitespace().last() {
             Some(version) if output.code == Some(0) => Ok(version.to_owned()),
             _ => Err(self.tool_error(&argv, &output)),
         }

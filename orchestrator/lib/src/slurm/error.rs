@@ -99,3 +99,15 @@ pub enum SlurmError {
         limit_s: f64,
     },
 }
+
+impl SlurmError {
+    /// What this is for a run whose job it was.
+    pub fn run_cause(&self) -> crate::journal::Cause {
+        use crate::journal::Cause;
+        match self {
+            Self::Ended { end, .. } => end.cause().unwrap_or(Cause::Launch),
+            Self::Queue { .. } => Cause::Timeout,
+            _ => Cause::Launch,
+        }
+    }
+}

@@ -78,6 +78,9 @@ pub enum AnswerError {
     /// It is no JSON, or not whole.
     #[error("its JSON cannot be read: {0}")]
     Json(String),
+    /// It tells of errors, and so may not tell all.
+    #[error("it reports: {0}")]
+    Reported(String),
     /// A field is missing or of another kind.
     #[error("{0}")]
     Field(String),
@@ -136,6 +139,10 @@ fn state_of(value: Option<&Value>) -> Option<JobState> {
 /// Reads the answer of `squeue --json`, of any version that has it.
 pub fn read_squeue_json(answer: &str) -> Result<Vec<JobInfo>, AnswerError> {
     let whole: Value = serde_json::from_str(answer).map_err(|e| AnswerError::Json(e.to_string()))?;
+    if let Some(errors) = whole.get("errors").and_then(Value::as_array).filter(|e| !e.is_empty()) {
+        let one = |e: &Value| text(e, "description").or_else(|| text(e, "error")).map_or_else(|| e.to_string(), str::to_owned);
+        return Err(AnswerError::Reported(errors.iter().map(one).collect::<Vec<_>>().join("; ")));
+    }
     let jobs = whole.get("jobs").and_then(Value::as_array).ok_or_else(|| AnswerError::Field("it has no list `jobs`".into()))?;
     jobs.iter().map(json_job).collect()
 }

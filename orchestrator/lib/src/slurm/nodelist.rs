@@ -113,25 +113,23 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
     Ok(all)
 }
 
-/// A short list of these nodes, in their order: neighbours whose names differ in the last number become a range.
+/// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads no
+/// text behind brackets.
 pub fn compress(nodes: &[String]) -> String {
-    let mut groups: Vec<(&str, Vec<&str>, &str)> = Vec::new();
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for node in nodes {
-        let end = node.rfind(|c: char| c.is_ascii_digit()).map_or(node.len(), |at| at + 1);
-        let begin =
-            node[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + node[at..].chars().next().map_or(1, char::len_utf8));
-        let digits = &node[begin.min(end)..end];
+        let prefix = node.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &node[prefix.len()..];
         // a number with more digits than u64 has stays text
-        let (prefix, digits, suffix) =
-            if digits.parse::<u64>().is_ok() { (&node[..begin], digits, &node[end..]) } else { (node.as_str(), "", "") };
+        let (prefix, digits) = if digits.parse::<u64>().is_ok() { (prefix, digits) } else { (node.as_str(), "") };
         match groups.last_mut() {
-            Some((p, numbers, s)) if *p == prefix && *s == suffix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
-            _ => groups.push((prefix, vec![digits], suffix)),
+            Some((p, numbers)) if *p == prefix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
+            _ => groups.push((prefix, vec![digits])),
         }
     }
-    let group = |(prefix, numbers, suffix): &(&str, Vec<&str>, &str)| match numbers.as_slice() {
-        [one] => format!("{prefix}{one}{suffix}"),
-        many => format!("{prefix}[{}]{suffix}", ranges(many)),
+    let group = |(prefix, numbers): &(&str, Vec<&str>)| match numbers.as_slice() {
+        [one] => format!("{prefix}{one}"),
+        many => format!("{prefix}[{}]", ranges(many)),
     };
     groups.iter().map(group).collect::<Vec<_>>().join(",")
 }
@@ -178,6 +176,7 @@ mod tests {
         assert_eq!(short("n3 n1 n2"), "n[3,1-2]");
         assert_eq!(short("n9 n10 n099 n100"), "n[9-10,099-100]");
         assert_eq!(short("a1x0 a1x1 a2x0"), "a1x[0-1],a2x0");
+        assert_eq!(short("n1b n2b"), "n1b,n2b");
     }
 
     #[test]

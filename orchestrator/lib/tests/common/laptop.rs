@@ -1,6 +1,6 @@
 //! A laptop with a lab of nodes, for tests that reach them by ssh.
 
-#![allow(dead_code, reason = "each test program uses another part")]
+#![allow(dead_code, clippy::allow_attributes, reason = "each test program uses another part")]
 
 use camino::Utf8PathBuf;
 use cvc_lib::{

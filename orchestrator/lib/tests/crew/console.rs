@@ -6,9 +6,9 @@ use cvc_testkit::{Lab, lab::Node};
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::PathBuf,
-    process::{Child, ChildStdin, Stdio},
+    process::{Child, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "/shared/crew-test";
 
 /// Times of crews in the lab.
-pub const SETTINGS: Settings = Settings { beat_s: 0.25, lost_after_s: 3.0, start_limit_s: 20.0 };
+pub const SETTINGS: Settings = Settings { beat_s: 0.25, lost_after_s: 3.0, start_limit_s: 20.0, close_limit_s: 20.0 };
 
 /// What the agent said, and when that was heard.
 #[derive(Debug)]
@@ -31,34 +31,42 @@ pub struct Event {
 
 /// The test's end of the agent.
 pub struct Console {
-    child: Child,
-    stdin: Option<ChildStdin>,
+    /// Unless it is a job of Slurm.
+    child: Option<Child>,
+    stdin: Option<Box<dyn Write>>,
     events: Receiver<Event>,
 }
 
 impl Console {
     /// Starts an agent on a node, with sentinels on all nodes of the lab: its own in its process, the others by ssh.
     pub fn start(lab: &Lab, head: &Node) -> Self {
-        let program = lab.shared().join("crew-test");
-        if !program.exists() {
-            std::fs::copy(std::env::current_exe().unwrap(), program).unwrap();
-        }
-        let nodes: Vec<&str> = lab.nodes().map(Node::name).collect();
+        put_program(lab);
         let mut command = head.command(PROGRAM);
-        command.args(["--exact", "console::as_a_console", "--nocapture"]);
-        command.env(ROLE, "console").env("CVC_TEST_CREW_NODES", nodes.join(",")).env("CVC_TEST_CREW_HEAD", head.name());
+        command.args(["--exact", "console::as_a_console", "--nocapture"]).envs(environment(lab, head, "ssh"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (tell, events) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let Some(text) = line.strip_prefix("> ") else { continue };
-                if tell.send(Event { text: text.to_owned(), at: Instant::now() }).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { stdin: child.stdin.take(), child, events }
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { events: listen(stdout), stdin: Some(Box::new(stdin)), child: Some(child) }
+    }
+
+    /// Submits an agent as a job on all nodes of the lab, which starts its sentinels by srun. The batch script is run by the first node. `more`
+    /// is started beside it, by a shell, in the same script.
+    pub fn submit(lab: &Lab, more: &str) -> Self {
+        put_program(lab);
+        let head = lab.node("n1");
+        let variables: String = environment(lab, head, "srun").iter().map(|(k, v)| format!("export {k}='{v}'\n")).collect();
+        let nodes = lab.nodes().count();
+        let script = format!(
+            "#!/bin/sh\n#SBATCH -N {nodes} --exclusive -o /shared/job.out\n{variables}({more}) </dev/null &\n\
+             {PROGRAM} --exact console::as_a_console --nocapture </shared/to >/shared/from\n"
+        );
+        std::fs::write(lab.shared().join("job.sh"), script).unwrap();
+        head.shell("mkfifo /shared/to /shared/from");
+        let said = lab.ssh("login", "cd /shared && sbatch --parsable job.sh");
+        assert!(said.status.success(), "{said:?}");
+        // each waits for the other end
+        let to = std::fs::OpenOptions::new().write(true).open(lab.shared().join("to")).unwrap();
+        let from = std::fs::File::open(lab.shared().join("from")).unwrap();
+        Self { events: listen(from), stdin: Some(Box::new(to)), child: None }
     }
 
     pub fn say(&mut self, command: &str) {
@@ -108,9 +116,42 @@ impl Console {
 impl Drop for Console {
     fn drop(&mut self) {
         self.stdin = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
+}
+
+/// This test program, where all nodes see it.
+fn put_program(lab: &Lab) {
+    let program = lab.shared().join("crew-test");
+    if !program.exists() {
+        std::fs::copy(std::env::current_exe().unwrap(), program).unwrap();
+    }
+}
+
+fn environment(lab: &Lab, head: &Node, by: &str) -> Vec<(&'static str, String)> {
+    let nodes: Vec<&str> = lab.nodes().map(Node::name).collect();
+    vec![
+        (ROLE, "console".into()),
+        ("CVC_TEST_CREW_NODES", nodes.join(",")),
+        ("CVC_TEST_CREW_HEAD", head.name().into()),
+        ("CVC_TEST_CREW_BY", by.into()),
+    ]
+}
+
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Event> {
+    let (tell, events) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let Some(text) = line.strip_prefix("> ") else { continue };
+            if tell.send(Event { text: text.to_owned(), at: Instant::now() }).is_err() {
+                return;
+            }
+        }
+    });
+    events
 }
 
 fn tell(what: impl AsRef<str>) {
@@ -139,10 +180,15 @@ fn as_a_console() {
 async fn agent() {
     let names = std::env::var("CVC_TEST_CREW_NODES").unwrap();
     let head = std::env::var("CVC_TEST_CREW_HEAD").unwrap();
-    let sentinel = format!("exec env {ROLE}=sentinel {PROGRAM} --exact process::as_a_sentinel --nocapture");
-    let members = names.split(',').map(|name| Member {
-        name: name.to_owned(),
-        argv: (name != head).then(|| ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", name, &sentinel].map(str::to_owned).to_vec()),
+    let by = std::env::var("CVC_TEST_CREW_BY").unwrap();
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let sentinel = words(&format!("env {ROLE}=sentinel {PROGRAM} --exact process::as_a_sentinel --nocapture"));
+    let members = names.split(',').map(|name| {
+        let way = match by.as_str() {
+            "ssh" => format!("ssh -o BatchMode=yes -o ConnectTimeout=5 {name}"),
+            _ => format!("srun --overlap -N1 -n1 --cpu-bind=none --mpi=none --quiet --unbuffered -w {name}"),
+        };
+        Member { name: name.to_owned(), argv: (name != head).then(|| [words(&way), sentinel.clone()].concat()) }
     });
     let begin = Instant::now();
     let crew = Crew::start(members.collect(), SETTINGS).await.unwrap_or_else(|e| panic!("{e}"));

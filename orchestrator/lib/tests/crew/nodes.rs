@@ -84,6 +84,9 @@ fn four_nodes_make_a_crew_and_answer() {
     console = Console::start(&lab, lab.node("n1"));
     let ready_us: u64 = console.hears("ready").text.parse().unwrap();
     let clock_us: u64 = console.ask("clock 50", "clocks").parse().unwrap();
+    let begin = Instant::now();
+    assert!(lab.node("n1").exec(&["ssh", "n2", "true"]).status.success());
+    eprintln!("one ssh to a node and back: {:.1} ms", begin.elapsed().as_secs_f64() * 1e3);
     eprintln!("crew of 4 (3 by ssh): start {:.1} ms, one question to all {:.2} ms", ready_us as f64 / 1e3, clock_us as f64 / 1e3);
     // far above what was seen, since other tests run beside this one
     assert!(ready_us < 10_000_000 && clock_us < 500_000);
@@ -188,5 +191,46 @@ fn when_the_agents_node_loses_power_the_run_ends_on_all_others() {
     let took = begin.elapsed();
     eprintln!("the agent's node without power: its run ended on the others after {took:.2?}");
     assert!((silence() - Duration::from_millis(600)..silence() * 3).contains(&took), "{took:?}");
+    drop(console);
+}
+
+/// In a job of Slurm the agent is started by the batch script and the sentinels by srun. srun numbers everything that it starts, and the batch
+/// script too: only the tasks of the run's own step are ranks.
+#[test]
+fn in_a_job_of_slurm_sentinels_are_steps_and_ranks_are_told_from_all_else() {
+    require!(Tool::Lab, Tool::Slurm);
+    let lab = Lab::builder().nodes(3).login(true).build();
+    let slurm = lab.slurm();
+    let run = format!(
+        "export CVC_RUN={RUN}; srun --overlap -N3 -n4 -m block --mpi=none sh -c \"trap '' TERM; while :; do sleep 0.771; done\"; :"
+    );
+    let mut console = Console::submit(&lab, &run);
+    let ready_us: f64 = console.hears("ready").text.parse().unwrap();
+    let clock_us: f64 = console.ask("clock 50", "clocks").parse().unwrap();
+    eprintln!("crew of 3 (2 by srun): start {:.1} ms, one question to all {:.2} ms", ready_us / 1e3, clock_us / 1e3);
+    let expected = "n1 [0, 1]; n2 [2]; n3 [3]";
+    let mut ranks = String::new();
+    wait_until("all ranks", LIMIT, || {
+        ranks = console.ask(&format!("ranks {RUN}"), "ranks");
+        ranks.matches([',', ';']).count() >= 3
+    });
+    assert_eq!(ranks, expected, "{}", slurm.logs());
+    console.ask(&format!("guard {RUN}"), "guarded");
+
+    // its srun is killed: the line is lost at once, the sentinel ends what it guards, and srun starts another
+    for srun in lab.node("n1").processes("-w n2").iter().filter(|p| p.command.starts_with("srun")) {
+        cvc_testkit::process::signal(srun.pid, nix::sys::signal::Signal::SIGKILL);
+    }
+    let lost = console.hears("lost n2:");
+    eprintln!("srun of n2 killed: {}", lost.text);
+    wait_until("the end of the run there", LIMIT, || !runs(lab.node("n2")));
+    assert_eq!(console.ask("revive", "revived"), "n2");
+
+    // the job is cancelled: Slurm kills the steps, the sentinels among them, and nothing is left
+    assert!(lab.ssh("login", "scancel --state=RUNNING --me").status.success());
+    for node in lab.nodes() {
+        wait_until("the end of the run", LIMIT, || !runs(node));
+        wait_until("the end of the sentinels and the agent", LIMIT, || node.processes("crew-test").is_empty());
+    }
     drop(console);
 }

@@ -1,0 +1,13 @@
+//! What goes wrong on clusters: in each case the right cause is reported, no run is lost or doubled, nothing is left running, and the
+//! campaign goes on where it can.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod controller;
+mod head;
+mod nodes;
+mod placement;
+mod steps;
+mod stopping;
+mod storage;

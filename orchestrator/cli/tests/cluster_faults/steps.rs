@@ -1,0 +1,187 @@
+//! Campaigns of a script whose runs go on when the test says so.
+
+use crate::common::cluster::{LIMIT, OnLab};
+use cvc_testkit::{Finished, Lab, Running, Tool, lab, wait_until};
+use nix::sys::signal::Signal;
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// Rank 0 says that its run has begun, and ends when it may: the n-th start when there is `/shared/go.n`. The others end with it.
+pub const STEPS: &str = r#"
+run="${CVC_RUN%%@*}"
+rank="${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}"
+if [ "$rank" = 0 ]; then
+    rm -f /shared/end.$run
+    echo "$run" >>/shared/starts
+    n=$(wc -l </shared/starts)
+    echo "Time step $n"
+    until [ -e /shared/go.$n ] || [ -e /shared/go.all ]; do sleep 0.05; done
+    touch /shared/end.$run
+else
+    until [ -e /shared/end.$run ]; do sleep 0.05; done
+fi
+echo SUCCESS
+"#;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Held by a test as long as its lab: MPI on several labs at once is more than small machines can do in time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.
+pub fn site(nodes: usize, keys: &str) -> String {
+    let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
+    let mpich5 = Tool::Mpich5.find().expect("the test requires it");
+    format!(
+        "[sites.lab]\nkind = \"ssh\"\nhosts = [{}]\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 4\n{keys}\n\
+         [sites.lab.mpi.mpich5]\nfamily = \"mpich\"\nmpiexec = \"{}\"\n",
+        hosts.join(", "),
+        mpich5.display()
+    )
+}
+
+/// A campaign of one script on a lab of so many nodes.
+pub fn scripted(nodes: u8, name: &str, keys: &str, script: &str, matrix: &str, run: &str) -> OnLab {
+    let lab = Lab::builder().nodes(nodes).build();
+    let text = format!("{}[matrix]\napp = \"script\"\n{matrix}\n[run]\n{run}\n", site(nodes.into(), keys));
+    on_lab(lab, name, &text, script)
+}
+
+/// A campaign of this text on a lab, with the application `script`.
+pub fn on_lab(lab: Lab, name: &str, text: &str, script: &str) -> OnLab {
+    let on = OnLab::new(lab, name, text);
+    fs::write(on.lab.shared().join("starts"), "").expect("writes");
+    on.set_script(script);
+    on
+}
+
+impl OnLab {
+    /// Replaces the script of the application `script`, which nodes get with each run.
+    pub fn set_script(&self, script: &str) {
+        let descriptor = format!(
+            "schema = 1\nname = \"script\"\ntitle = \"a script of a test\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n\
+             [command]\nargs = [\"{{{{storage}}}}/steps.sh\"]\n[[command.files]]\npath = \"steps.sh\"\ncontent = '''{script}'''\n\
+             [workloads.any]\ncore_s = 0.1\n[success]\npattern = '^SUCCESS'\nforbid = '^FAILURE'\n[progress]\nstep = '^Time step (\\d+)'\n"
+        );
+        self.campaign.put("apps/script.toml", &descriptor);
+    }
+
+    /// Starts `cvc run`.
+    pub fn begin(&self) -> Running {
+        self.start(&["run", "campaign.toml"])
+    }
+
+    /// Runs in the order in which their rank 0 began.
+    pub fn starts(&self) -> Vec<String> {
+        fs::read_to_string(self.lab.shared().join("starts")).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// How often each run began.
+    pub fn start_counts(&self) -> BTreeMap<String, usize> {
+        self.starts().into_iter().fold(BTreeMap::new(), |mut counts, run| {
+            *counts.entry(run).or_default() += 1;
+            counts
+        })
+    }
+
+    /// Waits for the n-th start.
+    #[track_caller]
+    pub fn wait_start(&self, n: usize) {
+        wait_until(&format!("start {n}"), 60 * SECOND, || self.starts().len() >= n);
+    }
+
+    /// Lets the n-th start go on to its end.
+    pub fn go(&self, n: usize) {
+        fs::write(self.lab.shared().join(format!("go.{n}")), "").expect("writes");
+    }
+
+    /// Lets all go on.
+    pub fn go_all(&self) {
+        fs::write(self.lab.shared().join("go.all"), "").expect("writes");
+    }
+
+    /// Waits until this many attempts have ended.
+    #[track_caller]
+    pub fn wait_finished(&self, n: usize) {
+        wait_until(&format!("{n} finished attempts"), 60 * SECOND, || self.campaign.events("run-finished").len() >= n);
+    }
+
+    /// The one failure that there is: its detail, if the cause is this.
+    #[track_caller]
+    pub fn only_failure(&self, cause: &str) -> String {
+        let failures = self.campaign.failures();
+        assert!(matches!(&failures[..], [(c, _)] if c == cause), "{failures:?}");
+        failures[0].1.clone()
+    }
+
+    /// Processes of the script on a node.
+    pub fn script_on(&self, node: &str) -> usize {
+        self.lab.node(node).processes("steps.sh").len()
+    }
+
+    /// Nothing of cvc on the nodes, nor half-made here.
+    #[track_caller]
+    pub fn assert_clean(&self, nodes: &[&str]) {
+        for node in nodes {
+            assert_eq!(self.lab.node(node).processes("steps.sh"), Vec::new(), "{node}");
+        }
+        self.assert_nothing_left(nodes);
+        self.campaign.assert_nothing_left();
+    }
+
+    /// Each run succeeded once; failed attempts have directories of their own.
+    #[track_caller]
+    pub fn assert_runs(&self, runs: usize) {
+        let finished = self.campaign.events("run-finished");
+        let mut succeeded: BTreeMap<String, usize> = BTreeMap::new();
+        for event in finished.iter().filter(|e| e["outcome"]["result"] == "succeeded") {
+            *succeeded.entry(event["run"].as_str().expect("a run").to_owned()).or_default() += 1;
+        }
+        assert_eq!(succeeded.len(), runs, "{finished:#?}");
+        assert!(succeeded.values().all(|n| *n == 1), "each exactly once: {succeeded:?}");
+        for run in succeeded.keys() {
+            assert!(!self.campaign.records(run).is_empty(), "run {run} has records");
+        }
+        let failed = self.campaign.run_names().into_iter().filter(|n| n.contains(".failed-")).count();
+        assert_eq!(failed, self.campaign.failures().len(), "{:?}", self.campaign.run_names());
+    }
+}
+
+/// Waits for the end of `cvc`.
+#[track_caller]
+pub fn ends(running: Running, code: i32) -> Finished {
+    let said = running.wait(LIMIT);
+    if std::env::var_os("CVC_TEST_SAID").is_some() {
+        eprintln!("{}\n{}", said.stdout, said.stderr);
+    }
+    said.expect(code)
+}
+
+/// The process of `cvc` itself, below the one that entered the lab.
+fn controller(running: &Running) -> i32 {
+    let pid = running.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children of a process");
+    children.split_whitespace().next().and_then(|c| c.parse().ok()).expect("cvc is at work")
+}
+
+/// Ctrl-C.
+pub fn interrupt(running: &Running) {
+    cvc_testkit::process::signal(controller(running), Signal::SIGINT);
+}
+
+/// Kills what has this text in its arguments on a node; how many there were.
+pub fn kill_on(lab: &Lab, node: &str, pattern: &str) -> usize {
+    let all: Vec<lab::NodeProcess> = lab.node(node).processes(pattern);
+    for process in &all {
+        cvc_testkit::process::signal(process.pid, Signal::SIGKILL);
+    }
+    all.len()
+}

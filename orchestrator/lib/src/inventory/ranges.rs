@@ -1,0 +1,127 @@
+//! Names of hosts as inventories write them: `n[01:16]`, `rack[a:c]-[1:9:2]`, `n1:2222`.
+
+use super::groups::MOST_HOSTS;
+
+/// Names and port of a pattern.
+pub(super) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u16>), String> {
+    let (names, port) = split(pattern);
+    if names.is_empty() {
+        return Err("a host without a name".to_owned());
+    }
+    let mut all = Vec::new();
+    expand_into(names, &mut all)?;
+    Ok((all, port))
+}
+
+/// The port after the name, if there is one.
+fn split(pattern: &str) -> (&str, Option<u16>) {
+    if let Some((address, port)) = pattern.strip_prefix('[').and_then(|p| p.rsplit_once("]:"))
+        && let Ok(port) = port.parse()
+    {
+        return (address, Some(port));
+    }
+    let Some((name, port)) = pattern.rsplit_once(':') else { return (pattern, None) };
+    // colons inside a range, or of an address of version 6
+    let bare = name.split('[').enumerate().map(|(i, part)| if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) });
+    match port.parse() {
+        Ok(port) if bare.clone().all(|part| !part.contains(':')) && name.matches('[').count() == name.matches(']').count() => {
+            (name, Some(port))
+        }
+        Ok(_) | Err(_) => (pattern, None),
+    }
+}
+
+fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
+    let Some((head, rest)) = name.split_once('[') else {
+        if all.len() >= MOST_HOSTS {
+            return Err(format!("more than {MOST_HOSTS} hosts"));
+        }
+        all.push(name.to_owned());
+        return Ok(());
+    };
+    let (range, tail) = rest.split_once(']').ok_or_else(|| format!("`{name}` has a `[` without its `]`"))?;
+    for word in words(range)? {
+        expand_into(&format!("{head}{word}{tail}"), all)?;
+    }
+    Ok(())
+}
+
+/// What a range stands for.
+fn words(range: &str) -> Result<Vec<String>, String> {
+    let parts: Vec<&str> = range.split(':').collect();
+    let (begin, end, step) = match parts.as_slice() {
+        [begin, end] => (*begin, *end, "1"),
+        [begin, end, step] => (*begin, *end, *step),
+        _ => return Err(format!("the range [{range}] is not [BEGIN:END] or [BEGIN:END:STEP]")),
+    };
+    let begin = if begin.is_empty() { "0" } else { begin };
+    if end.is_empty() {
+        return Err(format!("the range [{range}] has no end"));
+    }
+    let step: usize = step.parse().ok().filter(|s| *s > 0).ok_or_else(|| format!("the range [{range}] has the step `{step}`"))?;
+    let width = if begin.len() > 1 && begin.starts_with('0') { begin.len() } else { 0 };
+    if width > 0 && width != end.len() {
+        return Err(format!("the range [{range}] begins with {width} digits and ends with {}", end.len()));
+    }
+    let letters: Vec<char> = ('a'..='z').chain('A'..='Z').collect();
+    let letter = |text: &str| match text.chars().collect::<Vec<_>>().as_slice() {
+        [one] => letters.iter().position(|l| l == one),
+        _ => None,
+    };
+    if let (Some(from), Some(to)) = (letter(begin), letter(end)) {
+        if from > to {
+            return Err(format!("the range [{range}] ends before it begins"));
+        }
+        return Ok(letters[from..=to].iter().step_by(step).map(char::to_string).collect());
+    }
+    let number = |text: &str| {
+        text.parse::<u32>().map_err(|_| format!("the range [{range}] goes from neither number to number nor letter to letter"))
+    };
+    let (from, to) = (number(begin)?, number(end)?);
+    if from > to {
+        return Err(format!("the range [{range}] ends before it begins"));
+    }
+    if (to - from) as usize / step >= MOST_HOSTS {
+        return Err(format!("the range [{range}] has more than {MOST_HOSTS} hosts"));
+    }
+    Ok((from..=to).step_by(step).map(|n| format!("{n:0width$}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pattern: &str) -> String {
+        match expand(pattern) {
+            Ok((names, port)) => format!("{}{}", names.join(" "), port.map(|p| format!(" port {p}")).unwrap_or_default()),
+            Err(problem) => format!("error: {problem}"),
+        }
+    }
+
+    #[test]
+    fn ranges_and_ports() {
+        assert_eq!(of("n[01:03]"), "n01 n02 n03");
+        assert_eq!(of("n[9:11]"), "n9 n10 n11");
+        assert_eq!(of("r[a:b]-[1:5:2].x:2222"), "ra-1.x ra-3.x ra-5.x rb-1.x rb-3.x rb-5.x port 2222");
+        assert_eq!(of("n[:2]"), "n0 n1 n2");
+        assert_eq!(of("[fd00::1]:22"), "fd00::1 port 22");
+        assert_eq!(of("fd00::1"), "fd00::1");
+        assert_eq!(of("n1:99999"), "n1:99999");
+        for bad in [
+            "n[1:",
+            "n[3:1]",
+            "n[1]",
+            "n[1:2:3:4]",
+            "n[01:9]",
+            "n[a:3]",
+            "n[1:]",
+            "n[1:9:0]",
+            "n[0:4000000000]",
+            "n[0:999][0:999]",
+            "[:]",
+            "",
+        ] {
+            assert!(of(bad).starts_with("error: "), "{bad}: {}", of(bad));
+        }
+    }
+}

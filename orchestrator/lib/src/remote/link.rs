@@ -1,0 +1,491 @@
+//! A link to one agent: started over ssh, or in a Slurm job of its own.
+
+use super::{
+    gate::{Gate, SHORT},
+    hub::{Ended, Hub, Over, Ready},
+    pump::Pump,
+    words::Speaker,
+};
+use crate::{
+    agent::{Orders, Request},
+    journal::Event,
+    run::{EngineError, News, Task, Teller, Wish, Wishes, stop_now},
+    slurm::{Client, End, Found, JobRequest, SlurmError, Stage},
+    spec::Cluster,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::proc::ProcessId;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+
+/// How long an agent may take from its start to its first word about the nodes.
+const READY_LIMIT: Duration = Duration::from_secs(900);
+/// How long it may take to end everything.
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+/// Between questions about a job.
+const JOB_TICK: Duration = Duration::from_secs(3);
+/// What an agent has written last may come so much later than the news of its job's end.
+const FLUSH: Duration = Duration::from_millis(1500);
+/// A job that nobody knows is over when its agent was silent for so long, seconds.
+const SILENT_S: f64 = 45.0;
+
+/// What all links of a site have in common.
+pub(super) struct Setting {
+    pub name: String,
+    pub cluster: Cluster,
+    pub gate: Gate,
+    /// `cvc-node`, there.
+    pub program: Utf8PathBuf,
+    /// Where spools are.
+    pub root: Utf8PathBuf,
+    pub orders: Orders,
+    pub speaker: Speaker,
+    pub slurm: Option<Client>,
+}
+
+impl Setting {
+    pub fn error(&self, problem: impl Into<String>) -> EngineError {
+        EngineError::Site { site: self.name.clone(), problem: problem.into() }
+    }
+
+    fn orders_text(&self) -> Result<Vec<u8>, EngineError> {
+        serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))
+    }
+
+    /// Whether the orders in a spool are these; `None` if there are none.
+    async fn orders_at(&self, root: &Utf8Path) -> Result<Option<bool>, EngineError> {
+        let (there, these) = (self.gate.get(&root.join("orders.json")).await?, self.orders_text()?);
+        Ok(there.map(|there| there == these))
+    }
+
+    /// Makes a spool with its orders, unless it is there.
+    async fn make(&self, root: &Utf8Path) -> Result<(), EngineError> {
+        let made = self.gate.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
+        if made.code != Some(0) {
+            let mend = "set `base` to a directory where you may write";
+            return Err(self.error(format!("cannot make {root} on {}: {}; {mend}", self.gate.name(), made.stderr.trim())));
+        }
+        if self.orders_at(root).await?.is_none() {
+            self.gate.put(&self.orders_text()?, &root.join("orders.json")).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a spool.
+    pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
+        let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
+        if removed.code == Some(0) {
+            return Ok(());
+        }
+        Err(EngineError::Leftover { site: self.name.clone(), what: format!("{root} on {}: {}", self.gate.name(), removed.stderr.trim()) })
+    }
+}
+
+/// A task that ends with whoever holds it.
+struct Held(JoinHandle<()>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A link to one agent.
+pub(super) struct Link {
+    setting: Arc<Setting>,
+    pub root: Utf8PathBuf,
+    pub hub: Arc<Hub>,
+    _pump: Held,
+    _warden: Option<Held>,
+    /// Name of its job.
+    job: Option<String>,
+    pub ready: Ready,
+    /// Attempts that were handed over.
+    begun: AtomicU32,
+}
+
+impl Link {
+    fn pump(setting: &Arc<Setting>, root: &Utf8Path, hub: &Arc<Hub>) -> Held {
+        let pump = Pump {
+            gate: setting.gate.clone(),
+            program: setting.program.clone(),
+            root: root.to_owned(),
+            agent_is_here: setting.slurm.is_none(),
+            hub: Arc::clone(hub),
+            speaker: setting.speaker.clone(),
+        };
+        Held(tokio::spawn(pump.work()))
+    }
+
+    fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {
+        let hub = Arc::new(Hub::new());
+        let warden = setting.slurm.as_ref().zip(job.clone()).map(|(client, job)| {
+            let warden = Warden { client: client.clone(), job, hub: Arc::clone(&hub), speaker: setting.speaker.clone() };
+            Held(tokio::spawn(warden.work()))
+        });
+        Self {
+            _pump: Self::pump(setting, root, &hub),
+            _warden: warden,
+            setting: Arc::clone(setting),
+            root: root.to_owned(),
+            hub,
+            job,
+            ready: Ready::default(),
+            begun: AtomicU32::new(0),
+        }
+    }
+
+    /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
+    pub async fn by_ssh(setting: &Arc<Setting>, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
+        let root = setting.root.clone();
+        setting.make(&root).await?;
+        let started = setting.gate.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
+        if started.code != Some(0) {
+            return Err(setting.error(cannot_start(&started.stderr)));
+        }
+        Self::new(setting, &root, None).get_ready(wishes).await
+    }
+
+    /// Ends an agent that works by other orders, or any.
+    pub async fn close_old_agent(setting: &Arc<Setting>, any: bool) -> Result<(), EngineError> {
+        let root = setting.root.clone();
+        match setting.orders_at(&root).await? {
+            None => return Ok(()),
+            Some(same) if same && !any => return Ok(()),
+            Some(_) => {}
+        }
+        if !any {
+            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+        }
+        Self::new(setting, &root, None).close().await?;
+        setting.clean(&root).await
+    }
+
+    /// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready.
+    pub async fn by_job(
+        setting: &Arc<Setting>,
+        root: &Utf8Path,
+        job: &str,
+        nodes: u32,
+        resumed: bool,
+        wishes: &mut Wishes,
+    ) -> Result<Option<Self>, EngineError> {
+        let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
+            return Err(EngineError::Broken("a job without Slurm".into()));
+        };
+        if setting.orders_at(root).await? == Some(false) {
+            setting.speaker.note(format!("{}: the campaign was changed; its old job is cancelled", setting.name));
+            client.cancel(job, CLOSE_LIMIT).await?;
+            setting.clean(root).await?;
+        }
+        setting.make(root).await?;
+        let request = JobRequest {
+            name: job.to_owned(),
+            nodes,
+            tasks_per_node: None,
+            dir: root.to_owned(),
+            argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
+            settings: slurm.clone(),
+        };
+        if !resumed {
+            setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes }).await;
+        }
+        let id = client.submit(&request).await?;
+        setting.speaker.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;
+        setting.speaker.note(format!("{}: job {id} ({job}) asks for {nodes} nodes", setting.name));
+        let limit = slurm.queue_limit_s.map(Duration::from_secs_f64);
+        let waited = tokio::select! {
+            waited = client.wait_running(job, limit) => Some(waited),
+            _ = wishes.wait_for(|w| *w > Wish::GoOn) => None,
+        };
+        match waited {
+            Some(Ok(info)) => setting.speaker.note(format!("{}: job {id} has {}", setting.name, crate::slurm::compress(&info.nodes))),
+            Some(Err(error)) => {
+                release(setting, client, root, job, "it never ran").await?;
+                return Err(error.into());
+            }
+            None => {
+                release(setting, client, root, job, "the user stopped").await?;
+                return Ok(None);
+            }
+        }
+        Self::new(setting, root, Some(job.to_owned())).get_ready(wishes).await
+    }
+
+    /// Waits until the agent has its nodes.
+    async fn get_ready(mut self, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
+        let waiting = self.hub.wait(|s| {
+            let unable = s.unable.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone()));
+            unable.map(Err).or_else(|| s.ready.clone().map(Ok))
+        });
+        let waited = tokio::select! {
+            waited = tokio::time::timeout(READY_LIMIT, waiting) => Some(waited),
+            () = stop_now(wishes) => None,
+        };
+        let problem = match waited {
+            Some(Ok(Ok(ready))) => {
+                self.setting.speaker.note(format!(
+                    "{}: {} nodes are ready: {}",
+                    self.setting.name,
+                    ready.nodes.len(),
+                    ready.nodes.join(", ")
+                ));
+                self.ready = ready;
+                return Ok(Some(self));
+            }
+            Some(Ok(Err(reason))) => Some(reason),
+            Some(Err(_)) => Some(format!("its nodes were not ready within {} s", READY_LIMIT.as_secs())),
+            None => None,
+        };
+        self.close().await?;
+        self.setting.clean(&self.root).await?;
+        problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
+    }
+
+    /// Whether runs can be handed over.
+    pub fn alive(&self) -> bool {
+        self.hub.state().over.is_none()
+    }
+
+    /// One attempt there, until its end is known.
+    pub async fn attempt(&self, task: &Task, wishes: &mut Wishes, teller: &Teller) -> Ended {
+        let (run, lap) = (task.planned.id.clone(), task.lap);
+        let first = self.begun.fetch_add(1, Ordering::Relaxed) == 0;
+        self.hub.run(task);
+        let key = (run.clone(), lap);
+        let mut told_start = false;
+        let mut told_stage = String::new();
+        enum Seen {
+            Started(u32, u64),
+            Stage(String),
+            Ended(Ended),
+        }
+        let ended = loop {
+            let next = self.hub.wait(|state| {
+                if !told_start && let Some((pid, ticks)) = state.started.get(&key) {
+                    return Some(Seen::Started(*pid, *ticks));
+                }
+                if let Some(ended) = state.ended.get(&key) {
+                    return Some(Seen::Ended(ended.clone()));
+                }
+                if let Some(over) = &state.over {
+                    return Some(Seen::Ended(Ended::over(over)));
+                }
+                // an agent that was to take over
+                if let Some(why) = &state.unable {
+                    return Some(Seen::Ended(Ended::Failed(crate::journal::Cause::Launch, why.clone())));
+                }
+                state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
+            });
+            tokio::select! {
+                seen = next => match seen {
+                    Seen::Started(pid, start_ticks) => {
+                        told_start = true;
+                        teller.tell(News::Started(ProcessId { pid, start_ticks }));
+                    }
+                    Seen::Stage(stage) => {
+                        teller.stage(&stage);
+                        told_stage = stage;
+                    }
+                    Seen::Ended(ended) => break ended,
+                },
+                () = stop_now(wishes) => {
+                    self.hub.ask(format!("stop-{run}-{lap}"), Request::Stop { run: run.clone() });
+                    let over = self.hub.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
+                    let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
+                    break over.unwrap_or_else(|_| Ended::lost("it was to be stopped, and did not answer"));
+                }
+            }
+        };
+        match ended {
+            // a run that had the whole job for itself needs longer than jobs may take; another is done again in the next job
+            Ended::Lost { time_limit: true, reason } if first => Ended::Failed(crate::journal::Cause::Timeout, reason),
+            Ended::Lost { time_limit: false, reason } if self.job.is_some() => self.lost_with_job(reason).await,
+            other => other,
+        }
+    }
+
+    /// An attempt was lost in a job: if the job is ending, its end says what that means.
+    async fn lost_with_job(&self, reason: String) -> Ended {
+        let closed = self.hub.state().closed.is_some();
+        if !closed {
+            // the agent goes on, or another one in the same job that was put back into the queue
+            return Ended::Lost { reason, time_limit: false };
+        }
+        let over = self.hub.wait(|s| s.over.clone());
+        match tokio::time::timeout(CLOSE_LIMIT, over).await {
+            Ok(over) => Ended::over(&over),
+            Err(_) => Ended::Lost { reason, time_limit: false },
+        }
+    }
+
+    /// Ends the agent and everything that it started, waits for that, and gives the nodes back.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        let setting = &self.setting;
+        if self.alive() {
+            self.hub.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
+            let closed = self.hub.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
+            let closed = async {
+                tokio::select! {
+                    _ = closed => {}
+                    () = self.gone() => {}
+                }
+            };
+            let ended = tokio::time::timeout(CLOSE_LIMIT, closed).await.is_ok();
+            self.hub.change(|s| s.over.get_or_insert(Over { cause: None, detail: "the campaign closed it".into() }).cause);
+            if !ended && self.job.is_none() {
+                return Err(EngineError::Leftover {
+                    site: setting.name.clone(),
+                    what: format!("the agent in {} on {} did not end within {} s", self.root, setting.gate.name(), CLOSE_LIMIT.as_secs()),
+                });
+            }
+        }
+        if let (Some(client), Some(job)) = (&setting.slurm, &self.job) {
+            client.cancel(job, CLOSE_LIMIT).await?;
+            let how = self.hub.state().over.as_ref().map(|o| o.detail.clone()).unwrap_or_default();
+            setting.speaker.write(Event::LeaseReleased { lease: job.clone(), how }).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until no agent is alive, where that can be told.
+    async fn gone(&self) {
+        if self.job.is_some() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let argv = [self.setting.program.as_str(), "alive", self.root.as_str()];
+            if self.setting.gate.run(&argv, SHORT).await.is_ok_and(|o| o.code == Some(1)) {
+                return;
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Ends a job that nothing is wanted of any more.
+    pub async fn release_job(setting: &Setting, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
+        match &setting.slurm {
+            Some(client) => release(setting, client, root, job, how).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Gives a job's nodes back.
+async fn release(setting: &Setting, client: &Client, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
+    client.cancel(job, CLOSE_LIMIT).await?;
+    setting.clean(root).await?;
+    setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
+    Ok(())
+}
+
+/// Watches a job.
+struct Warden {
+    client: Client,
+    job: String,
+    hub: Arc<Hub>,
+    speaker: Speaker,
+}
+
+impl Warden {
+    async fn work(self) {
+        let mut told = String::new();
+        loop {
+            tokio::time::sleep(JOB_TICK).await;
+            let over = match self.client.query(&[&self.job]).await.map(|mut found| found.remove(&self.job)) {
+                Ok(Some(Found::Known(info))) => match info.stage() {
+                    Stage::Ended(end) => {
+                        Some(Over { cause: cause(end), detail: ended(&info.id.to_string(), &info.state.to_string(), end) })
+                    }
+                    Stage::Waiting => {
+                        self.tell(
+                            &mut told,
+                            format!("job {} was put back into the queue: {}", info.id, self.client.why_waiting(&info).await),
+                        );
+                        None
+                    }
+                    Stage::Running | Stage::Ending => None,
+                },
+                // a controller that has crashed may have forgotten a job that runs: its agent's beats tell
+                Ok(Some(Found::Unknown) | None) if self.hub.state().silent_s < SILENT_S => None,
+                Ok(Some(Found::Unknown) | None) => Some(Over {
+                    cause: None,
+                    detail: format!("Slurm does not know the job {} any more, and its agent is silent", self.job),
+                }),
+                Err(error) => {
+                    self.tell(&mut told, error.to_string());
+                    None
+                }
+            };
+            if let Some(over) = over {
+                tokio::time::sleep(FLUSH).await;
+                self.hub.change(|s| s.over = Some(over));
+                return;
+            }
+        }
+    }
+
+    /// Tells what is new.
+    fn tell(&self, told: &mut String, what: String) {
+        if *told != what {
+            self.speaker.note(what.clone());
+            *told = what;
+        }
+    }
+}
+
+/// What a job's end is for the runs that were under way in it. What was none of their doing is no failure of theirs.
+fn cause(end: End) -> Option<crate::journal::Cause> {
+    match end {
+        // the agent ended by itself
+        End::Completed | End::Failed | End::LaunchFailed => None,
+        // another job was more important
+        End::Preempted => None,
+        // the agent told before, unless it could not: whether the run had all of the time is not known then
+        End::Timeout => None,
+        End::Cancelled | End::OutOfMemory | End::NodeFailed => end.cause(),
+    }
+}
+
+fn ended(id: &str, state: &str, end: End) -> String {
+    let what = match end {
+        End::Cancelled => "cancelled by somebody else",
+        End::Timeout => "ended at its time limit (slurm.time_limit_s)",
+        End::OutOfMemory => "ended for want of memory",
+        End::NodeFailed => "ended because a node failed",
+        End::Preempted => "preempted by another",
+        End::Completed | End::Failed | End::LaunchFailed => "over",
+    };
+    format!("job {id} was {what} ({state})")
+}
+
+fn cannot_start(stderr: &str) -> String {
+    let said = stderr.trim();
+    if said.contains("GLIBC_") {
+        return format!(
+            "cvc-node does not start there, because its C library is older than this machine's ({said}); build a static one with \
+             RUSTFLAGS='-C target-feature=+crt-static' and --target, and name it in CVC_NODE_PROGRAM"
+        );
+    }
+    if said.contains("Exec format error") {
+        return format!(
+            "cvc-node does not start there: another kind of processor ({said}); build it for that one and name it in CVC_NODE_PROGRAM"
+        );
+    }
+    format!("the agent cannot be started: {said}")
+}
+
+impl From<SlurmError> for EngineError {
+    fn from(error: SlurmError) -> Self {
+        Self::Slurm(Box::new(error))
+    }
+}
