@@ -19,8 +19,9 @@ fn without_sshd_a_run_goes_on_and_without_its_sessions_it_is_repeated_elsewhere(
     on.lab.node("n2").sshd_kill();
     on.wait_start(3);
     assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
-    assert_eq!(on.script_on("n2"), 0, "its ranks were ended with its sentinel");
-    assert_eq!(on.script_on("n3"), 1, "n3 has taken its place");
+    // n3 has taken its place, and its ranks were ended with its sentinel
+    on.wait_ranks(&["n1", "n3"]);
+    assert_eq!(on.script_on("n2"), 0);
     on.lab.node("n2").sshd_start();
     on.go(3);
     let said = ends(cvc, 0);
@@ -37,7 +38,7 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3"].iter().all(|n| on.script_on(n) > 0));
+    on.wait_ranks(&["n1", "n2", "n3"]);
     n2.link(false);
     std::thread::sleep(SECOND);
     n2.link(true);
@@ -66,7 +67,7 @@ fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_
     let on = scripted(3, "power", "", STEPS, "mapping = [\"3Nx1P\", \"2Nx1P\"]", run);
     let cvc = on.begin();
     on.wait_start(1);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3"].iter().all(|n| on.script_on(n) > 0));
+    on.wait_ranks(&["n1", "n2", "n3"]);
     on.lab.node("n2").poweroff();
     on.go_all();
     let said = ends(cvc, 0);

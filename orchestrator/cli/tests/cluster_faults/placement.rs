@@ -75,7 +75,7 @@ fn points_of_two_nodes_run_side_by_side_only_where_the_site_allows_it() {
     let on = scripted(4, "beside", "side_by_side = true", STEPS, matrix, "repeats = 2\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(2);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3", "n4"].iter().all(|n| on.script_on(n) == 1));
+    on.wait_ranks(&["n1", "n2", "n3", "n4"]);
     std::thread::sleep(SECOND);
     assert_eq!(on.starts().len(), 2, "no node has two");
     // a controller that is killed here finds both again

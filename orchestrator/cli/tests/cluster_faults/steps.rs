@@ -122,9 +122,16 @@ impl OnLab {
         failures[0].1.clone()
     }
 
-    /// Processes of the script on a node.
+    /// Ranks on a node.
     pub fn script_on(&self, node: &str) -> usize {
-        self.lab.node(node).processes("steps.sh").len()
+        let is_rank = |command: &str| command.split(' ').next().is_some_and(|program| program == "sh" || program.ends_with("/sh"));
+        self.lab.node(node).processes("steps.sh").iter().filter(|p| is_rank(&p.command)).count()
+    }
+
+    /// Waits until there is one rank on each of these nodes.
+    #[track_caller]
+    pub fn wait_ranks(&self, nodes: &[&str]) {
+        wait_until("one rank on each node", 20 * SECOND, || nodes.iter().all(|n| self.script_on(n) == 1));
     }
 
     /// Nothing of cvc on the nodes, nor half-made here.

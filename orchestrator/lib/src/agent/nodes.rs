@@ -174,6 +174,17 @@ async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
     }
 }
 
+/// A directory that was made only for a look: removed again, if nothing has come into it.
+struct Made(Option<Utf8PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
 /// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
 /// An error says which nodes see it and which do not.
 pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
@@ -181,6 +192,8 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     if others.is_empty() {
         return Ok(StorageKind::NodeLocal);
     }
+    // dropped after the file in it
+    let _made = Made((!directory.exists()).then(|| directory.to_owned()));
     std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
     let file =
         tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;

@@ -36,6 +36,8 @@ const TICK: Duration = Duration::from_millis(10);
 const BEAT: Duration = Duration::from_secs(3);
 /// Between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
+/// How long the last of them may take.
+const REVIVE_LAST: Duration = Duration::from_secs(8);
 /// How long runs that are cut off may take.
 const CUT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -491,6 +493,24 @@ impl Agent {
         }));
     }
 
+    /// Before the end: what was left on nodes that are there again, or nearly, is removed.
+    async fn last_revival(&mut self) {
+        let bench = Arc::clone(&self.bench);
+        let reviving = self.reviving.take();
+        let last = async move {
+            if let Some(reviving) = reviving {
+                // one that failed has nothing to say
+                let _ = reviving.await;
+            }
+            if !bench.nodes.crew.lost().borrow().is_empty() {
+                let back = bench.nodes.crew.revive().await;
+                bench.settle_debts(&back).await;
+            }
+        };
+        // a node that does not even answer by then is off
+        let _ = tokio::time::timeout(REVIVE_LAST, last).await;
+    }
+
     /// Whether nobody has needed it for long.
     fn idle(&self) -> bool {
         let limit = Duration::from_secs_f64(self.orders.idle_s);
@@ -548,7 +568,12 @@ impl Agent {
                 self.ended(&task, result)?;
             }
         }
+        self.last_revival().await;
         self.clear_others().await;
+        for node in self.bench.nodes.crew.lost().borrow().keys() {
+            let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
+            self.log.write(Event::Note { what })?;
+        }
         self.bench.nodes.crew.close().await;
         self.log.write(Event::Closed { reason: reason.to_owned() })?;
         Ok(())

@@ -24,6 +24,8 @@ pub(super) enum Ended {
     },
     /// What carried it out has ended in a way that is the run's failure.
     Failed(Cause, String),
+    /// The agent that was to take over cannot work.
+    Unable(String),
 }
 
 impl Ended {
@@ -78,6 +80,8 @@ pub(super) struct State {
     pub asked: VecDeque<Named>,
     /// How many of them were sent over the present connection.
     pub sent: usize,
+    /// It is asked to go: another one is not started.
+    pub closing: bool,
     /// Nobody works there any more.
     pub over: Option<Over>,
 }

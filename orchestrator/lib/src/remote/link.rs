@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     agent::{Orders, Request},
-    journal::Event,
+    journal::{Event, Lease},
     run::{EngineError, News, Task, Teller, Wish, Wishes, stop_now},
     slurm::{Client, End, Found, JobRequest, SlurmError, Stage},
     spec::Cluster,
@@ -54,27 +54,24 @@ impl Setting {
         EngineError::Site { site: self.name.clone(), problem: problem.into() }
     }
 
-    fn orders_text(&self) -> Result<Vec<u8>, EngineError> {
-        serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))
-    }
-
-    /// Whether the orders in a spool are these; `None` if there are none.
-    async fn orders_at(&self, root: &Utf8Path) -> Result<Option<bool>, EngineError> {
-        let (there, these) = (self.gate.get(&root.join("orders.json")).await?, self.orders_text()?);
-        Ok(there.map(|there| there == these))
-    }
-
-    /// Makes a spool with its orders, unless it is there.
-    async fn make(&self, root: &Utf8Path) -> Result<(), EngineError> {
+    /// Makes a spool with its orders; whether another's orders were there.
+    async fn make(&self, root: &Utf8Path) -> Result<bool, EngineError> {
+        let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
+        let file = root.join("orders.json");
         let made = self.gate.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
         if made.code != Some(0) {
             let mend = "set `base` to a directory where you may write";
             return Err(self.error(format!("cannot make {root} on {}: {}; {mend}", self.gate.name(), made.stderr.trim())));
         }
-        if self.orders_at(root).await?.is_none() {
-            self.gate.put(&self.orders_text()?, &root.join("orders.json")).await?;
+        let old = self.gate.get(&file).await?;
+        if old.as_deref() == Some(text.as_slice()) {
+            return Ok(false);
         }
-        Ok(())
+        if old.is_some() {
+            return Ok(true);
+        }
+        self.gate.put(&text, &file).await?;
+        Ok(false)
     }
 
     /// Ranks on one node at most.
@@ -150,7 +147,14 @@ impl Link {
     /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
     pub async fn by_ssh(setting: &Arc<Setting>, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
         let root = setting.root.clone();
-        setting.make(&root).await?;
+        if setting.make(&root).await? {
+            // the campaign was changed: whoever works by the old orders goes first
+            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+            let old = Self::new(setting, &root, None);
+            old.close().await?;
+            setting.clean(&root).await?;
+            setting.make(&root).await?;
+        }
         let started = setting.gate.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
         if started.code != Some(0) {
             return Err(setting.error(cannot_start(&started.stderr)));
@@ -158,19 +162,18 @@ impl Link {
         Self::new(setting, &root, None).get_ready(wishes).await
     }
 
-    /// Ends an agent that works by other orders, or any.
-    pub async fn close_old_agent(setting: &Arc<Setting>, any: bool) -> Result<(), EngineError> {
-        let root = setting.root.clone();
-        match setting.orders_at(&root).await? {
-            None => return Ok(()),
-            Some(same) if same && !any => return Ok(()),
-            Some(_) => {}
+    /// Ends what an earlier controller had there, and takes everything away.
+    pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), EngineError> {
+        setting.speaker.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
+        if let Some(client) = &setting.slurm {
+            for lease in leases.iter().filter(|l| !l.released) {
+                client.cancel(&lease.name, CLOSE_LIMIT).await?;
+                setting.speaker.write(Event::LeaseReleased { lease: lease.name.clone(), how: "nothing was left to run".into() }).await;
+            }
+        } else if setting.gate.get(&setting.root.join("orders.json")).await?.is_some() {
+            Self::new(setting, &setting.root.clone(), None).close().await?;
         }
-        if !any {
-            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
-        }
-        Self::new(setting, &root, None).close().await?;
-        setting.clean(&root).await
+        setting.clean(&setting.root).await
     }
 
     /// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready.
@@ -185,12 +188,12 @@ impl Link {
         let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
             return Err(EngineError::Broken("a job without Slurm".into()));
         };
-        if setting.orders_at(root).await? == Some(false) {
+        if setting.make(root).await? {
             setting.speaker.note(format!("{}: the campaign was changed; its old job is cancelled", setting.name));
             client.cancel(job, CLOSE_LIMIT).await?;
             setting.clean(root).await?;
+            setting.make(root).await?;
         }
-        setting.make(root).await?;
         let request = JobRequest {
             name: job.to_owned(),
             nodes,
@@ -284,9 +287,8 @@ impl Link {
                 if let Some(over) = &state.over {
                     return Some(Seen::Ended(Ended::over(over)));
                 }
-                // an agent that was to take over
                 if let Some(why) = &state.unable {
-                    return Some(Seen::Ended(Ended::Failed(crate::journal::Cause::Launch, why.clone())));
+                    return Some(Seen::Ended(Ended::Unable(why.clone())));
                 }
                 state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
             });
@@ -336,6 +338,7 @@ impl Link {
     pub async fn close(&self) -> Result<(), EngineError> {
         let setting = &self.setting;
         if self.alive() {
+            self.hub.change(|s| s.closing = true);
             self.hub.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
             let closed = self.hub.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
             let closed = async {
@@ -376,17 +379,7 @@ impl Link {
     }
 }
 
-impl Link {
-    /// Ends a job that nothing is wanted of any more.
-    pub async fn release_job(setting: &Setting, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
-        match &setting.slurm {
-            Some(client) => release(setting, client, root, job, how).await,
-            None => Ok(()),
-        }
-    }
-}
-
-/// Gives a job's nodes back.
+/// Gives a job's nodes back before anything was done with them.
 async fn release(setting: &Setting, client: &Client, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
     client.cancel(job, CLOSE_LIMIT).await?;
     setting.clean(root).await?;

@@ -114,7 +114,7 @@ impl Pump {
     async fn agent_is_gone(&self) {
         let (closed, unable, over) = {
             let state = self.hub.state();
-            (state.closed.is_some(), state.unable.is_some(), state.over.is_some())
+            (state.closed.is_some(), state.unable.is_some(), state.closing || state.over.is_some())
         };
         if over || unable {
             return;

@@ -120,9 +120,6 @@ impl Remote {
         let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
         // side by side they may be more than one point needs
         let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
-        if only_close {
-            speaker.note(format!("{name}: nothing is left to run; what is still there is ended"));
-        }
         let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
         let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm });
         let mut remote = Self {
@@ -135,15 +132,15 @@ impl Remote {
             identity,
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
         };
-        remote.close_old(&leases, only_close).await?;
         if only_close {
-            remote.setting.clean(&remote.setting.root).await?;
+            Link::end_old(&remote.setting, &leases).await?;
             return Ok(None);
         }
         if remote.allocation() == Some(Allocation::Run) {
             // nodes are what the queue may give: their names are not known before
             let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
             remote.ready = Ready { nodes, ..Ready::default() };
+            remote.release_old(&leases).await?;
             return Ok(Some(remote));
         }
         let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
@@ -158,11 +155,6 @@ impl Remote {
         &self.setting.name
     }
 
-    /// How long a silent node is waited for, seconds.
-    pub fn lost_after_s(&self) -> f64 {
-        self.setting.cluster.lost_after_s
-    }
-
     pub fn side_by_side(&self) -> bool {
         self.setting.cluster.side_by_side
     }
@@ -175,19 +167,12 @@ impl Remote {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends what earlier controllers left: everything if nothing is to be run, and else what works by other orders.
-    async fn close_old(&self, leases: &[Lease], only_close: bool) -> Result<(), EngineError> {
-        match &self.setting.slurm {
-            None => Link::close_old_agent(&self.setting, only_close).await,
-            Some(_) if only_close => {
-                for lease in leases.iter().filter(|l| !l.released) {
-                    Link::release_job(&self.setting, &self.setting.root.join(&lease.name), &lease.name, "nothing was left to run").await?;
-                }
-                Ok(())
-            }
-            // a job for each run is found again by the run, and the campaign's when its link is made
-            Some(_) => Ok(()),
+    /// Jobs of an earlier controller that was killed between a run's intent and its end: those of runs that are open are found again by name.
+    async fn release_old(&self, leases: &[Lease]) -> Result<(), EngineError> {
+        for lease in leases.iter().filter(|l| !l.released) {
+            self.setting.speaker.note(format!("{}: job {} of an earlier session is looked after when its run is", self.name(), lease.name));
         }
+        Ok(())
     }
 
     /// An agent that takes runs: the one that there is, or a new one.
@@ -241,7 +226,12 @@ impl Remote {
 
     /// Nodes that are lost, and why.
     pub fn lost(&self) -> BTreeMap<String, String> {
-        self.current().filter(|l| l.alive()).map(|l| l.hub.state().lost.clone()).unwrap_or_default()
+        self.current().map(|link| link.hub.state().lost.clone()).unwrap_or_default()
+    }
+
+    /// How long it takes to miss a node, seconds.
+    pub fn lost_after_s(&self) -> f64 {
+        self.setting.cluster.lost_after_s
     }
 
     /// So many nodes that are heard of and not in use.
@@ -287,8 +277,11 @@ impl Remote {
         let ended = link.attempt(task, &mut wishes, teller).await;
         let attempted = match ended {
             // or an earlier controller wanted that, and was killed before it had written it down
-            Ended::Interrupted if *wishes.borrow() == Wish::StopNow => Attempted::Interrupted,
-            Ended::Interrupted => Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false },
+            Ended::Interrupted if *wishes.borrow() < Wish::StopNow => {
+                Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+            }
+            Ended::Interrupted => Attempted::Interrupted,
+            Ended::Unable(problem) => return Err(self.setting.error(problem)),
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
             Ended::Finished(file) => {

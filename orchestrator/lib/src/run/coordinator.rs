@@ -313,7 +313,6 @@ impl Coordinator<'_> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
         for remote in remotes {
-            self.observer.on(&Progress::Site { what: format!("{}: closing", remote.name()) });
             let site = remote.name().to_owned();
             let closing = async move { remote.close().await };
             tokio::pin!(closing);
