@@ -281,7 +281,11 @@ pub struct InstallArgs {
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Campaign file whose needs are checked; without it, everything that cvc can use on this machine
+    /// Campaign file whose needs are checked, with all its sites; or one site of --file. Without it, everything that cvc can use on this machine
+    #[arg(value_name = "FILE|SITE")]
+    pub target: Option<Utf8PathBuf>,
+    /// Campaign file of the site [default: the only one in this directory]
+    #[arg(long, value_name = "FILE", requires = "target")]
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,

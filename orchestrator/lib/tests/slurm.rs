@@ -151,7 +151,7 @@ async fn what_cannot_run_is_refused_or_explained() {
     lab.login().shell("scontrol requeue $(squeue -h -n cvc-all -o %i)");
     let again = until(&client, "cvc-all", 30, |j| j.stage() == Stage::Waiting && j.restarts == Some(1)).await;
     assert!(!matches!(again.stage(), Stage::Ended(_)));
-    lab.login().shell("scontrol hold $(squeue -h -n cvc-all -o %i)");
+    lab.login().shell("scontrol uhold $(squeue -h -n cvc-all -o %i)");
     // Slurm's two minutes are not waited for: whoever holds it must release it
     let error = client.wait_running("cvc-all", None).await.expect_err("held").to_string();
     assert!(error.contains("scontrol release"), "{error}");
@@ -264,7 +264,17 @@ fn recorded_answers_are_read() {
     let text = slurm::read_scontrol(include_str!("data/slurm/scontrol.txt"), &clock).expect("reads");
     let line = |j: &JobInfo| {
         let start = j.start.map(|t| t.to_string()).unwrap_or_default();
-        format!("{:>2} {:<12} {:<10} {:?} {:?} {} {start} {:?} {:?}", j.id, j.name, j.state, j.stage(), j.reason, j.nodes.len(), j.restarts, j.exit)
+        format!(
+            "{:>2} {:<12} {:<10} {:?} {:?} {} {start} {:?} {:?}",
+            j.id,
+            j.name,
+            j.state,
+            j.stage(),
+            j.reason,
+            j.nodes.len(),
+            j.restarts,
+            j.exit
+        )
     };
     let table = |jobs: &[JobInfo]| jobs.iter().map(line).collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(format!("squeue --json\n{}\n\nscontrol show job -o\n{}", table(&json), table(&text)));

@@ -168,6 +168,21 @@ fn requests_that_were_piped_in_are_answered_before_it_goes() {
     assert_eq!(ids, [1, 2]);
 }
 
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
+    /// Whatever is said to it, it goes on, and says what it did not understand by lines that are JSON.
+    #[test]
+    fn nothing_that_is_said_confuses_it(lines in proptest::collection::vec("\\PC*|\\{\"(id|do|hello|ping)\":[^\n]{0,20}", 0..8)) {
+        let (mut read, write) = std::io::pipe().unwrap();
+        let input = lines.iter().flat_map(|l| l.as_bytes().iter().copied().filter(|b| *b != b'\n').chain([b'\n'])).chain(*b"{\"id\":77,\"do\":\"clock\"}\n");
+        serve(std::io::Cursor::new(input.collect::<Vec<u8>>()), write, 10.0).unwrap();
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        let said: Vec<Said> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        proptest::prop_assert!(said.iter().any(|s| s.id == Some(77) && s.ok.is_some()), "{text}");
+    }
+}
+
 #[test]
 fn the_end_of_its_line_and_signals_end_what_it_guards() {
     let dir = tempfile::tempdir().unwrap();

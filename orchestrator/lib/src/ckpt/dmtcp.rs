@@ -5,6 +5,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
+/// C source of the library that mends DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path on
+/// all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
+pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
+
+/// How [`BETWEEN_NODES`] is compiled.
+pub fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
+    ["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", library.as_str(), source.as_str()].map(String::from).into()
+}
+
 /// An installed DMTCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DmtcpInstall {
@@ -102,6 +111,13 @@ impl DmtcpInstall {
         if self.has_event_log() {
             argv.push("--write-kv-data".into());
         }
+        argv
+    }
+
+    /// As [`DmtcpInstall::launch`], with a library that is loaded before DMTCP's own.
+    pub fn launch_with(&self, layout: &DmtcpLayout, compression: Compression, library: &Utf8Path) -> Vec<String> {
+        let mut argv = self.launch(layout, compression);
+        argv.extend(["--with-plugin".to_owned(), library.to_string()]);
         argv
     }
 

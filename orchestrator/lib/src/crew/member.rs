@@ -21,10 +21,12 @@ pub struct Settings {
     pub lost_after_s: f64,
     /// How long a sentinel may take from its start to its first word, seconds.
     pub start_limit_s: f64,
+    /// How long sentinels may take to end what they guard when the crew is closed, before their lines are cut, seconds.
+    pub close_limit_s: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { beat_s: 1.0, lost_after_s: 20.0, start_limit_s: 30.0 }
+        Self { beat_s: 1.0, lost_after_s: 20.0, start_limit_s: 30.0, close_limit_s: 20.0 }
     }
 }

@@ -26,8 +26,6 @@ use tokio::{
 
 /// So many are started at the same time: each start is a key exchange on this machine.
 const STARTS_AT_ONCE: usize = 32;
-/// How long sentinels may take to end what they guard when they are closed.
-const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 
 /// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the lines close, and every
 /// sentinel ends what it guards; [`Crew::close`] waits for that.
@@ -295,6 +293,8 @@ impl Crew {
 
     /// Ends all sentinels, which end what they guard, and waits for them. Bounded: one that does not go is cut off.
     pub async fn close(&self) {
+        let limit = self.0.settings.close_limit_s;
+        let limit = Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 });
         let mut closing = JoinSet::new();
         for seat in &self.0.seats {
             match seat.set(Post::Gone) {
@@ -305,7 +305,7 @@ impl Crew {
                     });
                 }
                 Post::Line(line) => {
-                    closing.spawn(async move { line.close(CLOSE_LIMIT).await });
+                    closing.spawn(async move { line.close(limit).await });
                 }
                 Post::Gone => {}
             }

@@ -298,3 +298,69 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
     }
     Ok(SiteLock { hosts: report.hosts.keys().cloned().collect(), components })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locked(version: &str, path: &str, digest: &str) -> Component {
+        Component { version: version.into(), path: path.into(), digest: digest.into(), ..Component::default() }
+    }
+
+    fn site() -> SiteLock {
+        let components = [
+            ("mpi/mpich".to_owned(), locked("4.0.2", "/usr/bin/mpiexec.mpich", "")),
+            ("dmtcp".to_owned(), locked("4.2.0", "/opt/dmtcp/bin/dmtcp_launch", "")),
+            ("kernels/mpich".to_owned(), locked("", "/home/a/kernels", "abc")),
+        ];
+        SiteLock { hosts: vec!["n1".into()], components: components.into() }
+    }
+
+    fn found(name: &str, version: &str, path: &str, digest: Option<&str>) -> Found {
+        let one = FoundComponent { version: Some(version.into()), path: Some(path.into()), digest: digest.map(str::to_owned) };
+        Found([(name.to_owned(), Some(one))].into())
+    }
+
+    #[test]
+    fn the_same_is_no_difference_and_what_was_not_looked_for_neither() {
+        assert_eq!(site().compare(&Found::default()), []);
+        assert_eq!(site().compare(&found("mpi/mpich", "4.0.2", "/bin/mpiexec.mpich", None)), []);
+        assert_eq!(site().compare(&found("mpi/new", "1", "/x", None)), []);
+        assert_eq!(site().compare(&found("kernels/mpich", "", "/home/a/kernels", Some("abc"))), []);
+    }
+
+    #[test]
+    fn every_kind_of_difference_has_both_values() {
+        let said = |found: &Found| site().compare(found).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(said(&found("mpi/mpich", "5.0.0", "/x", None)), ["mpi/mpich: version 4.0.2 was installed, and now it is version 5.0.0"]);
+        assert_eq!(
+            said(&found("dmtcp", "4.2.0", "/usr/local/bin/dmtcp_launch", None)),
+            ["dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is at /usr/local/bin/dmtcp_launch"]
+        );
+        assert_eq!(
+            said(&found("kernels/mpich", "", "/home/a/kernels", Some("def"))),
+            ["kernels/mpich: digest abc was installed, and now it is digest def"]
+        );
+        let gone = Found([("dmtcp".to_owned(), None)].into());
+        assert_eq!(said(&gone), ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]);
+    }
+
+    #[test]
+    fn hosts_that_differ_are_named_with_what_they_have() {
+        let mut report = InstallReport { site: "s".into(), ..InstallReport::default() };
+        for (host, version) in [("n1", "4.2.0"), ("n2", "3.2.0")] {
+            let one =
+                crate::install::Installed { path: "/p".into(), said: format!("dmtcp_launch (DMTCP) {version}"), ..Default::default() };
+            report.installed.entry(host.into()).or_default().insert("dmtcp".into(), one);
+        }
+        let text =
+            "schema = 1\nname = \"t\"\n[sites.s]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n";
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+        let spec = crate::spec::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
+        let error = of("s", &spec.sites["s"], &report).expect_err("they differ").to_string();
+        assert!(error.contains("the same dmtcp: n1 has 4.2.0 /p, n2 has 3.2.0 /p"), "{error}");
+        report.installed.shift_remove("n2");
+        let lock = of("s", &spec.sites["s"], &report).expect("one host");
+        assert_eq!(lock.components["dmtcp"].version, "4.2.0");
+    }
+}

@@ -29,7 +29,8 @@ use std::collections::BTreeMap;
 pub struct LaunchRequest {
     /// Processes on nodes.
     pub mapping: Mapping,
-    /// Names of the nodes, in the order of the mapping.
+    /// Names of the nodes, in the order of the mapping. Inside a Slurm job they must be in Slurm's own order: the libraries' launchers keep to it
+    /// whatever they are told, and the ranks of Open MPI under srun end by a segmentation fault in any other.
     pub hosts: Vec<String>,
     /// Cores of a node, to tell when ranks share one.
     pub cores_per_node: u32,

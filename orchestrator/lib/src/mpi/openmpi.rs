@@ -67,9 +67,8 @@ pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
             launch.launcher_processes += request.other_nodes();
         }
         Reach::Slurm { .. } => {
+            // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
             set("plm", "slurm".into());
-            // the host file is what counts: nodes, their order and their slots
-            set("ras", "^slurm".into());
             super::srun_settings(&mut launch);
             // srun, and the daemons
             launch.launcher_processes += request.other_nodes() + u32::from(request.other_nodes() > 0);

@@ -81,10 +81,9 @@ fn what_the_launchers_are_told() {
 
 #[test]
 fn nodes_get_more_ranks_than_cores_only_where_that_is_allowed() {
-    for (reach, family, word) in [
-        (ssh(), MpiFamily::OpenMpi, "--oversubscribe"),
-        (Reach::Slurm { launcher: SlurmLauncher::Srun }, MpiFamily::Mpich, "--overcommit"),
-    ] {
+    for (reach, family, word) in
+        [(ssh(), MpiFamily::OpenMpi, "--oversubscribe"), (Reach::Slurm { launcher: SlurmLauncher::Srun }, MpiFamily::Mpich, "--overcommit")]
+    {
         let mut request = request("2Nx3P", reach);
         let has = |request: &LaunchRequest| launch(&install(family, "4.1.4"), request).argv.iter().any(|a| a == word);
         assert!(!has(&request), "{word}");

@@ -74,6 +74,11 @@ impl Setting {
         Ok(false)
     }
 
+    /// Ranks on one node at most.
+    fn most_on_a_node(&self) -> u32 {
+        self.orders.points.iter().flat_map(|p| p.point.mapping.node_loads()).max().unwrap_or(1)
+    }
+
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
         let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
@@ -192,7 +197,8 @@ impl Link {
         let request = JobRequest {
             name: job.to_owned(),
             nodes,
-            tasks_per_node: None,
+            // where nodes are shared, their cores must be asked for
+            tasks_per_node: (!slurm.exclusive).then(|| setting.most_on_a_node()),
             dir: root.to_owned(),
             argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
             settings: slurm.clone(),

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     app::descriptor::Descriptor,
     ckpt::{
-        dmtcp::{DmtcpInstall, DmtcpLayout},
+        dmtcp::{self, DmtcpInstall, DmtcpLayout},
         quirks::{self, Quirk, Situation},
     },
     host::LocalHost,
@@ -60,6 +60,9 @@ pub(super) struct Prepared {
 pub(super) const RANKS: &str = ".cvc-ranks";
 /// What is started for every rank.
 const RANK_SCRIPT: &str = ".cvc-rank.sh";
+
+/// Source of the library that mends DMTCP between nodes, in the working directory.
+const BETWEEN_NODES: &str = "dmtcp-nodes.c";
 
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
 pub(super) const SESSION: &str = "session";
@@ -158,7 +161,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     };
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
     export.extend(app.command.env.keys().cloned());
-    let request = LaunchRequest {
+    let mut request = LaunchRequest {
         mapping: point.mapping.clone(),
         hosts: used.ranks.iter().map(|n| n.among.clone()).collect(),
         cores_per_node: site.cores,
@@ -188,6 +191,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         nodes: point.mapping.nodes(),
         dmtcp: dmtcp.as_ref().and_then(|(d, _)| d.major_minor()),
     });
+    // what is set against a hazard must reach the library's daemons as well
+    request.export.extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
     let mut launch = mpi::launch(&install, &request);
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
@@ -238,7 +243,12 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         rank_script = Some(NewFile { path: path.into(), content: text, mode: 0o755 });
     }
 
-    let inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
+    let mut inputs = write_inputs(&dir, &work, &app, &request, &launch.files, &values)?;
+    if dmtcp.is_some() && used.several() {
+        let stored = dir.join("inputs").join(BETWEEN_NODES);
+        std::fs::write(&stored, crate::ckpt::dmtcp::BETWEEN_NODES).map_err(StoreError::io("write", &stored))?;
+        inputs.push(json!({ "stored": format!("inputs/{BETWEEN_NODES}"), "target": work.join(BETWEEN_NODES) }));
+    }
     let script_values = json!({
         "run": run.as_str(),
         "campaign": brief.campaign,
@@ -336,10 +346,18 @@ fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, use
         log: layout.kvdir.join("restart.log"),
         tmpdir: layout.tmpdir.clone(),
     };
+    // what mends DMTCP between nodes
+    let work = layout.kvdir.parent().unwrap_or(&layout.kvdir);
+    let library = used.several().then(|| work.join("dmtcp-nodes.so"));
     json!({
         "ckptdir": layout.ckptdir, "kvdir": layout.kvdir, "portfile": layout.portfile,
         "coordinator": install.coordinator(layout, stale_s),
-        "launch": install.launch(layout, point.compression),
+        "launch": match &library {
+            Some(library) => install.launch_with(layout, point.compression, library),
+            None => install.launch(layout, point.compression),
+        },
+        "library": library,
+        "library_build": library.as_ref().map(|l| dmtcp::between_nodes_build(&work.join(BETWEEN_NODES), l)),
         "command": install.program("dmtcp_command"),
         // ranks on other nodes must reach it as well
         "host": if used.several() { used.head.among.as_str() } else { "127.0.0.1" },

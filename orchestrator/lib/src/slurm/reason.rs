@@ -50,7 +50,9 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         }
         "JobHeldUser" | "held" => hopeless("its user holds it", "release it: scontrol release <job>"),
         "JobHeldAdmin" => hopeless("an administrator holds it", "ask them why"),
-        "job" | "job_requeued_in_held_state" | "JobHoldMaxRequeue" => hopeless("it was put back into the queue and is held", "release it: scontrol release <job>"),
+        "job" | "job_requeued_in_held_state" | "JobHoldMaxRequeue" => {
+            hopeless("it was put back into the queue and is held", "release it: scontrol release <job>")
+        }
         "PartitionNodeLimit" => {
             hopeless("the partition does not give so many nodes to a job", "lower `slurm.nodes`, or choose another `slurm.partition`")
         }

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "/shared/crew-test";
 
 /// Times of crews in the lab.
-pub const SETTINGS: Settings = Settings { beat_s: 0.25, lost_after_s: 3.0, start_limit_s: 20.0 };
+pub const SETTINGS: Settings = Settings { beat_s: 0.25, lost_after_s: 3.0, start_limit_s: 20.0, close_limit_s: 20.0 };
 
 /// What the agent said, and when that was heard.
 #[derive(Debug)]

@@ -212,7 +212,7 @@ fn in_a_job_of_slurm_sentinels_are_steps_and_ranks_are_told_from_all_else() {
     let mut ranks = String::new();
     wait_until("all ranks", LIMIT, || {
         ranks = console.ask(&format!("ranks {RUN}"), "ranks");
-        ranks.matches(|c: char| c == ',' || c == ';').count() >= 3
+        ranks.matches([',', ';']).count() >= 3
     });
     assert_eq!(ranks, expected, "{}", slurm.logs());
     console.ask(&format!("guard {RUN}"), "guarded");

@@ -38,7 +38,7 @@ pub fn member(name: &str, argv: Vec<String>) -> Member {
 
 /// Beats ten times a second, lost after 1.5 s.
 pub fn quick() -> Settings {
-    Settings { beat_s: 0.1, lost_after_s: 1.5, start_limit_s: 20.0 }
+    Settings { beat_s: 0.1, lost_after_s: 1.5, start_limit_s: 20.0, close_limit_s: 20.0 }
 }
 
 /// A crew of n1, n2, … and the processes of their sentinels.

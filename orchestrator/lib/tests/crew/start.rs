@@ -76,6 +76,22 @@ async fn every_host_that_cannot_be_used_is_named_with_what_it_said_and_the_mend(
     assert!(!is_alive(pid), "the sentinel that did start is ended");
 }
 
+/// It says hello and beats as it should, and does not mind that its line closes: as an ssh whose other end is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_does_not_go_is_cut_off() {
+    let hello = serde_json::json!({ "hello": cvc_probe::sentinel::Hello::of_this_process() });
+    let script = format!("echo '{hello}'; while :; do echo '{{\"beat\":1}}'; sleep 0.1; done");
+    let stubborn = member("n1", vec!["sh".into(), "-c".into(), script]);
+    let settings = Settings { close_limit_s: 0.4, ..quick() };
+    let crew = Crew::start(vec![stubborn, member("n2", sentinel())], settings).await.unwrap_or_else(|e| panic!("{e}"));
+    let asked = crew.ask("n1", cvc_probe::sentinel::Request::Clock, std::time::Duration::from_millis(200)).await;
+    assert!(matches!(asked, Err(CrewError::Timeout { request: "clock", .. })), "it answers nothing: {asked:?}");
+    let begin = Instant::now();
+    crew.close().await;
+    assert!((0.4..5.0).contains(&begin.elapsed().as_secs_f64()), "{:?}", begin.elapsed());
+    assert!(crew.lost().borrow().is_empty(), "closed is not lost");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_four_members_are_one_crew() {
     let (crew, pids) = crew_of(64).await;

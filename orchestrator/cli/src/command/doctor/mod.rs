@@ -1,7 +1,13 @@
 //! `cvc doctor`
 
-use super::{ask_sites, load, paragraph, runtime, table};
-use crate::{args::DoctorArgs, failure::Failure};
+mod cluster;
+
+use super::{ask_sites, load, load_of_site, paragraph, runtime, table};
+use crate::{
+    args::{DoctorArgs, SiteOf},
+    failure::Failure,
+};
+use camino::Utf8PathBuf;
 use cvc_lib::{
     ckpt::quirks,
     plan,
@@ -27,12 +33,38 @@ struct Finding {
 /// What is looked for when no campaign is given: a campaign that uses everything.
 const EVERYTHING: &str = "schema = 1\nname = \"doctor\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = [\"mpich\", \"openmpi\"]\n";
 
-pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
-    let spec = match &args.file {
-        Some(file) => load(file, &args.which)?,
-        None => cvc_lib::spec::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_lib::app::embedded::directory()?])?,
+/// What is to be looked at.
+struct Asked {
+    spec: Spec,
+    /// The campaign file, where one is given by itself.
+    file: Option<Utf8PathBuf>,
+    /// The only site that is asked for.
+    site: Option<String>,
+}
+
+fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
+    let Some(target) = &args.target else {
+        let spec = cvc_lib::spec::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_lib::app::embedded::directory()?])?;
+        return Ok(Asked { spec, file: None, site: None });
     };
-    let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
+        return Ok(Asked { spec: load(target, &args.which)?, file: Some(target.clone()), site: None });
+    }
+    let of = SiteOf { site: target.to_string(), file: args.file.clone(), which: args.which.clone() };
+    let mut spec = load_of_site(&of)?;
+    spec.sites.retain(|name, _| *name == of.site);
+    Ok(Asked { spec, file: None, site: Some(of.site) })
+}
+
+pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    let Asked { spec, file, site } = asked(args)?;
+    let runtime = runtime()?;
+    let clusters = runtime.block_on(cluster::examine(&spec));
+    let is_cluster_alone = site.is_some() && !clusters.is_empty();
+    if is_cluster_alone {
+        return cluster::show_alone(&clusters, args.json);
+    }
+    let sites = runtime.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
     let mut out = std::io::stdout().lock();
     let mut findings = Vec::new();
     for site in sites.values() {
@@ -42,7 +74,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let plan = plan::build(&spec);
     let mut obstacles: Vec<String> = Vec::new();
     let mut stuck = 0usize;
-    if args.file.is_some() {
+    if file.is_some() {
         for planned in &plan.points {
             if let Some(reason) = sites.get(&planned.point.site).and_then(|s| s.obstacle(&planned.point)) {
                 stuck += 1;
@@ -52,13 +84,13 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
             }
         }
     }
-    let code = if stuck > 0 || (args.file.is_some() && plan.points.is_empty()) { CANNOT } else { 0 };
+    let code = if stuck > 0 || (file.is_some() && plan.points.is_empty()) { CANNOT } else { cluster::code(&clusters) };
     if args.json {
         let findings: Vec<_> = findings
             .iter()
             .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "mend": f.mend }))
             .collect();
-        let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles });
+        let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles, "clusters": clusters });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
         return Ok(code);
     }
@@ -83,13 +115,14 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
             )?;
         }
     }
+    cluster::show(&mut out, &clusters)?;
     writeln!(out, "\nknown hazards, and what is set against each where it applies:")?;
     for quirk in quirks::table() {
         let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
         let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
         writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
     }
-    if let Some(file) = &args.file {
+    if let Some(file) = &file {
         campaign(&mut out, file, &spec, plan.points.len(), stuck, &obstacles)?;
     }
     Ok(code)

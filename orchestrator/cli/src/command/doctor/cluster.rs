@@ -1,0 +1,81 @@
+//! Sites of several machines, as `cvc doctor` shows them.
+
+use super::super::{paragraph, table};
+use crate::failure::Failure;
+use cvc_lib::{
+    doctor::{self, Check, State},
+    spec::Spec,
+};
+use indexmap::IndexMap;
+use std::{io::Write, time::Duration};
+
+/// Exit code when something is wrong with a host.
+const WRONG: u8 = 4;
+
+/// Findings by site.
+pub(super) type Clusters = IndexMap<String, Vec<Check>>;
+
+/// Looks at every cluster of a campaign, and says meanwhile what it is at.
+pub(super) async fn examine(spec: &Spec) -> Clusters {
+    let mut clusters = Clusters::new();
+    for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
+        // nothing where standard error is no terminal
+        let bar = indicatif::ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let checks = doctor::examine(name, site, &mut |what| bar.set_message(format!("{name}: {what}"))).await;
+        bar.finish_and_clear();
+        clusters.insert(name.clone(), checks);
+    }
+    clusters
+}
+
+/// 0 if runs can go, though perhaps not well.
+pub(super) fn code(clusters: &Clusters) -> u8 {
+    if clusters.values().flatten().any(|c| c.state == State::Bad) { WRONG } else { 0 }
+}
+
+/// One site, and nothing of this machine.
+pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<u8, Failure> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters })).map_err(std::io::Error::from)?)?;
+    } else {
+        show(&mut out, clusters)?;
+    }
+    Ok(code(clusters))
+}
+
+/// Tables of findings, and what to do about those that are not as they should be.
+pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result<()> {
+    for (name, checks) in clusters {
+        writeln!(out, "\nsite {name}")?;
+        let mut found = table(["", "what", "host", "found"], &["found"]);
+        for check in checks {
+            found.add_row([mark(check.state), &check.what, check.host.as_deref().unwrap_or("all"), &check.found]);
+        }
+        writeln!(out, "{}", found.trim_fmt())?;
+        let mended: Vec<&Check> = checks.iter().filter(|c| !c.mend.is_empty()).collect();
+        if !mended.is_empty() {
+            writeln!(out, "\nhow to mend it:")?;
+        }
+        for check in mended {
+            let host = check.host.as_ref().map(|h| format!(", {h}")).unwrap_or_default();
+            writeln!(
+                out,
+                "{}\n{}",
+                paragraph("  ", &format!("{}{host}: {}", check.what, check.found)),
+                paragraph("    ", &format!("mend: {}", check.mend))
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn mark(state: State) -> &'static str {
+    match state {
+        State::Good => "ok",
+        State::Skipped => "..",
+        State::Doubtful => "??",
+        State::Bad => "--",
+    }
+}
