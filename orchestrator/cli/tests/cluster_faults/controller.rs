@@ -11,7 +11,7 @@ const SHORT: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\nsleep 0.3\necho S
 fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    const RUNS: usize = 10;
+    const RUNS: usize = 16;
     // kernels are compiled there first
     let text = format!(
         "{}[matrix]\nmpi = \"mpich5\"\n[[points]]\napp = \"script\"\nprocesses = 1\n[[points]]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n\
@@ -34,6 +34,7 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
         std::thread::sleep(Duration::from_millis(delay));
         cvc.kill();
     }
+    assert!(on.campaign.finishes().len() < RUNS, "the campaign must not be over before the last kill");
     ends(on.begin(), 0);
     on.campaign.assert_whole(RUNS);
     assert_eq!(on.starts().len(), RUNS / 2, "the agent went on: {:?}", on.start_counts());

@@ -37,19 +37,33 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.assert_clean(&["n1", "n2"]);
 }
 
+/// The stencil kernel, short, without a word of how much it writes: so that its run is begun on a disk that has no room.
+fn silent_stencil() -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps/kernel-stencil.toml");
+    let text = std::fs::read_to_string(path).expect("the kernel's descriptor");
+    let lines = text.lines().filter(|l| !l.starts_with("output_mib")).map(|l| match l {
+        "name = \"kernel-stencil\"" => "name = \"silent\"".to_owned(),
+        l => l.replace("n = 64, steps = 120, work = 40, every = 32", "n = 64, steps = 8, work = 1, every = 4"),
+    });
+    let outputs = "[[outputs]]\nfiles = [\"kernel-stencil.ckpt\"]\nsize = '^Checkpoint \\d+ written: (\\d+) bytes'\ntake = \"last\"\n";
+    lines.collect::<Vec<_>>().join("\n") + "\n" + outputs
+}
+
 #[test]
 fn ompio_on_a_full_disk_is_found_out() {
     require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi);
     let _turn = turn();
-    let lab = Lab::builder().nodes(2).shared_mib(3).build();
+    let lab = Lab::builder().nodes(2).shared_mib(1).build();
     let text = format!(
-        "{}{SHARED}[matrix]\napp = \"kernel-stencil\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
+        "{}{SHARED}[matrix]\napp = \"silent\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
          [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
         site(2, "").split("[sites.lab.mpi").next().expect("a site").to_owned() + &libraries("lab")
     );
     let on = on_lab(lab, "ompio", &text, STEPS);
+    on.campaign.put("apps/silent.toml", &silent_stencil());
     ends(on.begin(), 10);
-    on.only_failure("disk-full");
+    let detail = on.only_failure("disk-full");
+    assert_eq!(on.campaign.events("run-started").len(), 1, "it was begun: {detail}");
     on.assert_clean(&["n1", "n2"]);
 }
 
