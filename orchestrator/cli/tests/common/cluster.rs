@@ -40,11 +40,15 @@ pub fn libraries(site: &str) -> String {
 
 /// An ssh site of `nodes` nodes of a lab.
 pub fn ssh_site(nodes: usize, keys: &str) -> String {
+    ssh_site_with(nodes, keys, &libraries("lab"))
+}
+
+/// The same with other libraries (tables of the site).
+pub fn ssh_site_with(nodes: usize, keys: &str, libraries: &str) -> String {
     let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
     format!(
-        "[sites.lab]\nkind = \"ssh\"\nhosts = [{}]\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n{}",
-        hosts.join(", "),
-        libraries("lab")
+        "[sites.lab]\nkind = \"ssh\"\nhosts = [{}]\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n{libraries}",
+        hosts.join(", ")
     )
 }
 
