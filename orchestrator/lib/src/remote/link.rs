@@ -241,9 +241,10 @@ impl Link {
         let problem = match waited {
             Some(Ok(Ok(ready))) => {
                 self.setting.speaker.note(format!(
-                    "{}: {} nodes are ready: {}",
+                    "{}: {} nodes are ready, {} cores each: {}",
                     self.setting.name,
                     ready.nodes.len(),
+                    ready.cores,
                     ready.nodes.join(", ")
                 ));
                 self.ready = ready;

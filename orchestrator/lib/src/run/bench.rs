@@ -31,16 +31,16 @@ use std::{
 
 /// One attempt at a run, as it is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Task {
-    pub planned: PlannedRun,
-    pub point: Point,
-    pub attempt: u32,
+pub struct Task {
+    pub(crate) planned: PlannedRun,
+    pub(crate) point: Point,
+    pub(crate) attempt: u32,
     /// Number of this try among all of the run, those that were cut off included: no other has it.
-    pub lap: u32,
+    pub(crate) lap: u32,
     /// Nodes to use, in the order of the mapping.
-    pub nodes: Vec<String>,
+    pub(crate) nodes: Vec<String>,
     /// Bytes that it needs in its storage area at most, where that is known.
-    pub disk_bytes: Option<u64>,
+    pub(crate) disk_bytes: Option<u64>,
 }
 
 /// What came of an attempt.

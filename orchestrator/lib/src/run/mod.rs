@@ -18,7 +18,8 @@ mod shepherd;
 mod site;
 
 pub use bench::free_bytes;
-pub(crate) use bench::{Attempted, Bench, Debts, Task, seal};
+pub use bench::Task;
+pub(crate) use bench::{Attempted, Bench, Debts, seal};
 pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;

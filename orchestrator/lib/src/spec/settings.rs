@@ -182,7 +182,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
     Some(Site {
         kind: kind?,
         app_dirs: raw.app_dirs,
-        oversubscribe: raw.oversubscribe,
+        oversubscribe: raw.oversubscribe.unwrap_or(kind == Some(SiteKind::Local)),
         storage,
         mpi,
         dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
