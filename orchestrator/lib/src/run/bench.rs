@@ -141,7 +141,8 @@ impl Bench {
         };
         let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
         crew::whole(made).map_err(crew)?;
-        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, SOON).await).map_err(crew)?;
+        let private = [prepared.request.tmp_dir.clone().into()];
+        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, &private, SOON).await).map_err(crew)?;
         Ok(())
     }
 
