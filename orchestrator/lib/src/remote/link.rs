@@ -16,10 +16,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::proc::ProcessId;
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
 /// How long an agent may take from its start to its first word about the nodes.
