@@ -77,7 +77,11 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
         // ranks in the order of the nodes
         let mut rank = 0;
         for (node, load) in NODES.iter().zip(loads) {
-            assert_eq!(with(&records, "image_bytes", &[("node", node)]).iter().filter(|r| r["labels"]["rank"].is_string()).count(), *load, "{run} {node}");
+            assert_eq!(
+                with(&records, "image_bytes", &[("node", node)]).iter().filter(|r| r["labels"]["rank"].is_string()).count(),
+                *load,
+                "{run} {node}"
+            );
             for _ in 0..*load {
                 let name = rank.to_string();
                 let found = with(&records, "zone_bytes", &[("node", node), ("rank", &name), ("rule", "structural"), ("zone", "SHMEM")]);
@@ -137,12 +141,24 @@ fn images_of_nas_bt_over_nodes() {
             let zone = |zone: &str| mib("zone_bytes", &[("zone", zone), ("rule", "structural")]);
             let subs: Vec<String> = with(&records, "sub_zone_bytes", &[("rank", &rank), ("zone", "SHMEM")])
                 .iter()
-                .map(|r| format!("{} {:.3}", r["labels"]["sub"].as_str().unwrap_or_default(), r["value"].as_f64().unwrap_or_default() / 1048576.0))
+                .map(|r| {
+                    format!(
+                        "{} {:.3}",
+                        r["labels"]["sub"].as_str().unwrap_or_default(),
+                        r["value"].as_f64().unwrap_or_default() / 1048576.0
+                    )
+                })
                 .collect();
             let node = with(&records, "image_bytes", &[("rank", &rank)])[0]["labels"]["node"].clone();
             lines.push(format!(
                 "{} {} rank {rank} on {node}: image {:.3} DTAPP {:.3} LB {:.3} SHMEM {:.3} MiB ({})",
-                point["mpi"], point["mapping"], mib("image_bytes", &[]), zone("DTAPP"), zone("LB"), zone("SHMEM"), subs.join(", ")
+                point["mpi"],
+                point["mapping"],
+                mib("image_bytes", &[]),
+                zone("DTAPP"),
+                zone("LB"),
+                zone("SHMEM"),
+                subs.join(", ")
             ));
         }
     }

@@ -476,7 +476,9 @@ impl Coordinator<'_> {
         let point = self.points.get(&planned.point)?;
         let place = self.places.get(&point.site)?;
         let beside = |task: &Task| self.places.get(&task.point.site).is_some_and(Place::side_by_side);
-        if !self.under_way.is_empty() && !(place.side_by_side() && self.under_way.values().all(beside)) {
+        let alone = self.under_way.is_empty();
+        let may_be_beside = place.side_by_side() && self.under_way.values().all(beside);
+        if !alone && !may_be_beside {
             return None;
         }
         match place {
@@ -635,11 +637,11 @@ impl Coordinator<'_> {
         match attempted {
             Attempted::Interrupted => {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
-                return Ok(false);
+                Ok(false)
             }
             Attempted::Failed { cause, detail } => {
                 let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
-                return self.ended_with(&task, file, of_points);
+                self.ended_with(&task, file, of_points)
             }
             Attempted::Lost { reason, .. } => {
                 let losses = self.losses.entry(run.clone()).or_default();
@@ -651,9 +653,9 @@ impl Coordinator<'_> {
                 }
                 let detail = format!("lost {losses} times with what carried it out: {reason}");
                 let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
-                return self.ended_with(&task, file, of_points);
+                self.ended_with(&task, file, of_points)
             }
-            Attempted::Ended(file) => return self.ended_with(&task, file, of_points),
+            Attempted::Ended(file) => self.ended_with(&task, file, of_points),
         }
     }
 

@@ -17,8 +17,8 @@ mod recover;
 mod shepherd;
 mod site;
 
-pub use bench::free_bytes;
 pub use bench::Task;
+pub use bench::free_bytes;
 pub(crate) use bench::{Attempted, Bench, Debts, seal};
 pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};
