@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs};
 /// The built-in stencil in sizes that compute for some seconds. All nodes of a lab share the cores of one machine: ranks that wait give them up.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, some seconds long\"\nkernel = true\n\
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
-    [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"60\", \"--ckpt-dir\", \"{{storage}}\"]\n\
+    [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"0\"]\n\
     env = { OMPI_MCA_mpi_yield_when_idle = \"1\", MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }\n\
     [workloads.short]\nvars = { work = 120 }\n[workloads.long]\nvars = { work = 4000 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
@@ -37,7 +37,7 @@ fn lab() -> Lab {
 
 fn stencil(lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
     let text = format!(
-        "{}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n{run}\n\
+        "{}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 120\n{run}\n\
          [checkpoint]\ntimeout_s = 40\n{checkpoint}\n",
         ssh_site_with(4, AREAS, &libraries("lab"))
     );
@@ -54,7 +54,7 @@ fn with<'a>(records: &'a [Value], name: &str, labels: &[(&str, &str)]) -> Vec<&'
 fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_node() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
     let factors = "class = \"long\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"1Nx3P+1Nx1P\"]\nmpi = [\"mpich\", \"openmpi\"]";
-    let on = stencil(lab(), "sizes", factors, "", "moment = \"size-only\"");
+    let on = stencil(lab(), "sizes", factors, "repeats = 1", "moment = \"size-only\"");
     let said = on.run();
     eprintln!("{}\n{}", said.stdout, said.stderr);
     for (cause, detail) in on.campaign.failures() {
@@ -105,6 +105,37 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
     let report = fs::read_to_string(on.campaign.dir().join("reports/sizes/report.md")).expect("the report");
     assert!(report.contains("1Nx3P+1Nx1P"), "{report}");
     on.assert_nothing_left(&NODES);
+}
+
+fn restart(mpi: &str) {
+    let factors = format!("class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]");
+    let repeats: usize = std::env::var("CVC_TEST_REPEATS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let on = stencil(lab(), "restart", &factors, &format!("repeats = {repeats}"), "moment = { after_step = 15 }\nrestart_check = true");
+    let said = on.run();
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    said.expect(0);
+    on.campaign.assert_whole(2 * repeats);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        assert_eq!(with(&records, "restart_verified", &[])[0]["value"], 1.0, "{run}");
+        let restarted = fs::read_to_string(on.campaign.run_dir(&run).join("restart.stdout")).expect("its output");
+        assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{run}: {restarted}");
+    }
+    on.assert_nothing_left(&NODES);
+}
+
+#[test]
+fn a_restart_on_two_nodes_verifies_with_mpich() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    restart("mpich");
+}
+
+#[test]
+fn a_restart_on_two_nodes_verifies_with_open_mpi() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    restart("openmpi");
 }
 
 /// Sizes of NAS BT, as a table on standard error.

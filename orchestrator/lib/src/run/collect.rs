@@ -64,7 +64,7 @@ pub(super) fn text(path: &Utf8Path) -> String {
 }
 
 /// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
-fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
+pub(super) fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
     if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
         return Some(place);
     }

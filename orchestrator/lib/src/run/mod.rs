@@ -14,6 +14,7 @@ mod outputs;
 mod placement;
 mod prepare;
 mod recover;
+mod restart;
 mod shepherd;
 mod site;
 

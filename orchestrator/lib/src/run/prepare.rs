@@ -404,10 +404,13 @@ fn write_inputs(
 }
 
 impl Prepared {
-    /// The job of a restart check from DMTCP's images.
-    pub fn dmtcp_restart_job(&self) -> Result<Job, EngineError> {
+    /// The job of a restart check from DMTCP's images, with what is started on each node.
+    pub fn dmtcp_restart_job(&self, nodes: Value) -> Result<Job, EngineError> {
         let script = self.dir.join("restart.sh");
-        std::fs::write(&script, render::render(Template::RestartScript, &self.values)?).map_err(StoreError::io("write", &script))?;
+        let mut values = self.values.clone();
+        values["several"] = json!(self.used.several());
+        values["nodes"] = nodes;
+        std::fs::write(&script, render::render(Template::RestartScript, &values)?).map_err(StoreError::io("write", &script))?;
         Ok(self.second_job(&script))
     }
 
