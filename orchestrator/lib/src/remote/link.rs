@@ -17,7 +17,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::proc::ProcessId;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -27,7 +27,9 @@ use tokio::task::JoinHandle;
 /// How long an agent may take from its start to its first word about the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// How long it may take to end everything.
-pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
+/// Removing a spool, with what lies in it on a slow file system.
+const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 /// Between questions about a job.
 const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
@@ -82,7 +84,7 @@ impl Setting {
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
         let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
         if removed.code == Some(0) {
             return Ok(());
         }
@@ -122,6 +124,7 @@ impl Link {
             agent_is_here: setting.slurm.is_none(),
             hub: Arc::clone(hub),
             speaker: setting.speaker.clone(),
+            starts: Mutex::default(),
         };
         Held(tokio::spawn(pump.work()))
     }
