@@ -137,8 +137,15 @@ pub(super) async fn execute(
         teller.stage("restart");
         restart::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
+        let everywhere = prepared.used.everywhere();
         let ended = tokio::select! {
             ended = second.exit() => ended,
+            (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
+                // what was restarted waits for the ranks of that node, perhaps for ever
+                let (_, ended) = tokio::join!(prepared.used.end_others(), second.end());
+                cut_off.get_or_insert((Cause::NodeLost, format!("{node}: {reason}")));
+                ended
+            }
             () = stop_now(wishes) => {
                 tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());
