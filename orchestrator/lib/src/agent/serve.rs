@@ -55,6 +55,8 @@ pub enum AgentError {
 /// An attempt under way.
 struct UnderWay {
     lap: u32,
+    /// No other attempt had ended before it began: all of a job's time was for it.
+    first: bool,
     nodes: Vec<String>,
     wish: watch::Sender<Wish>,
 }
@@ -81,6 +83,8 @@ struct Agent {
     begun: Instant,
     /// When it last said that it is alive.
     beaten: Option<Instant>,
+    /// Whether an attempt has ended here.
+    worked: bool,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -131,6 +135,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         active: Instant::now(),
         begun,
         beaten: None,
+        worked: false,
     };
     let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
     match agent.work(&events, ready, &mut terminate, &mut news).await {
@@ -328,12 +333,14 @@ impl Agent {
                     started.insert((run.clone(), *lap), (*pid, *start_ticks));
                 }
                 Event::Ready { .. } => worked_before = true,
+                // it cut off what it was at: requests without an end came later, and are for this agent
+                Event::Closed { .. } => worked_before = false,
                 Event::Note { .. }
                 | Event::Unable { .. }
                 | Event::Stage { .. }
                 | Event::NodeLost { .. }
                 | Event::NodeBack { .. }
-                | Event::Closed { .. } => {}
+                | Event::Closing { .. } => {}
             }
         }
         for name in self.spool.names()? {
@@ -421,7 +428,7 @@ impl Agent {
             return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
         }
         let (wish, wishes) = watch::channel(Wish::GoOn);
-        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, nodes: task.nodes.clone(), wish });
+        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, first: !self.worked, nodes: task.nodes.clone(), wish });
         let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
         self.attempts.spawn(async move {
             let result = bench.attempt(&task, wishes, &teller).await;
@@ -457,6 +464,7 @@ impl Agent {
     fn ended(&mut self, task: &Task, result: Result<Attempted, String>) -> Result<(), AgentError> {
         let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
         self.under_way.remove(&run);
+        self.worked = true;
         self.active = Instant::now();
         // before the end that it has caused, or the controller would take the same nodes again
         self.watch_nodes()?;
@@ -588,8 +596,16 @@ impl Agent {
 
     /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
-        let time_limit = self.near_time_limit();
-        let mut written: Result<(), AgentError> = Ok(());
+        let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
+        let of_job = self.near_time_limit().then(|| {
+            let limit_s = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
+            let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
+            format!(
+                "cut off {after_s} s after the agent had begun, since the job may take {limit_s} s (slurm.time_limit_s) and Slurm announces \
+                 the end {WARNING_S} s before or earlier"
+            )
+        });
+        let first: HashSet<RunId> = self.under_way.iter().filter(|(_, u)| u.first).map(|(run, _)| run.clone()).collect();
         for under_way in self.under_way.values() {
             under_way.wish.send_replace(Wish::StopNow);
         }
@@ -601,7 +617,10 @@ impl Agent {
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
-                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned(), time_limit }),
+                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost {
+                        reason: of_job.clone().unwrap_or_else(|| reason.to_owned()),
+                        time_limit: of_job.is_some() && first.contains(&task.planned.id),
+                    }),
                     other => other,
                 };
                 written = written.and(self.ended(&task, result));

@@ -49,6 +49,8 @@ pub(crate) struct Remote {
     /// Distinguishes this campaign's jobs from those of any other.
     identity: String,
     jobs: AtomicU32,
+    /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
+    old_jobs: Mutex<BTreeSet<String>>,
 }
 
 /// What a site is opened with.
@@ -131,6 +133,7 @@ impl Remote {
             dir,
             identity,
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
+            old_jobs: Mutex::default(),
         };
         if only_close {
             Link::end_old(&remote.setting, &leases).await?;
@@ -140,7 +143,7 @@ impl Remote {
             // nodes are what the queue may give: their names are not known before
             let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
             remote.ready = Ready { nodes, ..Ready::default() };
-            remote.release_old(&leases).await?;
+            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.clone()).collect());
             return Ok(Some(remote));
         }
         let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
@@ -167,14 +170,6 @@ impl Remote {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Jobs of an earlier controller that was killed between a run's intent and its end: those of runs that are open are found again by name.
-    async fn release_old(&self, leases: &[Lease]) -> Result<(), EngineError> {
-        for lease in leases.iter().filter(|l| !l.released) {
-            self.setting.speaker.note(format!("{}: job {} of an earlier session is looked after when its run is", self.name(), lease.name));
-        }
-        Ok(())
-    }
-
     /// An agent that takes runs: the one that there is, or a new one.
     async fn make_link(&self, resumed: Option<String>, wishes: &mut Wishes) -> Result<Option<Arc<Link>>, EngineError> {
         let _making = self.making.lock().await;
@@ -199,7 +194,7 @@ impl Remote {
                     let root = self.setting.root.join(&job);
                     match Link::by_job(&self.setting, &root, &job, self.most_nodes, again, wishes).await {
                         // the job of an earlier session has ended meanwhile
-                        Err(EngineError::Slurm(_)) if again => {}
+                        Err(EngineError::Slurm(error)) if again => self.setting.speaker.note(format!("{}: {error}", self.name())),
                         other => break other?,
                     }
                 }
@@ -257,13 +252,17 @@ impl Remote {
             teller.stage("waiting for nodes");
             let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.lap);
             let root = self.setting.root.join(&job);
-            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), false, &mut wishes).await {
+            let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut wishes).await {
                 Ok(link) => link.map(Arc::new),
                 Err(EngineError::Slurm(error)) => {
                     return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
                 }
                 Err(error) => return Err(error),
             }
+        } else if let Some(link) = self.current().filter(|l| l.knows_end(&task.planned.id, task.lap)) {
+            // its job has ended, and what it has done is to be fetched
+            Some(link)
         } else {
             self.make_link(None, &mut wishes).await?
         };
@@ -355,6 +354,11 @@ impl Remote {
     pub async fn close(&self) -> Result<(), EngineError> {
         if let Some(link) = self.current() {
             link.close().await?;
+        }
+        let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        for job in old_jobs {
+            // its run is not wanted any more
+            Link::end_job(&self.setting, &job, "its run is not wanted any more").await?;
         }
         self.setting.clean(&self.setting.root).await
     }
