@@ -9,7 +9,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
-use tokio::process::Command;
+use tokio::{process::Command, task::JoinSet};
 
 /// For copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
@@ -200,6 +200,37 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
             blind.join(", ")
         ))
     }
+}
+
+/// Asks the nodes again what they are like, and where these directories lie.
+pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), String> {
+    let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.others());
+    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
+/// Which other nodes this machine does not reach by ssh, as MPI launchers call it, and why.
+pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
+    let others = nodes.others();
+    let mut asking = JoinSet::new();
+    for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
+        let mut command = Command::new("ssh");
+        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
+        let name = node.name.clone();
+        asking.spawn(async move {
+            match tokio::time::timeout(SOON, command.output()).await {
+                Ok(Ok(output)) if output.status.success() => None,
+                Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+                Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),
+                Err(_) => Some(format!("{name}: no answer within {} s", SOON.as_secs())),
+            }
+        });
+    }
+    let mut problems: Vec<String> = asking.join_all().await.into_iter().flatten().collect();
+    problems.sort();
+    problems
 }
 
 /// Where the storage areas of a site are.
