@@ -80,7 +80,11 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
         // ranks in the order of the nodes
         let mut rank = 0;
         for (node, load) in NODES.iter().zip(loads) {
-            assert_eq!(with(&records, "image_bytes", &[("node", node)]).iter().filter(|r| r["labels"]["rank"].is_string()).count(), *load, "{run} {node}");
+            assert_eq!(
+                with(&records, "image_bytes", &[("node", node)]).iter().filter(|r| r["labels"]["rank"].is_string()).count(),
+                *load,
+                "{run} {node}"
+            );
             for _ in 0..*load {
                 let name = rank.to_string();
                 let found = with(&records, "zone_bytes", &[("node", node), ("rank", &name), ("rule", "structural"), ("zone", "SHMEM")]);
@@ -100,7 +104,10 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
             assert_eq!(node["host"], node["name"]);
             assert_eq!(node["storage"], "tmpfs tmpfs on /scratch-local", "{node}");
             assert!(node["kernel"].is_string() && node["glibc"].is_string() && node["memory_bytes"].is_u64(), "{node}");
-            assert!(node["interfaces"].as_array().is_some_and(|i| i.iter().any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))), "{node}");
+            assert!(
+                node["interfaces"].as_array().is_some_and(|i| i.iter().any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))),
+                "{node}"
+            );
         }
     }
     {
@@ -167,14 +174,22 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
         let nodes: Vec<&str> = (0..4)
             .map(|rank| with(&records, "image_bytes", &[("rank", &rank.to_string())])[0]["labels"]["node"].as_str().unwrap_or_default())
             .collect();
-        assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2] && nodes.iter().all(|n| NODES.contains(n)), "{nodes:?}");
+        assert!(
+            nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2] && nodes.iter().all(|n| NODES.contains(n)),
+            "{nodes:?}"
+        );
     }
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
     // nodes that do not let each other in
     for node in NODES {
         on.lab.node(node).shell("rm /root/.ssh/id_ed25519");
     }
-    on.campaign.put("campaign.toml", &fs::read_to_string(on.campaign.dir().join("campaign.toml")).expect("text").replace("name = \"slurm\"\n[sites", "name = \"refused\"\n[sites"));
+    on.campaign.put(
+        "campaign.toml",
+        &fs::read_to_string(on.campaign.dir().join("campaign.toml"))
+            .expect("text")
+            .replace("name = \"slurm\"\n[sites", "name = \"refused\"\n[sites"),
+    );
     let said = on.run();
     eprintln!("{:?} {}\n{}", said.code, said.stdout, said.stderr);
     assert_ne!(said.code, Some(0));
@@ -215,12 +230,24 @@ fn images_of_nas_bt_over_nodes() {
             let zone = |zone: &str| mib("zone_bytes", &[("zone", zone), ("rule", "structural")]);
             let subs: Vec<String> = with(&records, "sub_zone_bytes", &[("rank", &rank), ("zone", "SHMEM")])
                 .iter()
-                .map(|r| format!("{} {:.3}", r["labels"]["sub"].as_str().unwrap_or_default(), r["value"].as_f64().unwrap_or_default() / 1048576.0))
+                .map(|r| {
+                    format!(
+                        "{} {:.3}",
+                        r["labels"]["sub"].as_str().unwrap_or_default(),
+                        r["value"].as_f64().unwrap_or_default() / 1048576.0
+                    )
+                })
                 .collect();
             let node = with(&records, "image_bytes", &[("rank", &rank)])[0]["labels"]["node"].clone();
             lines.push(format!(
                 "{} {} rank {rank} on {node}: image {:.3} DTAPP {:.3} LB {:.3} SHMEM {:.3} MiB ({})",
-                point["mpi"], point["mapping"], mib("image_bytes", &[]), zone("DTAPP"), zone("LB"), zone("SHMEM"), subs.join(", ")
+                point["mpi"],
+                point["mapping"],
+                mib("image_bytes", &[]),
+                zone("DTAPP"),
+                zone("LB"),
+                zone("SHMEM"),
+                subs.join(", ")
             ));
         }
     }

@@ -321,7 +321,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
 fn facts_of(node: &Node, facts: Option<&Facts>, work: &Utf8Path) -> Value {
     // a node that was away when the others were asked has not said it
     let Some(facts) = facts else { return json!({ "name": node.name, "host": node.hostname }) };
-    let place = facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
+    let place =
+        facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
     let interfaces = facts.interfaces.iter().filter(|i| !i.addresses.is_empty()).map(|i| {
         let speed = i.speed_mbit.map(|speed| format!(" {speed} Mbit/s")).unwrap_or_default();
         format!("{}{speed} {}", i.name, i.addresses.join(" "))

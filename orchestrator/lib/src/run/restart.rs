@@ -8,10 +8,7 @@ use super::{
     prepare::{Prepared, SESSION},
 };
 use crate::{
-    ckpt::{
-        dmtcp::images_by_host,
-        merged::merge,
-    },
+    ckpt::{dmtcp::images_by_host, merged::merge},
     journal::Cause,
     mpi::SSH_WRAPPER,
     render::shell_quote,
