@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::cluster::{OnLab, ssh_site_with};
+use common::cluster::{OnLab, slurm_site_with, ssh_site_with};
 use cvc_testkit::{Lab, Tool, campaign::read_json, require};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
@@ -36,10 +36,13 @@ fn lab() -> Lab {
 }
 
 fn stencil(lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
+    stencil_on(&ssh_site_with(4, AREAS, &libraries("lab")), lab, name, factors, run, checkpoint)
+}
+
+fn stencil_on(site: &str, lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
     let text = format!(
-        "{}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 120\n{run}\n\
-         [checkpoint]\ntimeout_s = 40\n{checkpoint}\n",
-        ssh_site_with(4, AREAS, &libraries("lab"))
+        "{site}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 120\n{run}\n\
+         [checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
     );
     let on = OnLab::new(lab, name, &text);
     on.campaign.put("apps/stencil.toml", STENCIL);
@@ -94,8 +97,21 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
             }
         }
         assert_eq!(with(&records, "ckpt_files", &[("kind", "rank")])[0]["value"], 4.0, "{run}");
+        let facts = read_json(&on.campaign.run_dir(&run).join("facts.json"));
+        let nodes = facts["nodes"].as_array().unwrap_or_else(|| panic!("nodes in {facts}"));
+        assert_eq!(nodes.iter().map(|n| n["name"].as_str().unwrap_or_default()).collect::<Vec<_>>(), NODES[..loads.len()], "{run}");
+        for node in nodes {
+            assert_eq!(node["host"], node["name"]);
+            assert_eq!(node["storage"], "tmpfs tmpfs on /scratch-local", "{node}");
+            assert!(node["kernel"].is_string() && node["glibc"].is_string() && node["memory_bytes"].is_u64(), "{node}");
+            assert!(
+                node["interfaces"].as_array().is_some_and(|i| i.iter().any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))),
+                "{node}"
+            );
+        }
     }
-    for storage in ["local", "shared"] {
+    {
+        let storage = "local";
         let of = |mapping: &str| shared_memory[&("mpich".to_owned(), storage.to_owned(), mapping.to_owned())] / 1048576.0;
         for (mapping, ranks) in [("1Nx4P", 4.0), ("2Nx2P", 2.0), ("4Nx1P", 1.0), ("1Nx3P+1Nx1P", 3.0)] {
             eprintln!("{storage} {mapping}: {:.3} MiB, formula {:.3}", of(mapping), ranks * ranks / 16.0 + 63.0 * ranks / 16.0);
@@ -136,6 +152,48 @@ fn a_restart_on_two_nodes_verifies_with_mpich() {
 fn a_restart_on_two_nodes_verifies_with_open_mpi() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
     restart("openmpi");
+}
+
+#[test]
+fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
+    require!(Tool::Lab, Tool::Slurm, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    let lab = Lab::builder().nodes(4).login(true).build();
+    let slurm = lab.slurm();
+    slurm.wait_idle(4);
+    let site = slurm_site_with("", "", &libraries("slurm"));
+    let factors = "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]";
+    let on = stencil_on(&site, lab, "slurm", factors, "repeats = 1", "moment = \"size-only\"");
+    let said = on.run();
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    said.expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let nodes: Vec<&str> = (0..4)
+            .map(|rank| with(&records, "image_bytes", &[("rank", &rank.to_string())])[0]["labels"]["node"].as_str().unwrap_or_default())
+            .collect();
+        assert!(
+            nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2] && nodes.iter().all(|n| NODES.contains(n)),
+            "{nodes:?}"
+        );
+    }
+    on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
+    // nodes that do not let each other in
+    for node in NODES {
+        on.lab.node(node).shell("rm /root/.ssh/id_ed25519");
+    }
+    on.campaign.put(
+        "campaign.toml",
+        &fs::read_to_string(on.campaign.dir().join("campaign.toml"))
+            .expect("text")
+            .replace("name = \"slurm\"\n[sites", "name = \"refused\"\n[sites"),
+    );
+    let said = on.run();
+    eprintln!("{:?} {}\n{}", said.code, said.stdout, said.stderr);
+    assert_ne!(said.code, Some(0));
+    assert!(said.stderr.contains("started by ssh, not by srun"), "{}", said.stderr);
 }
 
 /// Sizes of NAS BT, as a table on standard error.

@@ -14,7 +14,7 @@ use std::{
     process::Stdio,
     time::{Duration, Instant},
 };
-use tokio::process::Command;
+use tokio::{process::Command, task::JoinSet};
 
 /// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
@@ -208,7 +208,8 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     let begin = Instant::now();
     let see = loop {
         let see = seeing(nodes, &others, directory).await?;
-        if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT {
+        // what is on a disk of this machine no other node sees later either
+        if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT || (see.is_empty() && on_own_disk(nodes, directory).await) {
             break see;
         }
         tokio::time::sleep(SEEN_TICK).await;
@@ -227,6 +228,14 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     }
 }
 
+/// Whether a directory lies on a file system that only one machine can have mounted.
+async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
+    const OWN: [&str; 8] = ["tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs"];
+    let found = nodes.crew.free(&[nodes.head.name.as_str()], &[directory.to_owned().into()], SOON).await;
+    let spaces = found.into_iter().next().and_then(|(_, spaces)| spaces.ok()).unwrap_or_default();
+    spaces.first().is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
+}
+
 /// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
 /// before: directories are remembered, and so is what was not in them.
 async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, String> {
@@ -235,6 +244,37 @@ async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<
     let found = nodes.crew.digest(others, &[file.path().to_owned()], SOON).await;
     let found = crew::whole(found).map_err(|e| e.to_string())?;
     Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
+}
+
+/// Asks the nodes again what they are like, and where these directories lie.
+pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), String> {
+    let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.others());
+    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
+/// Which other nodes this machine does not reach by ssh, as MPI launchers call it, and why.
+pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
+    let others = nodes.others();
+    let mut asking = JoinSet::new();
+    for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
+        let mut command = Command::new("ssh");
+        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
+        let name = node.name.clone();
+        asking.spawn(async move {
+            match tokio::time::timeout(SOON, command.output()).await {
+                Ok(Ok(output)) if output.status.success() => None,
+                Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+                Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),
+                Err(_) => Some(format!("{name}: no answer within {} s", SOON.as_secs())),
+            }
+        });
+    }
+    let mut problems: Vec<String> = asking.join_all().await.into_iter().flatten().collect();
+    problems.sort();
+    problems
 }
 
 /// Where the storage areas of a site are.

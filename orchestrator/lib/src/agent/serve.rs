@@ -9,8 +9,8 @@ use crate::{
     ids::{PointId, RunId},
     install::Found,
     journal::Outcome,
-    point::{PlannedPoint, Point},
-    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Wish, area_name},
+    point::{CheckpointerKind, PlannedPoint, Point},
+    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, Wish, area_name},
     slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
@@ -165,13 +165,15 @@ async fn get_ready(
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
-    let (gathered, ways) = gathered?;
+    let (mut gathered, ways) = gathered?;
     let mut brief = orders.brief.clone();
     brief.base = spool.root().to_owned();
     let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
     let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
     let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
-    for (name, directory) in nodes::areas(orders, spool.root()) {
+    let areas = nodes::areas(orders, spool.root());
+    nodes::ask_places(&mut gathered, areas.values()).await?;
+    for (name, directory) in areas {
         let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
         let Some(area) = brief.site.storage.get_mut(&name) else { continue };
         match found {
@@ -203,7 +205,12 @@ async fn get_ready(
     for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
         spread_kernels(&gathered, &ways, directory).await?;
     }
-    let obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
+    let mut obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
+    if matches!(gathered.ways, Ways::Slurm(_)) {
+        for (id, reason) in unreachable_by_ssh(&gathered, &orders.points).await {
+            obstacles.entry(id).or_insert(reason);
+        }
+    }
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
@@ -263,6 +270,26 @@ async fn obstacles(
     Ok(obstacles)
 }
 
+/// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
+/// restarted.
+async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
+    let needs = |p: &&PlannedPoint| p.point.checkpointer == CheckpointerKind::Dmtcp && p.point.mapping.nodes() > 1;
+    if !points.iter().any(|p| needs(&p)) {
+        return BTreeMap::new();
+    }
+    let problems = nodes::not_by_ssh(nodes).await;
+    if problems.is_empty() {
+        return BTreeMap::new();
+    }
+    let reason = format!(
+        "under DMTCP the ranks of other nodes are started by ssh, not by srun, and from {} that does not work: {}; let the nodes of a job reach \
+         each other by ssh (keys, pam_slurm_adopt), or keep to one node",
+        nodes.head.name,
+        problems.join("; ")
+    );
+    points.iter().filter(needs).map(|p| (p.id.clone(), reason.clone())).collect()
+}
+
 /// Programs that every node must have for a point.
 fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     let mut files = Vec::new();
@@ -274,7 +301,7 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
         files.push(install.mpiexec.clone());
     }
-    if let (crate::point::CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
+    if let (CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
         files.push(Utf8PathBuf::from(dmtcp.program("dmtcp_launch")));
     }
     files

@@ -7,8 +7,8 @@
       for each other for ever. Here what does not fit is sent while something is being read, or waited for, and the buffers of restarted sockets,
       which are smaller than they had grown to, are made as large as the system allows.
    4. forget children that had ended, and were not waited for yet, when a checkpoint was taken: as the ssh by which a launcher has started its
-      daemon on another node. A restarted launcher would wait for it for ever. Here such children are taken
-      over at the checkpoint, and handed out when they are waited for.
+      daemon on another node. A restarted launcher would wait for it for ever. Here they are taken over at the checkpoint, and handed out when
+      they are waited for.
 
    Only names that DMTCP exports are used. What is not there is left alone: with one node, and with another version, nothing is changed. */
 #define _GNU_SOURCE

@@ -524,7 +524,8 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     }
     facts.insert("node".into(), node_facts());
     if prepared.used.ways != Ways::Local {
-        facts.insert("nodes".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert("nodes".into(), json!(prepared.node_facts));
     }
     json!(facts)
 }

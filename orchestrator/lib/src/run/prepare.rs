@@ -4,7 +4,7 @@ use super::{
     bench::Task,
     brief::Brief,
     error::EngineError,
-    nodes::{Nodes, Used, Ways},
+    nodes::{Node, Nodes, Used, Ways},
     site::{ReadySite, template_values},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
-    sentinel::{NewFile, Request},
+    sentinel::{Facts, NewFile, Request},
     shepherd::Job,
 };
 use serde_json::{Value, json};
@@ -54,6 +54,8 @@ pub(super) struct Prepared {
     pub elsewhere: Request,
     /// Its nodes.
     pub used: Used,
+    /// What those of its ranks are like.
+    pub node_facts: Vec<Value>,
 }
 
 /// Directory in the working directory where ranks say on which node they are.
@@ -169,6 +171,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         (Err(missing), true) => return Err(problem(missing.to_string())),
         (_, false) => None,
     };
+    let node_facts = used.ranks.iter().map(|node| facts_of(node, nodes.facts.get(&node.name), &work)).collect();
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
     export.extend(app.command.env.keys().cloned());
     let mut request = LaunchRequest {
@@ -183,6 +186,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         tmp_dir: tmp.clone(),
         reach: match used.ways {
             Ways::Local => Reach::Local,
+            // what srun starts is Slurm's, and cannot be restarted
+            Ways::Slurm(_) if under_dmtcp => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
             Ways::Ssh => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
             Ways::Slurm(launcher) => Reach::Slurm { launcher },
         },
@@ -207,7 +212,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
     let mut env = LocalHost::base_env();
-    if let Ways::Slurm(_) = used.ways {
+    if let Reach::Slurm { .. } = request.reach {
         // what tells launchers that they are inside a job
         env.extend(std::env::vars().filter(|(name, _)| name.starts_with("SLURM")));
     }
@@ -318,6 +323,25 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         tracer: brief.trace.tracer,
         elsewhere,
         used,
+        node_facts,
+    })
+}
+
+/// What a node is like, in few words: it is kept with every run.
+fn facts_of(node: &Node, facts: Option<&Facts>, work: &Utf8Path) -> Value {
+    // a node that was away when the others were asked has not said it
+    let Some(facts) = facts else { return json!({ "name": node.name, "host": node.hostname }) };
+    let place =
+        facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
+    let interfaces = facts.interfaces.iter().filter(|i| !i.addresses.is_empty()).map(|i| {
+        let speed = i.speed_mbit.map(|speed| format!(" {speed} Mbit/s")).unwrap_or_default();
+        format!("{}{speed} {}", i.name, i.addresses.join(" "))
+    });
+    json!({
+        "name": node.name, "host": facts.host, "kernel": facts.kernel, "os": facts.os, "cpu": facts.cpu.model,
+        "cores": facts.cpu.usable, "memory_bytes": facts.memory_bytes, "glibc": facts.glibc,
+        "storage": place.map(|p| format!("{} {} on {}", p.file_system, p.source, p.mount_point.display())),
+        "interfaces": interfaces.collect::<Vec<_>>(),
     })
 }
 
