@@ -583,8 +583,8 @@ impl Agent {
     fn near_time_limit(&self) -> bool {
         let Some(slurm) = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
         let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
-        let end =
-            std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok()).map(|s| SystemTime::UNIX_EPOCH + Duration::from_secs(s));
+        let end = std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok());
+        let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
         let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
         near_end(limit, left, self.begun.elapsed())
     }

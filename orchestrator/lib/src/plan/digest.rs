@@ -7,7 +7,7 @@
 //! | `format` | [`super::SCHEMA`] |
 //! | `point` | every factor value, defaults filled in |
 //! | `app` | digest of the descriptor's content |
-//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, and DMTCP if it checkpoints with it |
+//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits, retries,

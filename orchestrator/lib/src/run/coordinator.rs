@@ -112,6 +112,8 @@ struct Coordinator<'a> {
     mute: bool,
     /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
     leftover: Option<EngineError>,
+    /// Why the only site cannot work any more.
+    failure: Option<EngineError>,
     /// What sites tell.
     words: mpsc::UnboundedReceiver<Word>,
     speak: mpsc::UnboundedSender<Word>,
@@ -157,6 +159,7 @@ pub async fn run_campaign(
         losses: HashMap::new(),
         mute: false,
         leftover: None,
+        failure: None,
         words,
         speak,
     };
@@ -474,6 +477,9 @@ impl Coordinator<'_> {
                 }
             }
         }
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         let summary = self.summary(plan, interrupted);
         if interrupted {
             let now = *self.wishes.borrow() == Wish::StopNow;
@@ -574,8 +580,8 @@ impl Coordinator<'_> {
         Ok(true)
     }
 
-    /// An attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be done there, unless
-    /// there is nothing else to do.
+    /// An attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be done there. The
+    /// campaign ends with it if it has no other site.
     fn site_failed(&mut self, plan: &Plan, run: &RunId, error: EngineError) -> Result<(), EngineError> {
         let of_site = matches!(
             error,
@@ -589,9 +595,6 @@ impl Coordinator<'_> {
         self.adopted.remove(run);
         // it is done again by the next session
         self.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new() })?;
-        if self.points.values().all(|p| p.site == site) {
-            return Err(error);
-        }
         let what = error.to_string();
         self.observer.on(&Progress::Site { what: what.clone() });
         let of_site = |planned: &&PlannedRun| self.points.get(&planned.point).is_some_and(|p| p.site == site);
@@ -599,7 +602,10 @@ impl Coordinator<'_> {
             plan.runs.iter().filter(of_site).filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id)).collect();
         let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
         let runs = waiting.len() as u64;
-        if matches!(error, EngineError::Leftover { .. }) {
+        if self.points.values().all(|p| p.site == site) {
+            // what else is under way comes to its end before
+            self.failure.get_or_insert(error);
+        } else if matches!(error, EngineError::Leftover { .. }) {
             self.leftover.get_or_insert(error);
         }
         self.give_up(given_up, runs, format!("{what}; the next `cvc run` tries again"))
@@ -607,6 +613,9 @@ impl Coordinator<'_> {
 
     /// Points are not tried in this session any more.
     fn give_up(&mut self, given_up: BTreeSet<PointId>, runs: u64, reason: String) -> Result<(), EngineError> {
+        if given_up.is_empty() {
+            return Ok(());
+        }
         let points: Vec<Point> = given_up.iter().filter_map(|p| self.points.get(p).cloned()).collect();
         self.obstacles.extend(given_up.iter().map(|p| (p.clone(), reason.clone())));
         self.write(Event::PointsSkipped { points: given_up.into_iter().collect(), reason: reason.clone() })?;
