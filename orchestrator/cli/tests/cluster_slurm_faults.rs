@@ -123,7 +123,8 @@ fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_aga
     ends(cvc, 0);
     assert!(on.campaign.failures().is_empty(), "{:?}", on.campaign.failures());
     on.campaign.assert_whole(2);
-    assert_eq!((on.starts().len(), on.campaign.events("run-abandoned").len()), (3, 1), "{:?}", on.starts());
+    assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
+    assert_eq!(on.starts().len(), 3, "{:?}", on.starts());
     assert_eq!(on.starts()[0], on.starts()[1]);
     on.assert_given_back(1, &ALL);
 }
@@ -136,7 +137,7 @@ fn a_run_that_needs_longer_than_a_job_may_take_fails_and_one_that_was_cut_off_by
     // the first has all of a job; of the next job the second takes a little, and the third the rest; it is done again in one of its own
     on.go(2);
     on.go(4);
-    let said = ends(on.begin(), 3);
+    let said = ends(on.begin(), 10);
     let why = on.only_failure("timeout");
     assert!(why.contains("slurm.time_limit_s") && why.contains("60 s"), "{why}");
     let starts = on.starts();
@@ -152,7 +153,7 @@ fn a_drained_node_is_named_while_the_job_waits_and_does_not_disturb_one_that_has
     let on = slurm("drained", "queue_limit_s = 12", "repeats = 2\nretries = 0");
     let drain = "scontrol update NodeName=n2 State=DRAIN Reason='a bad disk'";
     on.login(drain);
-    let said = ends(on.begin(), 1);
+    let said = ends(on.begin(), 3);
     for word in ["got no nodes within 1", "sinfo -R", "n2 drained (a bad disk)", " waits: "] {
         assert!(said.stderr.contains(word), "no {word}: {}", said.stderr);
     }
@@ -305,10 +306,16 @@ fn slurms_controller_may_be_away_or_forget_everything() {
     on.wait_start(1);
     on.lab.slurm().stop_controller();
     std::thread::sleep(Duration::from_secs(10));
+    // the next one's launcher asks Slurm for a step, and waits for the answer
     on.go(1);
-    on.wait_start(2);
     std::thread::sleep(Duration::from_secs(10));
     on.lab.slurm().start_controller();
+    let begin = std::time::Instant::now();
+    while on.starts().len() < 2 {
+        let what = || format!("{}\n{}\n{}", cvc.said(), on.queue(), on.lab.slurm().logs());
+        assert!(begin.elapsed() < 120 * SECOND, "the second run did not begin: {}", what());
+        std::thread::sleep(SECOND / 10);
+    }
     on.go(2);
     on.wait_start(3);
     assert_eq!(on.names("lease-intended").len(), 1);

@@ -189,7 +189,10 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
     for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGHUP), Some(Signal::SIGINT)] {
         let mut run = Run::start("guarded", dir.path(), "trap '' TERM; sleep 30 & while :; do sleep 0.1; done");
         let mut sentinel = Sentinel::start(&[]);
-        let guard = Request::Guard { marker: run.marker.clone(), dirs: vec![dir.path().to_owned()] };
+        let private = tempfile::tempdir().unwrap();
+        let remove = vec![private.path().join("its own")];
+        std::fs::create_dir(&remove[0]).unwrap();
+        let guard = Request::Guard { marker: run.marker.clone(), dirs: vec![dir.path().to_owned()], remove };
         let mut line = serde_json::to_value(&guard).unwrap();
         line["id"] = 1.into();
         sentinel.say(&line.to_string());

@@ -81,9 +81,9 @@ impl Crew {
         Answer::Ranks(ranks) => ranks
     );
     ask_all!(
-        /// From now on the run is ended where the line closes.
-        guard(marker: &str, dirs: &[PathBuf]) -> (),
-        Request::Guard { marker: marker.to_owned(), dirs: dirs.to_vec() },
+        /// From now on the run is ended where the line closes, and these directories of its own are removed there.
+        guard(marker: &str, dirs: &[PathBuf], remove: &[PathBuf]) -> (),
+        Request::Guard { marker: marker.to_owned(), dirs: dirs.to_vec(), remove: remove.to_vec() },
         Answer::Done => ()
     );
     ask_all!(

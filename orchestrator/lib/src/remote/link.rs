@@ -9,8 +9,8 @@ use super::{
 use crate::{
     agent::{Orders, Request},
     ids::RunId,
-    journal::{Cause, Event, Lease},
-    run::{EngineError, News, Task, Teller, Wish, Wishes, stop_now},
+    journal::{Cause, Event, Lease, Outcome},
+    run::{EngineError, News, OutcomeFile, Task, Teller, Wish, Wishes, stop_now},
     slurm::{Client, End, Found, JobRequest, SlurmError, Stage},
     spec::Cluster,
 };
@@ -32,6 +32,8 @@ const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
 const FLUSH: Duration = Duration::from_millis(1500);
+/// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
+const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
 /// So often a job is submitted again that Slurm has forgotten before it ran.
 const MOST_FORGOTTEN: u32 = 2;
 /// A job that nobody knows is over when its agent was silent for so long, seconds.
@@ -83,8 +85,15 @@ impl Setting {
 
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
+<<<<<<< HEAD
         let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
         let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
+=======
+        // the directories above it as far as they are this campaign's and empty
+        let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
+                      up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
+>>>>>>> slurmfaults
         if removed.code == Some(0) {
             return Ok(());
         }
@@ -363,6 +372,15 @@ impl Link {
             }
         };
         match ended {
+            // a job that is being ended takes its nodes and ranks away before its agent knows why
+            Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
+                if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
+            {
+                // its directory is not fetched
+                self.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run: run.clone(), lap, attempt });
+                self.hub.change(|s| s.going |= !s.requeued);
+                self.lost_with_job("its job was being ended".into(), false).await
+            }
             Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
             other => other,
         }
@@ -381,6 +399,23 @@ impl Link {
             // it needs longer than jobs may take; one that had not all of the job is done again in the next one
             _ if time_limit => Ended::Failed(Cause::Timeout, reason),
             _ => Ended::Lost { reason, time_limit },
+        }
+    }
+
+    /// Whether the job of this link is being ended or put back into the queue, or has been.
+    async fn job_is_ending(&self) -> bool {
+        let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else { return false };
+        match client.find(job).await {
+            Ok(Some(info)) => match info.stage() {
+                Stage::Running => false,
+                Stage::Waiting => self.hub.change(|s| {
+                    s.requeued = true;
+                    true
+                }),
+                Stage::Ending | Stage::Ended(_) => true,
+            },
+            // then what the agent said is all that is known
+            Ok(None) | Err(_) => false,
         }
     }
 

@@ -179,6 +179,8 @@ impl Remote {
             }
             // its job is over: what lies in its spool has been told
             link.close().await?;
+            // nobody listens there any more
+            *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.setting.clean(&link.root).await?;
         }
         let made = match &self.setting.slurm {

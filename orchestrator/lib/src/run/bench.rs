@@ -133,7 +133,8 @@ impl Bench {
         let crew = |error: CrewError| (cause_of_crew(&error), error.to_string());
         let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
         crew::whole(made).map_err(crew)?;
-        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, SOON).await).map_err(crew)?;
+        let private = [prepared.request.tmp_dir.clone().into()];
+        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, &private, SOON).await).map_err(crew)?;
         Ok(())
     }
 

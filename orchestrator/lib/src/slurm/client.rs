@@ -335,7 +335,7 @@ impl Client {
                 .collect();
             away.dedup();
             if !away.is_empty() {
-                text = format!("{text}; nodes that cannot be had: {}", away.join(", "));
+                text = format!("{text}; nodes that cannot be had (see `sinfo -R`): {}", away.join(", "));
             }
         }
         text

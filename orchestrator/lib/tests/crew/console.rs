@@ -217,7 +217,7 @@ async fn obey(crew: &Crew, line: &str) {
     match words[..] {
         ["guard", marker] => {
             let dirs = [PathBuf::from("/tmp/cvc-lab-run")];
-            tell(format!("guarded {}", told(crew.guard(&names, marker, &dirs, LIMIT).await)));
+            tell(format!("guarded {}", told(crew.guard(&names, marker, &dirs, &[], LIMIT).await)));
         }
         ["ranks", marker] => {
             let ranks = crew.ranks(&names, marker, LIMIT).await;

@@ -121,7 +121,7 @@ async fn guarded_runs_end_when_the_crew_is_closed_or_dropped_and_unguarded_ones_
         let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
         let (crew, pids) = crew_of(1).await;
         for run in [&guarded, &other] {
-            whole(crew.guard(&["n1"], &run.marker, &[dir.path().to_owned()], LIMIT).await).unwrap();
+            whole(crew.guard(&["n1"], &run.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
         }
         whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
         if close {

@@ -138,7 +138,7 @@ fn as_an_agent() {
     let marker = std::env::var("CVC_TEST_CREW_MARKER").unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let (crew, pids) = crew_of(1).await;
-        cvc_lib::crew::whole(crew.guard(&["n1"], &marker, std::slice::from_ref(&dir), LIMIT).await).unwrap();
+        cvc_lib::crew::whole(crew.guard(&["n1"], &marker, std::slice::from_ref(&dir), &[], LIMIT).await).unwrap();
         cvc_probe::shepherd::write_whole(&dir.join("ready"), pids[0].to_string().as_bytes()).unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     });

@@ -111,7 +111,7 @@ async fn a_crew_of_this_process_is_closed_like_any_other() {
     let crew = Crew::here("localhost");
     assert_eq!(crew.names(), ["localhost"]);
     assert!(!crew.hostname("localhost").unwrap().is_empty());
-    whole(crew.guard(&["localhost"], &run.marker, &[], LIMIT).await).unwrap();
+    whole(crew.guard(&["localhost"], &run.marker, &[], &[], LIMIT).await).unwrap();
     whole(crew.facts(&["localhost"], &[], LIMIT).await).unwrap();
     assert!(!run.has_ended());
     crew.close().await;

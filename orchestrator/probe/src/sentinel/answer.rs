@@ -20,8 +20,26 @@ const GUARD_GRACE: Duration = Duration::from_millis(1500);
 /// A sentinel without its line: it answers, and remembers what it guards.
 #[derive(Debug, Default)]
 pub struct Sentinel {
-    /// Marker and directories.
-    guarded: Mutex<BTreeMap<String, Vec<PathBuf>>>,
+    /// By their markers.
+    guarded: Mutex<BTreeMap<String, Guarded>>,
+}
+
+/// What is ended and removed when the line closes.
+#[derive(Debug)]
+struct Guarded {
+    dirs: Vec<PathBuf>,
+    remove: Vec<PathBuf>,
+}
+
+impl Guarded {
+    fn end(&self, marker: &str) -> Ended {
+        let ended = end::end(marker, &self.dirs, GUARD_GRACE);
+        for dir in &self.remove {
+            // there may be nothing, and nobody to be told
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        ended
+    }
 }
 
 /// Nanoseconds since 1970.
@@ -37,9 +55,10 @@ impl Sentinel {
     /// What could not be done, in words, with the path.
     pub fn answer(&self, request: &Request) -> Result<Answer, String> {
         match request {
-            Request::Guard { marker, dirs } => {
+            Request::Guard { marker, dirs, remove } => {
                 end::check(marker, dirs)?;
-                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(marker.clone(), dirs.clone());
+                let guarded = Guarded { dirs: dirs.clone(), remove: remove.clone() };
+                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(marker.clone(), guarded);
                 Ok(Answer::Done)
             }
             Request::Unguard { marker } => {
@@ -67,7 +86,7 @@ impl Sentinel {
         let guarded = std::mem::take(&mut *self.guarded.lock().unwrap_or_else(PoisonError::into_inner));
         // side by side: each may need its grace
         std::thread::scope(|scope| {
-            let ending: Vec<_> = guarded.iter().map(|(marker, dirs)| scope.spawn(move || end::end(marker, dirs, GUARD_GRACE))).collect();
+            let ending: Vec<_> = guarded.iter().map(|(marker, guarded)| scope.spawn(move || guarded.end(marker))).collect();
             ending.into_iter().filter_map(|thread| thread.join().ok()).collect()
         })
     }

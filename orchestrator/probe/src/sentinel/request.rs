@@ -52,6 +52,9 @@ pub enum Request {
         marker: String,
         /// Where its processes work: those that DMTCP restarted are known by it.
         dirs: Vec<PathBuf>,
+        /// What is then removed: directories that are the run's own on this node.
+        #[serde(default)]
+        remove: Vec<PathBuf>,
     },
     /// Not any more. Answer: [`Answer::Done`].
     Unguard {
