@@ -85,15 +85,10 @@ impl Setting {
 
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
-<<<<<<< HEAD
-        let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
-=======
         // the directories above it as far as they are this campaign's and empty
         let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
                       up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
->>>>>>> slurmfaults
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
         if removed.code == Some(0) {
             return Ok(());
         }
