@@ -79,7 +79,7 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
     let asked = request("cvc-one", 2, "echo here; scontrol show hostnames; sleep 100");
     let begin = Instant::now();
     let id = client.submit(&asked).await.expect("submits");
-    let running = client.wait_running("cvc-one", Some(Duration::from_secs(60))).await.expect("runs");
+    let running = client.wait_running("cvc-one", Some(Duration::from_secs(60)), |_| {}).await.expect("runs");
     eprintln!("submitted and running after {:.2?}", begin.elapsed());
     assert_eq!((&running.id, running.nodes.as_slice()), (&id, ["n1".to_owned(), "n2".into()].as_slice()));
     assert_eq!(running.time_limit_s, Some(300.0));
@@ -91,7 +91,7 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
 
     let other = request("cvc-two", 2, "sleep 100");
     client.submit(&other).await.expect("submits");
-    client.wait_running("cvc-two", None).await.expect("runs beside the other");
+    client.wait_running("cvc-two", None, |_| {}).await.expect("runs beside the other");
     // by somebody else
     lab.login().shell("scancel -n cvc-two");
     let ended = until(&client, "cvc-two", 30, |j| matches!(j.stage(), Stage::Ended(_))).await;
@@ -135,17 +135,17 @@ async fn what_cannot_run_is_refused_or_explained() {
     let mut asked = request("cvc-long", 1, "true");
     asked.settings.time_limit_s = 9.0 * 3600.0;
     client.submit(&asked).await.expect("Slurm takes it");
-    let error = client.wait_running("cvc-long", Some(Duration::from_secs(5))).await.expect_err("never starts").to_string();
+    let error = client.wait_running("cvc-long", Some(Duration::from_secs(5)), |_| {}).await.expect_err("never starts").to_string();
     assert!(error.contains("PartitionTimeLimit") && error.contains("slurm.time_limit_s"), "{error}");
 
     lab.login().shell("scontrol update nodename=n4 state=drain reason='bad memory'");
     let mut asked = request("cvc-all", 4, "sleep 60");
     asked.settings.requeue = true;
     client.submit(&asked).await.expect("submits");
-    let error = client.wait_running("cvc-all", Some(Duration::from_secs(8))).await.expect_err("a node is away").to_string();
+    let error = client.wait_running("cvc-all", Some(Duration::from_secs(8)), |_| {}).await.expect_err("a node is away").to_string();
     assert!(error.contains("n4 drained (bad memory)"), "{error}");
     lab.login().shell("scontrol update nodename=n4 state=resume");
-    client.wait_running("cvc-all", Some(Duration::from_secs(60))).await.expect("runs now");
+    client.wait_running("cvc-all", Some(Duration::from_secs(60)), |_| {}).await.expect("runs now");
 
     // back into the queue: it has not ended, and Slurm counts
     lab.login().shell("scontrol requeue $(squeue -h -n cvc-all -o %i)");
@@ -153,7 +153,7 @@ async fn what_cannot_run_is_refused_or_explained() {
     assert!(!matches!(again.stage(), Stage::Ended(_)));
     lab.login().shell("scontrol uhold $(squeue -h -n cvc-all -o %i)");
     // Slurm's two minutes are not waited for: whoever holds it must release it
-    let error = client.wait_running("cvc-all", None).await.expect_err("held").to_string();
+    let error = client.wait_running("cvc-all", None, |_| {}).await.expect_err("held").to_string();
     assert!(error.contains("scontrol release"), "{error}");
     client.cancel("cvc-all", Duration::from_secs(30)).await.expect("cancels");
 
@@ -172,7 +172,7 @@ async fn a_controller_that_is_away_is_waited_for_and_its_jobs_are_not_doubled() 
     require!(Tool::Slurm);
     let (lab, client) = lab();
     client.submit(&request("cvc-before", 2, "sleep 100")).await.expect("submits");
-    client.wait_running("cvc-before", None).await.expect("runs");
+    client.wait_running("cvc-before", None, |_| {}).await.expect("runs");
     tokio::time::sleep(Duration::from_secs(6)).await;
     lab.slurm().stop_controller();
     let waiting = {
@@ -220,7 +220,7 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
     for (name, nodes) in [("cvc-a", 3), ("cvc-b", 4)] {
         client.submit(&request(name, nodes, "sleep 100")).await.expect("submits");
     }
-    client.wait_running("cvc-a", None).await.expect("runs");
+    client.wait_running("cvc-a", None, |_| {}).await.expect("runs");
     let say = |argv: &[&str]| String::from_utf8(lab.login().exec(argv).stdout).expect("text");
     let clock = Clock::new("", "+0000").expect("the lab's zone");
     let zone = say(&["date", "+%z"]);

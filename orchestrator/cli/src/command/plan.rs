@@ -141,7 +141,13 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
 }
 
 fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) -> std::io::Result<()> {
-    let area = spec.sites.get(&need.site).and_then(|s| s.storage.get(&need.storage));
+    let site = spec.sites.get(&need.site);
+    let area = site.and_then(|s| s.storage.get(&need.storage));
+    if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
+        let directory = area.and_then(|a| a.path.as_deref()).unwrap_or(&cluster.base);
+        let (where_, needed) = (format!("{} of site {} ({directory})", need.storage, need.site), mib(need.bytes));
+        return writeln!(out, "space in {where_}: {needed} needed, looked at on every node before each run");
+    }
     let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new("."));
     let directory = match area.and_then(|a| a.path.as_ref()) {
         Some(path) => cvc_lib::paths::expand_below(base, path),

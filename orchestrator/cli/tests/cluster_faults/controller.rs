@@ -1,6 +1,6 @@
 //! `kill -9` of the controller.
 
-use crate::steps::{SECOND, STEPS, alone, ends, on_lab, scripted, site};
+use crate::steps::{SECOND, STEPS, ends, on_lab, scripted, site, turn};
 use cvc_testkit::{Lab, Tool, require, wait_until};
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ const SHORT: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\nsleep 0.3\necho S
 #[test]
 fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
-    const RUNS: usize = 10;
+    let _turn = turn();
+    const RUNS: usize = 16;
     // kernels are compiled there first
     let text = format!(
         "{}[matrix]\nmpi = \"mpich5\"\n[[points]]\napp = \"script\"\nprocesses = 1\n[[points]]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n\
@@ -34,6 +34,7 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
         std::thread::sleep(Duration::from_millis(delay));
         cvc.kill();
     }
+    assert!(on.campaign.finishes().len() < RUNS, "the campaign must not be over before the last kill");
     ends(on.begin(), 0);
     on.campaign.assert_whole(RUNS);
     assert_eq!(on.starts().len(), RUNS / 2, "the agent went on: {:?}", on.start_counts());
@@ -45,7 +46,7 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
 #[test]
 fn killed_in_a_run_it_finds_it_again_and_killed_at_the_end_nothing_stays() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "again", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);

@@ -1,12 +1,12 @@
 //! The head of a site, out of reach or without its agent.
 
-use crate::steps::{SECOND, STEPS, alone, ends, kill_on, scripted};
+use crate::steps::{SECOND, STEPS, ends, kill_on, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
 fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "reach", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 90");
     let n1 = on.lab.node("n1");
     let cvc = on.begin();
@@ -35,7 +35,7 @@ fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
 #[test]
 fn cut_while_a_run_is_brought_it_is_brought_again() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     // what a run says is brought with it: 40 MB of what does not compress
     let script = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 30000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
     let on = scripted(1, "bring", "", script, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 60");
@@ -62,18 +62,19 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
 #[test]
 fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
     on.wait_start(2);
-    assert_eq!((on.script_on("n1"), on.script_on("n2")), (1, 1), "what the first one had begun is ended");
+    // one, not two: what the first agent had begun is ended
+    on.wait_ranks(&["n1", "n2"]);
     on.go(2);
     on.wait_start(3);
     on.lab.node("n1").restart();
     on.wait_start(4);
-    assert_eq!((on.script_on("n1"), on.script_on("n2")), (1, 1));
+    on.wait_ranks(&["n1", "n2"]);
     // an agent that is killed while a node is away: the next one works without it
     on.lab.node("n3").poweroff();
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
@@ -90,7 +91,7 @@ fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
 #[test]
 fn a_head_with_another_key_is_refused() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "key", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
     on.go_all();
     on.lab.node("n1").restart_with_new_key();
@@ -101,7 +102,10 @@ fn a_head_with_another_key_is_refused() {
     // and so is a node of which the head knows another key
     let on = scripted(2, "key2", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
     on.go_all();
-    on.lab.node("n1").shell("ssh-keygen -q -t ed25519 -N '' -f /tmp/k; for f in /etc/ssh/ssh_known_hosts /root/.ssh/known_hosts; do [ ! -e $f ] || sed -i \"s#^\\(n2[^ ]*\\) .*#\\1 $(cut -d' ' -f1,2 /tmp/k.pub)#\" $f; done; rm /tmp/k*");
+    // the file is one of all nodes, and mounted: it keeps its place
+    let other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/k; key=$(cut -d' ' -f1,2 /tmp/k.pub); known=/etc/ssh/ssh_known_hosts
+        sed \"s#^\\(n2[^ ]*\\) .*#\\1 $key#\" $known >/tmp/known; cat /tmp/known >$known; rm /tmp/k*";
+    on.lab.node("n1").shell(other);
     let said = ends(on.begin(), 4);
     assert!(said.stderr.contains("n2") && said.stderr.contains("the host's key is not the known one"), "{}", said.stderr);
     assert!(on.starts().is_empty());

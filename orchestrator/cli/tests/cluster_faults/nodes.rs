@@ -1,43 +1,55 @@
 //! Nodes that are lost, for a while or for good.
 
-use crate::steps::{SECOND, STEPS, alone, ends, scripted};
+use crate::steps::{SECOND, STEPS, ends, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
-fn without_sshd_a_run_goes_on_and_without_its_sessions_it_is_repeated_elsewhere() {
+fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
-    let on = scripted(3, "sshd", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 1\ntimeout_s = 60");
+    let _turn = turn();
+    let on = scripted(3, "sshd", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 1\ntimeout_s = 60");
+    let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
-    on.lab.node("n2").sshd_stop();
+    on.wait_ranks(&["n1", "n2"]);
+    n2.sshd_stop();
     std::thread::sleep(SECOND);
+    assert!(on.campaign.finishes().is_empty());
     on.go(1);
-    on.wait_start(2);
-    assert_eq!(on.campaign.finishes().len(), 1, "no new connection, and the run went on");
-    // now those that there are end, too: what they held is gone
-    on.lab.node("n2").sshd_kill();
-    on.wait_start(3);
-    assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
-    assert_eq!(on.script_on("n2"), 0, "its ranks were ended with its sentinel");
-    assert_eq!(on.script_on("n3"), 1, "n3 has taken its place");
-    on.lab.node("n2").sshd_start();
-    on.go(3);
-    let said = ends(cvc, 0);
-    assert!(said.stderr.contains("node n2 is lost"), "{}", said.stderr);
-    on.assert_runs(2);
+    // sessions went on, but no new one is possible: the next run fails with that cause, and is repeated without the node
+    on.wait_finished(2);
+    on.wait_ranks(&["n1", "n3"]);
+    let detail = on.only_failure("node-lost");
+    assert!(detail.contains("n2") && detail.contains("Connection refused"), "{detail}");
+    n2.sshd_start();
+    wait_until("n2", 30 * SECOND, || cvc.said().contains("node n2 is there again"));
+    let n = on.starts().len();
+    on.go(n);
+    on.wait_start(n + 1);
+    on.wait_ranks(&["n1", "n2"]);
+    // now the sessions end, too, and what they held is gone
+    n2.sshd_kill();
+    on.wait_start(n + 2);
+    on.wait_ranks(&["n1", "n3"]);
+    assert_eq!(on.script_on("n2"), 0);
+    n2.sshd_start();
+    on.go(n + 2);
+    ends(cvc, 0);
+    assert!(on.campaign.failures().iter().all(|(cause, detail)| cause == "node-lost" && detail.contains("n2")));
+    assert_eq!(on.campaign.failures().len(), 2);
+    on.assert_runs(3);
     on.assert_clean(&["n1", "n2", "n3"]);
 }
 
 #[test]
 fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(3, "link", "", STEPS, "mapping = \"3Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 60");
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3"].iter().all(|n| on.script_on(n) > 0));
+    on.wait_ranks(&["n1", "n2", "n3"]);
     n2.link(false);
     std::thread::sleep(SECOND);
     n2.link(true);
@@ -61,12 +73,12 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
 #[test]
 fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_up() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let run = "repeats = 1\nretries = 1\ntimeout_s = 60\norder = \"as-written\"";
     let on = scripted(3, "power", "", STEPS, "mapping = [\"3Nx1P\", \"2Nx1P\"]", run);
     let cvc = on.begin();
     on.wait_start(1);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3"].iter().all(|n| on.script_on(n) > 0));
+    on.wait_ranks(&["n1", "n2", "n3"]);
     on.lab.node("n2").poweroff();
     on.go_all();
     let said = ends(cvc, 0);

@@ -1,13 +1,13 @@
 //! Ranks that are elsewhere, that never end, and points side by side.
 
-use crate::steps::{SECOND, STEPS, alone, ends, on_lab, scripted, site};
+use crate::steps::{SECOND, STEPS, ends, on_lab, scripted, site, turn};
 use cvc_testkit::{Lab, Tool, require, wait_until};
 use std::time::{Duration, Instant};
 
 #[test]
 fn a_launcher_that_does_not_keep_to_the_mapping_fails_the_run_at_once() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let lab = Lab::builder().nodes(2).build();
     let mpich5 = Tool::Mpich5.find().expect("required");
     for node in lab.nodes() {
@@ -35,7 +35,7 @@ fn a_launcher_that_does_not_keep_to_the_mapping_fails_the_run_at_once() {
 #[test]
 fn a_program_that_ignores_everything_is_ended_everywhere_when_its_time_is_up() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let script = "trap '' TERM INT HUP PIPE\nsetsid sh \"$0\" deaf >/dev/null 2>&1 &\necho 'Time step 1'\nwhile :; do sleep 1; done\n";
     let script = format!("[ \"$1\" != deaf ] || {{ trap '' TERM INT HUP; while :; do sleep 1; done; }}\n{script}");
     let on = scripted(3, "deaf", "", &script, "mapping = \"3Nx1P\"", "repeats = 1\nretries = 0\ntimeout_s = 5");
@@ -48,7 +48,7 @@ fn a_program_that_ignores_everything_is_ended_everywhere_when_its_time_is_up() {
 #[test]
 fn an_mpi_library_that_hangs_between_nodes_is_ended_in_time() {
     require!(Tool::Lab, Tool::Mpich5, Tool::Mpich);
-    let _alone = alone();
+    let _turn = turn();
     let lab = Lab::builder().nodes(2).build();
     let mpich = Tool::Mpich.find().expect("required");
     let text = format!(
@@ -70,12 +70,12 @@ fn an_mpi_library_that_hangs_between_nodes_is_ended_in_time() {
 #[test]
 fn points_of_two_nodes_run_side_by_side_only_where_the_site_allows_it() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let matrix = "mapping = \"2Nx1P\"\nuser = { trial = [1, 2] }";
     let on = scripted(4, "beside", "side_by_side = true", STEPS, matrix, "repeats = 2\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(2);
-    wait_until("all ranks", 10 * SECOND, || ["n1", "n2", "n3", "n4"].iter().all(|n| on.script_on(n) == 1));
+    on.wait_ranks(&["n1", "n2", "n3", "n4"]);
     std::thread::sleep(SECOND);
     assert_eq!(on.starts().len(), 2, "no node has two");
     // a controller that is killed here finds both again

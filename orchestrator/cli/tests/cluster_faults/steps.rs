@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use std::{
     collections::BTreeMap,
     fs,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, TryLockError},
     time::Duration,
 };
 
@@ -29,11 +29,21 @@ fi
 echo SUCCESS
 "#;
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static TWO_AT_A_TIME: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
-/// Held by a test as long as its lab: MPI on several labs at once is more than small machines can do in time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+/// Held by a test as long as its lab: these tests mostly wait, but MPI on many labs at once is more than small machines can do in time.
+pub fn turn() -> MutexGuard<'static, ()> {
+    loop {
+        for seat in &TWO_AT_A_TIME {
+            match seat.try_lock() {
+                Ok(held) => return held,
+                // of a test that has failed
+                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.
@@ -122,14 +132,24 @@ impl OnLab {
         failures[0].1.clone()
     }
 
-    /// Processes of the script on a node.
+    /// Ranks on a node.
     pub fn script_on(&self, node: &str) -> usize {
-        self.lab.node(node).processes("steps.sh").len()
+        let is_rank = |command: &str| command.split(' ').next().is_some_and(|program| program == "sh" || program.ends_with("/sh"));
+        self.lab.node(node).processes("steps.sh").iter().filter(|p| is_rank(&p.command)).count()
+    }
+
+    /// Waits until there is one rank on each of these nodes.
+    #[track_caller]
+    pub fn wait_ranks(&self, nodes: &[&str]) {
+        wait_until("one rank on each node", 20 * SECOND, || nodes.iter().all(|n| self.script_on(n) == 1));
     }
 
     /// Nothing of cvc on the nodes, nor half-made here.
     #[track_caller]
     pub fn assert_clean(&self, nodes: &[&str]) {
+        // the relay ends with the connection, which has ended with cvc
+        let relays = |node: &&str| self.lab.node(node).processes("cvc-node").iter().any(|p| p.command.contains(" attach "));
+        wait_until("the end of relays", 5 * SECOND, || !nodes.iter().any(relays));
         for node in nodes {
             assert_eq!(self.lab.node(node).processes("steps.sh"), Vec::new(), "{node}");
         }

@@ -1,12 +1,12 @@
 //! Ctrl-C, and a campaign that was changed.
 
-use crate::steps::{SECOND, STEPS, alone, ends, interrupt, scripted};
+use crate::steps::{SECOND, STEPS, ends, interrupt, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
 fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "ctrl-c", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 0\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);
@@ -36,7 +36,8 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     on.set_script(&STEPS.replace("echo SUCCESS", "echo 'the new one'; echo SUCCESS"));
     let cvc = on.begin();
     on.wait_start(4);
-    assert_eq!((on.script_on("n1"), on.script_on("n2")), (1, 1), "the old run is ended");
+    // one, not two: the old run is ended
+    on.wait_ranks(&["n1", "n2"]);
     on.go_all();
     let said = ends(cvc, 0);
     assert!(said.stderr.contains("its old agent is closed"), "{}", said.stderr);
@@ -48,7 +49,7 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
 #[test]
 fn while_lost_nodes_are_waited_for_it_stops_at_once() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "waiting", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 60");
     let cvc = on.begin();
     on.wait_start(1);

@@ -2,7 +2,7 @@
 
 use crate::{
     common::cluster::libraries,
-    steps::{STEPS, alone, ends, on_lab, scripted, site},
+    steps::{STEPS, ends, on_lab, scripted, site, turn},
 };
 use cvc_testkit::{Lab, Tool, require};
 
@@ -12,7 +12,7 @@ const SHARED: &str = "[sites.lab.storage.shared]\npath = \"/shared/area\"\nkind 
 #[test]
 fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let on = scripted(2, "full", LOCAL, STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 0\ntimeout_s = 60");
     on.go_all();
     on.lab.node("n2").fill("/scratch-local");
@@ -23,13 +23,12 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.lab.node("n2").unfill("/scratch-local");
     on.assert_clean(&["n1", "n2"]);
 
-    let writes =
-        format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=/scratch-local/full/data.$PMI_RANK bs=1M count=100 || exit 1\n{STEPS}");
+    let writes = format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=\"${{0%/*}}/../data.$PMI_RANK\" bs=1M count=100 || exit 1\n{STEPS}");
     on.set_script(&writes);
     ends(on.start(&["run", "--retry-failed", "campaign.toml"]), 10);
     let (cause, detail) = on.campaign.failures().pop().expect("a failure");
     assert!(cause == "disk-full", "{cause}: {detail}");
-    on.lab.node("n2").shell("rm -f /scratch-local/full/data.*; rmdir /scratch-local/full 2>/dev/null || :");
+    on.lab.node("n2").shell("rm -f /scratch-local/full-*/data.*; rmdir /scratch-local/full-* 2>/dev/null || :");
     on.assert_clean(&["n1", "n2"]);
 
     on.set_script(STEPS);
@@ -37,26 +36,40 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.assert_clean(&["n1", "n2"]);
 }
 
+/// The stencil kernel, short, without a word of how much it writes: so that its run is begun on a disk that has no room.
+fn silent_stencil() -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps/kernel-stencil.toml");
+    let text = std::fs::read_to_string(path).expect("the kernel's descriptor");
+    let lines = text.lines().filter(|l| !l.starts_with("output_mib")).map(|l| match l {
+        "name = \"kernel-stencil\"" => "name = \"silent\"".to_owned(),
+        l => l.replace("n = 64, steps = 120, work = 40, every = 32", "n = 64, steps = 8, work = 1, every = 4"),
+    });
+    let outputs = "[[outputs]]\nfiles = [\"kernel-stencil.ckpt\"]\nsize = '^Checkpoint \\d+ written: (\\d+) bytes'\ntake = \"last\"\n";
+    lines.collect::<Vec<_>>().join("\n") + "\n" + outputs
+}
+
 #[test]
 fn ompio_on_a_full_disk_is_found_out() {
     require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi);
-    let _alone = alone();
-    let lab = Lab::builder().nodes(2).shared_mib(3).build();
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).shared_mib(1).build();
     let text = format!(
-        "{}{SHARED}[matrix]\napp = \"kernel-stencil\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
+        "{}{SHARED}[matrix]\napp = \"silent\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
          [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
         site(2, "").split("[sites.lab.mpi").next().expect("a site").to_owned() + &libraries("lab")
     );
     let on = on_lab(lab, "ompio", &text, STEPS);
+    on.campaign.put("apps/silent.toml", &silent_stencil());
     ends(on.begin(), 10);
-    on.only_failure("disk-full");
+    let detail = on.only_failure("disk-full");
+    assert_eq!(on.campaign.events("run-started").len(), 1, "it was begun: {detail}");
     on.assert_clean(&["n1", "n2"]);
 }
 
 #[test]
 fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     require!(Tool::Lab, Tool::Mpich5);
-    let _alone = alone();
+    let _turn = turn();
     let wrong = "[sites.lab.storage.wrong]\npath = \"/scratch-local/wrong\"\nkind = \"shared\"\n";
     let lab = Lab::builder().nodes(2).build();
     let text = format!(
@@ -70,7 +83,7 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     on.campaign.assert_whole(2);
     assert!(said.stderr.contains("storage area wrong") && said.stderr.contains("correct its `kind`"), "{}", said.stderr);
     let starts = on.starts();
-    for area in ["/scratch-local/areas/", "/shared/area/areas/"] {
+    for area in ["/scratch-local/areas-", "/shared/area/areas-"] {
         assert_eq!(starts.iter().filter(|s| s.starts_with(area)).count(), 2, "{starts:?}");
     }
     on.assert_clean(&["n1", "n2"]);

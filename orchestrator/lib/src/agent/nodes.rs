@@ -8,8 +8,18 @@ use crate::{
     spec::{Cluster, HostEntry, StorageKind},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 use tokio::{process::Command, task::JoinSet};
+
+/// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
+const SEEN_LIMIT: Duration = Duration::from_secs(3);
+/// Between looks.
+const SEEN_TICK: Duration = Duration::from_millis(500);
 
 /// For copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
@@ -174,6 +184,17 @@ async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
     }
 }
 
+/// A directory that was made only for a look: removed again, if nothing has come into it.
+struct Made(Option<Utf8PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
 /// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
 /// An error says which nodes see it and which do not.
 pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
@@ -181,25 +202,48 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     if others.is_empty() {
         return Ok(StorageKind::NodeLocal);
     }
+    // dropped after the file in it
+    let _made = Made((!directory.exists()).then(|| directory.to_owned()));
     std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
-    let file =
-        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
-    let name = file.path().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let seen = nodes.crew.listing(&others, directory.as_std_path(), std::slice::from_ref(&name), SOON).await;
-    let seen = crew::whole(seen).map_err(|e| e.to_string())?;
-    let see: Vec<&str> = seen.iter().filter(|(_, l)| !l.entries.is_empty()).map(|(n, _)| n.as_str()).collect();
+    let begin = Instant::now();
+    let see = loop {
+        let see = seeing(nodes, &others, directory).await?;
+        // what is on a disk of this machine no other node sees later either
+        if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT || (see.is_empty() && on_own_disk(nodes, directory).await) {
+            break see;
+        }
+        tokio::time::sleep(SEEN_TICK).await;
+    };
     if see.is_empty() {
         Ok(StorageKind::NodeLocal)
     } else if see.len() == others.len() {
         Ok(StorageKind::Shared)
     } else {
-        let blind: Vec<&str> = others.iter().filter(|n| !see.contains(n)).copied().collect();
+        let blind: Vec<&str> = others.iter().filter(|n| see.iter().all(|s| s != *n)).copied().collect();
         Err(format!(
             "{directory} is shared with {} but not with {}: mount it there, or choose another directory",
             see.join(", "),
             blind.join(", ")
         ))
     }
+}
+
+/// Whether a directory lies on a file system that only one machine can have mounted.
+async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
+    const OWN: [&str; 8] = ["tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs"];
+    let found = nodes.crew.free(&[nodes.head.name.as_str()], &[directory.to_owned().into()], SOON).await;
+    let spaces = found.into_iter().next().and_then(|(_, spaces)| spaces.ok()).unwrap_or_default();
+    spaces.first().is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
+}
+
+/// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
+/// before: directories are remembered, and so is what was not in them.
+async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, String> {
+    let file =
+        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
+    let found = nodes.crew.digest(others, &[file.path().to_owned()], SOON).await;
+    let found = crew::whole(found).map_err(|e| e.to_string())?;
+    Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
 }
 
 /// Asks the nodes again what they are like, and where these directories lie.
@@ -235,9 +279,9 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
 
 /// Where the storage areas of a site are.
 pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
-    let base = &orders.brief.base;
+    // as runs see them: relative ones are below the spool
     let areas = orders.brief.site.storage.iter();
-    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(base, p)))).collect()
+    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(root, p)))).collect()
 }
 
 /// Of these files of this machine, which other nodes lack, and where they are different.

@@ -126,7 +126,7 @@ pub enum Event {
         lap: u32,
         /// Why.
         reason: String,
-        /// The job that the agent is in reached its time limit.
+        /// The job that the agent is in reached its time limit, and the run had had it for itself from the beginning.
         time_limit: bool,
     },
     /// A node is not heard of any more, and takes no runs until it is.
@@ -140,6 +140,11 @@ pub enum Event {
     NodeBack {
         /// Which node.
         node: String,
+    },
+    /// The agent is about to go: what is under way is cut off.
+    Closing {
+        /// Why.
+        reason: String,
     },
     /// The agent goes, and has left nothing running.
     Closed {

@@ -10,7 +10,7 @@ use crate::{
     install::Found,
     journal::Outcome,
     point::{CheckpointerKind, PlannedPoint, Point},
-    run::{Attempted, Bench, Debts, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Ways, Wish},
+    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, Wish, area_name},
     slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
@@ -36,8 +36,10 @@ const TICK: Duration = Duration::from_millis(10);
 const BEAT: Duration = Duration::from_secs(3);
 /// Between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
-/// How long runs that are cut off may take.
-const CUT_LIMIT: Duration = Duration::from_secs(60);
+/// How long the last of them may take.
+const REVIVE_LAST: Duration = Duration::from_secs(8);
+/// How long runs that are cut off may take: with all that follows, less than a controller waits for an agent that it closes.
+const CUT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why an agent could not work. It is in the event log as well.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +55,8 @@ pub enum AgentError {
 /// An attempt under way.
 struct UnderWay {
     lap: u32,
+    /// No other attempt had ended before it began: all of a job's time was for it.
+    first: bool,
     nodes: Vec<String>,
     wish: watch::Sender<Wish>,
 }
@@ -62,6 +66,8 @@ struct Agent {
     orders: Orders,
     log: EventLog,
     bench: Arc<Bench>,
+    /// Whether the other nodes see this spool, as far as any was there to be asked.
+    spool_kind: Option<StorageKind>,
     /// Requests that were taken in.
     taken: HashSet<String>,
     under_way: HashMap<RunId, UnderWay>,
@@ -77,6 +83,8 @@ struct Agent {
     begun: Instant,
     /// When it last said that it is alive.
     beaten: Option<Instant>,
+    /// Whether an attempt has ended here.
+    worked: bool,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -102,7 +110,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
-    let (bench, ready) = match ready {
+    let (bench, ready, spool_kind) = match ready {
         Ok(ready) => ready,
         Err(reason) => {
             log.write(Event::Unable { reason: reason.clone() })?;
@@ -116,6 +124,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         orders,
         log,
         bench: Arc::new(bench),
+        spool_kind,
         taken: HashSet::new(),
         under_way: HashMap::new(),
         attempts: JoinSet::new(),
@@ -126,36 +135,17 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         active: Instant::now(),
         begun,
         beaten: None,
+        worked: false,
     };
-    // what an earlier agent was at comes before it takes new runs
-    agent.recover(&events.into_iter().map(|e| e.event).collect::<Vec<_>>()).await?;
-    agent.log.write(ready)?;
-    let reason = loop {
-        tokio::select! {
-            biased;
-            Some((run, what)) = news.recv() => agent.hear(run, what)?,
-            Some(ended) = agent.attempts.join_next(), if !agent.attempts.is_empty() => {
-                while let Ok((run, what)) = news.try_recv() {
-                    agent.hear(run, what)?;
-                }
-                let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
-                agent.ended(&task, result)?;
-            }
-            _ = terminate.recv() => break "it was ended by a signal",
-            () = tokio::time::sleep(TICK) => {
-                if agent.take_requests()? {
-                    break "the controller closed it";
-                }
-                agent.beat();
-                agent.watch_nodes()?;
-                agent.revive();
-                if agent.idle() {
-                    break "no controller came for a long time";
-                }
-            }
+    let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
+    match agent.work(&events, ready, &mut terminate, &mut news).await {
+        Ok(reason) => agent.close(reason, &mut news).await,
+        Err(error) => {
+            // nothing may be left running, whatever it was; the first error is the one to be told
+            let _ = agent.close(&format!("it could not go on: {error}"), &mut news).await;
+            Err(error)
         }
-    };
-    agent.close(reason, &mut news).await
+    }
 }
 
 /// Everything before the first run; the event that says what there is.
@@ -165,7 +155,7 @@ async fn get_ready(
     takes_over: bool,
     program: &Utf8Path,
     log: &mut EventLog,
-) -> Result<(Bench, Event), String> {
+) -> Result<(Bench, Event, Option<StorageKind>), String> {
     if orders.protocol != PROTOCOL {
         return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
     }
@@ -179,10 +169,12 @@ async fn get_ready(
     let mut brief = orders.brief.clone();
     brief.base = spool.root().to_owned();
     let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
+    let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
+    let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
     let areas = nodes::areas(orders, spool.root());
     nodes::ask_places(&mut gathered, areas.values()).await?;
     for (name, directory) in areas {
-        let found = nodes::storage_kind(&gathered, &directory).await;
+        let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
         let Some(area) = brief.site.storage.get_mut(&name) else { continue };
         match found {
             Err(problem) => {
@@ -223,7 +215,7 @@ async fn get_ready(
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
     let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
-    Ok((bench, ready))
+    Ok((bench, ready, spool_kind))
 }
 
 /// The kernels that were compiled here go to the nodes that do not see them.
@@ -316,6 +308,44 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
 }
 
 impl Agent {
+    /// Does what is asked for; why it is to go.
+    async fn work(
+        &mut self,
+        events: &[Event],
+        ready: Event,
+        terminate: &mut Signal,
+        news: &mut mpsc::UnboundedReceiver<(RunId, News)>,
+    ) -> Result<&'static str, AgentError> {
+        // what an earlier agent was at comes before it takes new runs
+        self.recover(events).await?;
+        self.log.write(ready)?;
+        loop {
+            tokio::select! {
+                biased;
+                Some((run, what)) = news.recv() => self.hear(run, what)?,
+                Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => {
+                    while let Ok((run, what)) = news.try_recv() {
+                        self.hear(run, what)?;
+                    }
+                    let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
+                    self.ended(&task, result)?;
+                }
+                _ = terminate.recv() => return Ok("it was ended by a signal"),
+                () = tokio::time::sleep(TICK) => {
+                    if self.take_requests()? {
+                        return Ok("the controller closed it");
+                    }
+                    self.beat();
+                    self.watch_nodes()?;
+                    self.revive();
+                    if self.idle() {
+                        return Ok("no controller came for a long time");
+                    }
+                }
+            }
+        }
+    }
+
     /// Ends what an earlier agent was at, and tells what became of it.
     async fn recover(&mut self, events: &[Event]) -> Result<(), AgentError> {
         let mut settled: HashSet<(RunId, u32)> = HashSet::new();
@@ -330,12 +360,14 @@ impl Agent {
                     started.insert((run.clone(), *lap), (*pid, *start_ticks));
                 }
                 Event::Ready { .. } => worked_before = true,
+                // it cut off what it was at: requests without an end came later, and are for this agent
+                Event::Closed { .. } => worked_before = false,
                 Event::Note { .. }
                 | Event::Unable { .. }
                 | Event::Stage { .. }
                 | Event::NodeLost { .. }
                 | Event::NodeBack { .. }
-                | Event::Closed { .. } => {}
+                | Event::Closing { .. } => {}
             }
         }
         for name in self.spool.names()? {
@@ -423,7 +455,7 @@ impl Agent {
             return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
         }
         let (wish, wishes) = watch::channel(Wish::GoOn);
-        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, nodes: task.nodes.clone(), wish });
+        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, first: !self.worked, nodes: task.nodes.clone(), wish });
         let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
         self.attempts.spawn(async move {
             let result = bench.attempt(&task, wishes, &teller).await;
@@ -459,6 +491,7 @@ impl Agent {
     fn ended(&mut self, task: &Task, result: Result<Attempted, String>) -> Result<(), AgentError> {
         let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
         self.under_way.remove(&run);
+        self.worked = true;
         self.active = Instant::now();
         // before the end that it has caused, or the controller would take the same nodes again
         self.watch_nodes()?;
@@ -518,6 +551,24 @@ impl Agent {
         }));
     }
 
+    /// Before the end: what was left on nodes that are there again, or nearly, is removed.
+    async fn last_revival(&mut self) {
+        let bench = Arc::clone(&self.bench);
+        let reviving = self.reviving.take();
+        let last = async move {
+            if let Some(reviving) = reviving {
+                // one that failed has nothing to say
+                let _ = reviving.await;
+            }
+            if !bench.nodes.crew.lost().borrow().is_empty() {
+                let back = bench.nodes.crew.revive().await;
+                bench.settle_debts(&back).await;
+            }
+        };
+        // a node that does not even answer by then is off
+        let _ = tokio::time::timeout(REVIVE_LAST, last).await;
+    }
+
     /// Whether nobody has needed it for long.
     fn idle(&self) -> bool {
         let limit = Duration::from_secs_f64(self.orders.idle_s);
@@ -530,18 +581,28 @@ impl Agent {
 
     /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
     fn near_time_limit(&self) -> bool {
-        let slurm = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref());
-        let limit = slurm.map(|s| Duration::from_secs_f64((s.time_limit_s / 60.0).ceil().max(1.0) * 60.0));
-        // the warning may come up to a minute early
-        limit.is_some_and(|l| self.begun.elapsed() + Duration::from_secs(u64::from(WARNING_S) + 62) > l)
+        let Some(slurm) = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
+        let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
+        let end =
+            std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok()).map(|s| SystemTime::UNIX_EPOCH + Duration::from_secs(s));
+        let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+        near_end(limit, left, self.begun.elapsed())
     }
 
-    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
-    async fn clear_others(&self) {
+    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same. What could not be
+    /// removed.
+    async fn clear_others(&self) -> Vec<String> {
         let nodes = &self.bench.nodes;
         let others = nodes.others();
+        if others.is_empty() {
+            return Vec::new();
+        }
         let mut dirs: Vec<PathBuf> = Vec::new();
-        if matches!(nodes::storage_kind(nodes, self.spool.root()).await, Ok(StorageKind::NodeLocal)) {
+        let spool_kind = match self.spool_kind {
+            Some(kind) => Ok(kind),
+            None => nodes::storage_kind(nodes, self.spool.root()).await,
+        };
+        if spool_kind == Ok(StorageKind::NodeLocal) {
             dirs.push(self.spool.root().into());
         }
         let brief = &self.bench.site.brief;
@@ -549,40 +610,91 @@ impl Agent {
         for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
             let area = brief.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
             if area.is_some() && !kept {
-                dirs.push(directory.join(&brief.campaign).into());
+                dirs.push(directory.join(area_name(brief, &self.bench.dir)).into());
             }
         }
-        // a node that is lost keeps them, with what was cut off there
-        let _ = nodes.crew.remove(&others, &dirs, &[], SOON).await;
+        let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;
+        removed
+            .into_iter()
+            .filter_map(|(_, removed)| removed.err())
+            .map(|e| format!("not everything of the campaign is removed: {e}"))
+            .collect()
     }
 
+    /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
-        let time_limit = self.near_time_limit();
+        let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
+        let of_job = self.near_time_limit().then(|| {
+            let limit_s = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
+            let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
+            format!(
+                "cut off {after_s} s after the agent had begun, since the job may take {limit_s} s (slurm.time_limit_s) and Slurm announces \
+                 the end {WARNING_S} s before or earlier"
+            )
+        });
+        let first: HashSet<RunId> = self.under_way.iter().filter(|(_, u)| u.first).map(|(run, _)| run.clone()).collect();
         for under_way in self.under_way.values() {
             under_way.wish.send_replace(Wish::StopNow);
         }
         let begin = Instant::now();
-        while !self.attempts.is_empty() && begin.elapsed() < CUT_LIMIT {
-            let Ok(Some(ended)) = tokio::time::timeout(CUT_LIMIT, self.attempts.join_next()).await else { break };
+        while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
+            let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await else { break };
             while let Ok((run, what)) = news.try_recv() {
-                self.hear(run, what)?;
+                written = written.and(self.hear(run, what));
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
-                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost { reason: reason.to_owned(), time_limit }),
+                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost {
+                        reason: of_job.clone().unwrap_or_else(|| reason.to_owned()),
+                        time_limit: of_job.is_some() && first.contains(&task.planned.id),
+                    }),
                     other => other,
                 };
-                self.ended(&task, result)?;
+                written = written.and(self.ended(&task, result));
             }
         }
-        self.clear_others().await;
+        self.last_revival().await;
+        for what in self.clear_others().await {
+            written = written.and(self.note(what));
+        }
+        let lost: Vec<String> = self.bench.nodes.crew.lost().borrow().keys().cloned().collect();
+        for node in lost {
+            let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
+            written = written.and(self.note(what));
+        }
         self.bench.nodes.crew.close().await;
-        self.log.write(Event::Closed { reason: reason.to_owned() })?;
-        Ok(())
+        written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
     }
+
+    fn note(&mut self, what: String) -> Result<(), AgentError> {
+        Ok(self.log.write(Event::Note { what })?)
+    }
+}
+
+/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that, by
+/// what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
+fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
+    let left = left.unwrap_or_else(|| limit.saturating_sub(passed));
+    let early = Duration::from_secs(u64::from(WARNING_S) + 62);
+    left < early.min(limit.mul_f64(0.75))
 }
 
 /// Name of the request for an attempt.
 pub(crate) fn request_name(run: &RunId, lap: u32) -> String {
     format!("run-{run}-{lap}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_that_of_the_time_limit_only_near_the_end() {
+        let s = Duration::from_secs;
+        assert!(near_end(s(3600), Some(s(80)), s(0)) && !near_end(s(3600), Some(s(100)), s(0)));
+        assert!(near_end(s(3600), None, s(3540)) && !near_end(s(3600), None, s(3000)));
+        // short limits: not at once
+        assert!(!near_end(s(60), Some(s(55)), s(5)) && near_end(s(60), Some(s(30)), s(30)));
+        assert!(!near_end(s(60), None, s(10)) && near_end(s(60), None, s(30)));
+    }
 }

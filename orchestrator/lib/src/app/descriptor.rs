@@ -312,3 +312,10 @@ mod tests {
         assert!(Counts::NearSquare.has(324) && !Counts::NearSquare.has(326) && !Counts::NearSquare.has(2 * 97));
     }
 }
+
+impl Descriptor {
+    /// Whether its ranks write one file together, which all nodes must see.
+    pub fn shares_files(&self, own_checkpoint: bool) -> bool {
+        self.io.collective && (own_checkpoint || self.checkpoint.is_none())
+    }
+}

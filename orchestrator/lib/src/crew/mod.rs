@@ -266,10 +266,40 @@ impl Crew {
         (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
     }
 
+    /// Tries whether further sentinels could be started on these: where not, the node counts as lost, since nothing else can be started
+    /// there either. Those where it failed, with the reason.
+    pub async fn knock(&self, names: &[&str]) -> Vec<NotStarted> {
+        let members = self.0.seats.iter().enumerate().filter(|(_, s)| names.contains(&s.member.name.as_str()) && s.member.argv.is_some());
+        let members = members.map(|(i, s)| (i, s.member.clone())).collect();
+        let limit = self.close_limit();
+        let (posts, failed) = Self::open(members, self.0.settings, &self.0.lost).await;
+        for (_, post) in posts {
+            if let Post::Line(line) = post {
+                line.close(limit).await;
+            }
+        }
+        let mut refused = Vec::new();
+        for (i, failure) in failed {
+            if let Some(Post::Line(old)) = self.0.seats.get(i).map(|seat| seat.set(Post::Gone)) {
+                // it may be as far away as the node: nobody waits for it
+                tokio::spawn(async move { old.close(limit).await });
+            }
+            self.0.lost.send_modify(|lost| {
+                lost.insert(failure.host.clone(), failure.reason());
+            });
+            refused.push(failure);
+        }
+        refused
+    }
+
+    fn close_limit(&self) -> Duration {
+        let limit = self.0.settings.close_limit_s;
+        Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 })
+    }
+
     /// Ends all sentinels, which end what they guard, and waits for them. Bounded: one that does not go is cut off.
     pub async fn close(&self) {
-        let limit = self.0.settings.close_limit_s;
-        let limit = Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 });
+        let limit = self.close_limit();
         let mut closing = JoinSet::new();
         for seat in &self.0.seats {
             match seat.set(Post::Gone) {

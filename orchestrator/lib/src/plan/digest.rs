@@ -53,6 +53,13 @@ struct ClusterPart<'a> {
     constraint: Option<&'a str>,
     launcher: Option<crate::spec::SlurmLauncher>,
     side_by_side: bool,
+    /// Only with Slurm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exclusive: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qos: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sbatch_args: Option<&'a [String]>,
 }
 
 impl<'a> ClusterPart<'a> {
@@ -64,6 +71,9 @@ impl<'a> ClusterPart<'a> {
             constraint: slurm.and_then(|s| s.constraint.as_deref()),
             launcher: slurm.map(|s| s.launcher),
             side_by_side: cluster.side_by_side,
+            exclusive: slurm.map(|s| s.exclusive),
+            qos: slurm.and_then(|s| s.qos.as_deref()),
+            sbatch_args: slurm.map(|s| s.sbatch_args.as_slice()),
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Ended {
     },
     /// What carried it out has ended in a way that is the run's failure.
     Failed(Cause, String),
+    /// The agent that was to take over cannot work.
+    Unable(String),
 }
 
 impl Ended {
@@ -62,8 +64,14 @@ pub(super) struct State {
     /// Number of the last event.
     pub seq: u64,
     pub ready: Option<Ready>,
+    /// The last that was known of an agent that was ready, whatever became of it.
+    pub was_ready: Option<Ready>,
     /// Why the agent cannot work.
     pub unable: Option<String>,
+    /// The agent is about to go.
+    pub going: bool,
+    /// Its job was put back into the queue.
+    pub requeued: bool,
     /// The agent has gone, and why.
     pub closed: Option<String>,
     /// Process of a run's shepherd on the head, and what the run does.
@@ -78,6 +86,8 @@ pub(super) struct State {
     pub asked: VecDeque<Named>,
     /// How many of them were sent over the present connection.
     pub sent: usize,
+    /// It is asked to go: another one is not started.
+    pub closing: bool,
     /// Nobody works there any more.
     pub over: Option<Over>,
 }
@@ -155,8 +165,12 @@ impl Hub {
             match numbered.event {
                 Event::Note { what } => return Some(what),
                 Event::Ready { nodes, cores, obstacles, found } => {
-                    state.ready = Some(Ready { nodes, cores, obstacles, found });
+                    let ready = Ready { nodes, cores, obstacles, found };
+                    state.was_ready = Some(ready.clone());
+                    state.ready = Some(ready);
                     state.closed = None;
+                    state.going = false;
+                    state.requeued = false;
                     state.unable = None;
                     state.lost.clear();
                 }
@@ -181,6 +195,7 @@ impl Hub {
                     state.lost.remove(&node);
                     return Some(format!("node {node} is there again"));
                 }
+                Event::Closing { .. } => state.going = true,
                 Event::Closed { reason } => {
                     state.closed = Some(reason);
                     state.ready = None;

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     agent::{Orders, Request},
-    journal::Event,
+    ids::RunId,
+    journal::{Cause, Event, Lease},
     run::{EngineError, News, Task, Teller, Wish, Wishes, stop_now},
     slurm::{Client, End, Found, JobRequest, SlurmError, Stage},
     spec::Cluster,
@@ -16,10 +17,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::proc::ProcessId;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::task::JoinHandle;
@@ -27,11 +25,15 @@ use tokio::task::JoinHandle;
 /// How long an agent may take from its start to its first word about the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// How long it may take to end everything.
-pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
+/// Removing a spool, with what lies in it on a slow file system.
+const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 /// Between questions about a job.
 const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
 const FLUSH: Duration = Duration::from_millis(1500);
+/// So often a job is submitted again that Slurm has forgotten before it ran.
+const MOST_FORGOTTEN: u32 = 2;
 /// A job that nobody knows is over when its agent was silent for so long, seconds.
 const SILENT_S: f64 = 45.0;
 
@@ -54,27 +56,24 @@ impl Setting {
         EngineError::Site { site: self.name.clone(), problem: problem.into() }
     }
 
-    fn orders_text(&self) -> Result<Vec<u8>, EngineError> {
-        serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))
-    }
-
-    /// Whether the orders in a spool are these; `None` if there are none.
-    async fn orders_at(&self, root: &Utf8Path) -> Result<Option<bool>, EngineError> {
-        let (there, these) = (self.gate.get(&root.join("orders.json")).await?, self.orders_text()?);
-        Ok(there.map(|there| there == these))
-    }
-
-    /// Makes a spool with its orders, unless it is there.
-    async fn make(&self, root: &Utf8Path) -> Result<(), EngineError> {
+    /// Makes a spool with its orders; whether another's orders were there.
+    async fn make(&self, root: &Utf8Path) -> Result<bool, EngineError> {
+        let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
+        let file = root.join("orders.json");
         let made = self.gate.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
         if made.code != Some(0) {
             let mend = "set `base` to a directory where you may write";
             return Err(self.error(format!("cannot make {root} on {}: {}; {mend}", self.gate.name(), made.stderr.trim())));
         }
-        if self.orders_at(root).await?.is_none() {
-            self.gate.put(&self.orders_text()?, &root.join("orders.json")).await?;
+        let old = self.gate.get(&file).await?;
+        if old.as_deref() == Some(text.as_slice()) {
+            return Ok(false);
         }
-        Ok(())
+        if old.is_some() {
+            return Ok(true);
+        }
+        self.gate.put(&text, &file).await?;
+        Ok(false)
     }
 
     /// Ranks on one node at most.
@@ -85,7 +84,7 @@ impl Setting {
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), EngineError> {
         let script = "rm -rf \"$1\" && rmdir \"$(dirname \"$1\")\" 2>/dev/null; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
         if removed.code == Some(0) {
             return Ok(());
         }
@@ -112,8 +111,6 @@ pub(super) struct Link {
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
-    /// Attempts that were handed over.
-    begun: AtomicU32,
 }
 
 impl Link {
@@ -125,6 +122,7 @@ impl Link {
             agent_is_here: setting.slurm.is_none(),
             hub: Arc::clone(hub),
             speaker: setting.speaker.clone(),
+            starts: Mutex::default(),
         };
         Held(tokio::spawn(pump.work()))
     }
@@ -143,14 +141,20 @@ impl Link {
             hub,
             job,
             ready: Ready::default(),
-            begun: AtomicU32::new(0),
         }
     }
 
     /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
     pub async fn by_ssh(setting: &Arc<Setting>, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
         let root = setting.root.clone();
-        setting.make(&root).await?;
+        if setting.make(&root).await? {
+            // the campaign was changed: whoever works by the old orders goes first
+            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+            let old = Self::new(setting, &root, None);
+            old.close().await?;
+            setting.clean(&root).await?;
+            setting.make(&root).await?;
+        }
         let started = setting.gate.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
         if started.code != Some(0) {
             return Err(setting.error(cannot_start(&started.stderr)));
@@ -158,19 +162,26 @@ impl Link {
         Self::new(setting, &root, None).get_ready(wishes).await
     }
 
-    /// Ends an agent that works by other orders, or any.
-    pub async fn close_old_agent(setting: &Arc<Setting>, any: bool) -> Result<(), EngineError> {
-        let root = setting.root.clone();
-        match setting.orders_at(&root).await? {
-            None => return Ok(()),
-            Some(same) if same && !any => return Ok(()),
-            Some(_) => {}
+    /// Ends what an earlier controller had there, and takes everything away.
+    pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), EngineError> {
+        setting.speaker.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
+        if setting.slurm.is_some() {
+            for lease in leases.iter().filter(|l| !l.released) {
+                Self::end_job(setting, &lease.name, "nothing was left to run").await?;
+            }
+        } else if setting.gate.get(&setting.root.join("orders.json")).await?.is_some() {
+            Self::new(setting, &setting.root.clone(), None).close().await?;
         }
-        if !any {
-            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+        setting.clean(&setting.root).await
+    }
+
+    /// Gives a job back that nobody wants any more.
+    pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), EngineError> {
+        if let Some(client) = &setting.slurm {
+            client.cancel(job, CLOSE_LIMIT).await?;
+            setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
         }
-        Self::new(setting, &root, None).close().await?;
-        setting.clean(&root).await
+        Ok(())
     }
 
     /// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready.
@@ -185,12 +196,16 @@ impl Link {
         let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
             return Err(EngineError::Broken("a job without Slurm".into()));
         };
-        if setting.orders_at(root).await? == Some(false) {
+        let mut resumed = resumed;
+        // a job of this name that is over, and does not count
+        let mut past = None;
+        if setting.make(root).await? {
             setting.speaker.note(format!("{}: the campaign was changed; its old job is cancelled", setting.name));
             client.cancel(job, CLOSE_LIMIT).await?;
-            setting.clean(root).await?;
+            past = client.find(job).await?.map(|info| info.id);
+            anew(setting, root, job, resumed, "the campaign was changed").await?;
+            resumed = false;
         }
-        setting.make(root).await?;
         let request = JobRequest {
             name: job.to_owned(),
             nodes,
@@ -200,29 +215,65 @@ impl Link {
             argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
             settings: slurm.clone(),
         };
-        if !resumed {
-            setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes }).await;
-        }
-        let id = client.submit(&request).await?;
-        setting.speaker.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;
-        setting.speaker.note(format!("{}: job {id} ({job}) asks for {nodes} nodes", setting.name));
         let limit = slurm.queue_limit_s.map(Duration::from_secs_f64);
-        let waited = tokio::select! {
-            waited = client.wait_running(job, limit) => Some(waited),
-            _ = wishes.wait_for(|w| *w > Wish::GoOn) => None,
-        };
-        match waited {
-            Some(Ok(info)) => setting.speaker.note(format!("{}: job {id} has {}", setting.name, crate::slurm::compress(&info.nodes))),
-            Some(Err(error)) => {
-                release(setting, client, root, job, "it never ran").await?;
-                return Err(error.into());
+        let mut forgotten = 0;
+        loop {
+            if !resumed && forgotten == 0 {
+                setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes }).await;
             }
-            None => {
-                release(setting, client, root, job, "the user stopped").await?;
-                return Ok(None);
+            let id = client.submit_after(&request, past.as_ref()).await?;
+            setting.speaker.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;
+            setting.speaker.note(format!("{}: job {id} ({job}) asks for {nodes} nodes", setting.name));
+            let mut told = String::new();
+            let tell = |why: String| {
+                if told != why {
+                    setting.speaker.note(format!("{}: job {id} waits: {why}", setting.name));
+                    told = why;
+                }
+            };
+            let waited = tokio::select! {
+                waited = client.wait_running(job, limit, tell) => Some(waited),
+                _ = wishes.wait_for(|w| *w > Wish::GoOn) => None,
+            };
+            match waited {
+                Some(Ok(info)) => {
+                    setting.speaker.note(format!("{}: job {id} has {}", setting.name, crate::slurm::compress(&info.nodes)));
+                    return Self::new(setting, root, Some(job.to_owned())).get_ready(wishes).await;
+                }
+                // it ended while no controller was there: what it has done is in its spool
+                Some(Err(SlurmError::Ended { state, .. })) if resumed => {
+                    let link = Self::new(setting, root, Some(job.to_owned()));
+                    let over = tokio::time::timeout(CLOSE_LIMIT, link.hub.wait(|s| s.over.clone()));
+                    let of_use = over.await.is_ok() && link.hub.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
+                    if of_use {
+                        setting.speaker.note(format!("{}: job {id} has ended ({state}); what it has done is fetched", setting.name));
+                        return Ok(Some(link.with_what_was_ready()));
+                    }
+                    setting.speaker.note(format!("{}: job {id} has ended ({state}); another is asked for", setting.name));
+                    past = Some(id);
+                    anew(setting, root, job, true, &state).await?;
+                    resumed = false;
+                }
+                // a controller that crashed has forgotten what was just submitted
+                Some(Err(SlurmError::Unknown(_))) if forgotten < MOST_FORGOTTEN => {
+                    forgotten += 1;
+                    setting.speaker.note(format!("{}: Slurm does not know job {id} any more; it is submitted again", setting.name));
+                }
+                Some(Err(error)) => {
+                    release(setting, client, root, job, "it never ran").await?;
+                    return Err(error.into());
+                }
+                None => {
+                    release(setting, client, root, job, "the user stopped").await?;
+                    return Ok(None);
+                }
             }
         }
-        Self::new(setting, root, Some(job.to_owned())).get_ready(wishes).await
+    }
+
+    fn with_what_was_ready(mut self) -> Self {
+        self.ready = self.hub.state().was_ready.clone().unwrap_or_default();
+        self
     }
 
     /// Waits until the agent has its nodes.
@@ -238,9 +289,10 @@ impl Link {
         let problem = match waited {
             Some(Ok(Ok(ready))) => {
                 self.setting.speaker.note(format!(
-                    "{}: {} nodes are ready: {}",
+                    "{}: {} nodes are ready, {} cores each: {}",
                     self.setting.name,
                     ready.nodes.len(),
+                    ready.cores,
                     ready.nodes.join(", ")
                 ));
                 self.ready = ready;
@@ -263,8 +315,9 @@ impl Link {
     /// One attempt there, until its end is known.
     pub async fn attempt(&self, task: &Task, wishes: &mut Wishes, teller: &Teller) -> Ended {
         let (run, lap) = (task.planned.id.clone(), task.lap);
-        let first = self.begun.fetch_add(1, Ordering::Relaxed) == 0;
-        self.hub.run(task);
+        if !self.knows_end(&run, lap) {
+            self.hub.run(task);
+        }
         let key = (run.clone(), lap);
         let mut told_start = false;
         let mut told_stage = String::new();
@@ -284,9 +337,8 @@ impl Link {
                 if let Some(over) = &state.over {
                     return Some(Seen::Ended(Ended::over(over)));
                 }
-                // an agent that was to take over
                 if let Some(why) = &state.unable {
-                    return Some(Seen::Ended(Ended::Failed(crate::journal::Cause::Launch, why.clone())));
+                    return Some(Seen::Ended(Ended::Unable(why.clone())));
                 }
                 state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
             });
@@ -311,31 +363,37 @@ impl Link {
             }
         };
         match ended {
-            // a run that had the whole job for itself needs longer than jobs may take; another is done again in the next job
-            Ended::Lost { time_limit: true, reason } if first => Ended::Failed(crate::journal::Cause::Timeout, reason),
-            Ended::Lost { time_limit: false, reason } if self.job.is_some() => self.lost_with_job(reason).await,
+            Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
             other => other,
         }
     }
 
     /// An attempt was lost in a job: if the job is ending, its end says what that means.
-    async fn lost_with_job(&self, reason: String) -> Ended {
-        let closed = self.hub.state().closed.is_some();
-        if !closed {
-            // the agent goes on, or another one in the same job that was put back into the queue
-            return Ended::Lost { reason, time_limit: false };
+    async fn lost_with_job(&self, reason: String, time_limit: bool) -> Ended {
+        // the agent goes on, or another one in the same job that was put back into the queue, or the job is ending
+        let over = self.hub.wait(|s| {
+            let goes_on = !s.going || s.requeued;
+            s.over.clone().map(Some).or(goes_on.then_some(None))
+        });
+        let over = tokio::time::timeout(CLOSE_LIMIT, over).await.ok().flatten();
+        match over {
+            Some(Over { cause: Some(cause), detail }) => Ended::Failed(cause, detail),
+            // it needs longer than jobs may take; one that had not all of the job is done again in the next one
+            _ if time_limit => Ended::Failed(Cause::Timeout, reason),
+            _ => Ended::Lost { reason, time_limit },
         }
-        let over = self.hub.wait(|s| s.over.clone());
-        match tokio::time::timeout(CLOSE_LIMIT, over).await {
-            Ok(over) => Ended::over(&over),
-            Err(_) => Ended::Lost { reason, time_limit: false },
-        }
+    }
+
+    /// Whether an attempt's end is known already.
+    pub fn knows_end(&self, run: &RunId, lap: u32) -> bool {
+        self.hub.state().ended.contains_key(&(run.clone(), lap))
     }
 
     /// Ends the agent and everything that it started, waits for that, and gives the nodes back.
     pub async fn close(&self) -> Result<(), EngineError> {
         let setting = &self.setting;
         if self.alive() {
+            self.hub.change(|s| s.closing = true);
             self.hub.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
             let closed = self.hub.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
             let closed = async {
@@ -376,17 +434,17 @@ impl Link {
     }
 }
 
-impl Link {
-    /// Ends a job that nothing is wanted of any more.
-    pub async fn release_job(setting: &Setting, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
-        match &setting.slurm {
-            Some(client) => release(setting, client, root, job, how).await,
-            None => Ok(()),
-        }
+/// An old job of this name is over: its spool is made again for a new one.
+async fn anew(setting: &Setting, root: &Utf8Path, job: &str, leased: bool, how: &str) -> Result<(), EngineError> {
+    setting.clean(root).await?;
+    if leased {
+        setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
     }
+    setting.make(root).await?;
+    Ok(())
 }
 
-/// Gives a job's nodes back.
+/// Gives a job's nodes back before anything was done with them.
 async fn release(setting: &Setting, client: &Client, root: &Utf8Path, job: &str, how: &str) -> Result<(), EngineError> {
     client.cancel(job, CLOSE_LIMIT).await?;
     setting.clean(root).await?;
@@ -413,6 +471,7 @@ impl Warden {
                         Some(Over { cause: cause(end), detail: ended(&info.id.to_string(), &info.state.to_string(), end) })
                     }
                     Stage::Waiting => {
+                        self.hub.change(|s| s.requeued = true);
                         self.tell(
                             &mut told,
                             format!("job {} was put back into the queue: {}", info.id, self.client.why_waiting(&info).await),
@@ -450,7 +509,7 @@ impl Warden {
 }
 
 /// What a job's end is for the runs that were under way in it. What was none of their doing is no failure of theirs.
-fn cause(end: End) -> Option<crate::journal::Cause> {
+fn cause(end: End) -> Option<Cause> {
     match end {
         // the agent ended by itself
         End::Completed | End::Failed | End::LaunchFailed => None,

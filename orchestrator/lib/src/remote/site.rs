@@ -49,6 +49,8 @@ pub(crate) struct Remote {
     /// Distinguishes this campaign's jobs from those of any other.
     identity: String,
     jobs: AtomicU32,
+    /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
+    old_jobs: Mutex<BTreeSet<String>>,
 }
 
 /// What a site is opened with.
@@ -120,9 +122,6 @@ impl Remote {
         let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
         // side by side they may be more than one point needs
         let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
-        if only_close {
-            speaker.note(format!("{name}: nothing is left to run; what is still there is ended"));
-        }
         let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
         let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm });
         let mut remote = Self {
@@ -134,16 +133,17 @@ impl Remote {
             dir,
             identity,
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
+            old_jobs: Mutex::default(),
         };
-        remote.close_old(&leases, only_close).await?;
         if only_close {
-            remote.setting.clean(&remote.setting.root).await?;
+            Link::end_old(&remote.setting, &leases).await?;
             return Ok(None);
         }
         if remote.allocation() == Some(Allocation::Run) {
             // nodes are what the queue may give: their names are not known before
             let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
             remote.ready = Ready { nodes, ..Ready::default() };
+            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.clone()).collect());
             return Ok(Some(remote));
         }
         let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
@@ -158,11 +158,6 @@ impl Remote {
         &self.setting.name
     }
 
-    /// How long a silent node is waited for, seconds.
-    pub fn lost_after_s(&self) -> f64 {
-        self.setting.cluster.lost_after_s
-    }
-
     pub fn side_by_side(&self) -> bool {
         self.setting.cluster.side_by_side
     }
@@ -173,21 +168,6 @@ impl Remote {
 
     fn current(&self) -> Option<Arc<Link>> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Ends what earlier controllers left: everything if nothing is to be run, and else what works by other orders.
-    async fn close_old(&self, leases: &[Lease], only_close: bool) -> Result<(), EngineError> {
-        match &self.setting.slurm {
-            None => Link::close_old_agent(&self.setting, only_close).await,
-            Some(_) if only_close => {
-                for lease in leases.iter().filter(|l| !l.released) {
-                    Link::release_job(&self.setting, &self.setting.root.join(&lease.name), &lease.name, "nothing was left to run").await?;
-                }
-                Ok(())
-            }
-            // a job for each run is found again by the run, and the campaign's when its link is made
-            Some(_) => Ok(()),
-        }
     }
 
     /// An agent that takes runs: the one that there is, or a new one.
@@ -214,7 +194,7 @@ impl Remote {
                     let root = self.setting.root.join(&job);
                     match Link::by_job(&self.setting, &root, &job, self.most_nodes, again, wishes).await {
                         // the job of an earlier session has ended meanwhile
-                        Err(EngineError::Slurm(_)) if again => {}
+                        Err(EngineError::Slurm(error)) if again => self.setting.speaker.note(format!("{}: {error}", self.name())),
                         other => break other?,
                     }
                 }
@@ -241,7 +221,12 @@ impl Remote {
 
     /// Nodes that are lost, and why.
     pub fn lost(&self) -> BTreeMap<String, String> {
-        self.current().filter(|l| l.alive()).map(|l| l.hub.state().lost.clone()).unwrap_or_default()
+        self.current().map(|link| link.hub.state().lost.clone()).unwrap_or_default()
+    }
+
+    /// How long it takes to miss a node, seconds.
+    pub fn lost_after_s(&self) -> f64 {
+        self.setting.cluster.lost_after_s
     }
 
     /// So many nodes that are heard of and not in use.
@@ -267,13 +252,17 @@ impl Remote {
             teller.stage("waiting for nodes");
             let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.lap);
             let root = self.setting.root.join(&job);
-            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), false, &mut wishes).await {
+            let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut wishes).await {
                 Ok(link) => link.map(Arc::new),
                 Err(EngineError::Slurm(error)) => {
                     return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
                 }
                 Err(error) => return Err(error),
             }
+        } else if let Some(link) = self.current().filter(|l| l.knows_end(&task.planned.id, task.lap)) {
+            // its job has ended, and what it has done is to be fetched
+            Some(link)
         } else {
             self.make_link(None, &mut wishes).await?
         };
@@ -287,8 +276,11 @@ impl Remote {
         let ended = link.attempt(task, &mut wishes, teller).await;
         let attempted = match ended {
             // or an earlier controller wanted that, and was killed before it had written it down
-            Ended::Interrupted if *wishes.borrow() == Wish::StopNow => Attempted::Interrupted,
-            Ended::Interrupted => Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false },
+            Ended::Interrupted if *wishes.borrow() < Wish::StopNow => {
+                Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+            }
+            Ended::Interrupted => Attempted::Interrupted,
+            Ended::Unable(problem) => return Err(self.setting.error(problem)),
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
             Ended::Finished(file) => {
@@ -362,6 +354,11 @@ impl Remote {
     pub async fn close(&self) -> Result<(), EngineError> {
         if let Some(link) = self.current() {
             link.close().await?;
+        }
+        let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        for job in old_jobs {
+            // its run is not wanted any more
+            Link::end_job(&self.setting, &job, "its run is not wanted any more").await?;
         }
         self.setting.clean(&self.setting.root).await
     }

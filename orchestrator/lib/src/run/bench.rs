@@ -31,16 +31,16 @@ use std::{
 
 /// One attempt at a run, as it is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Task {
-    pub planned: PlannedRun,
-    pub point: Point,
-    pub attempt: u32,
+pub struct Task {
+    pub(crate) planned: PlannedRun,
+    pub(crate) point: Point,
+    pub(crate) attempt: u32,
     /// Number of this try among all of the run, those that were cut off included: no other has it.
-    pub lap: u32,
+    pub(crate) lap: u32,
     /// Nodes to use, in the order of the mapping.
-    pub nodes: Vec<String>,
+    pub(crate) nodes: Vec<String>,
     /// Bytes that it needs in its storage area at most, where that is known.
-    pub disk_bytes: Option<u64>,
+    pub(crate) disk_bytes: Option<u64>,
 }
 
 /// What came of an attempt.
@@ -130,15 +130,7 @@ impl Bench {
         if others.is_empty() {
             return Ok(());
         }
-        let crew = |error: CrewError| {
-            let cause = match error {
-                _ if error.is_disk_full() => Cause::DiskFull,
-                CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
-                _ if error.is_disk_full() => Cause::DiskFull,
-                _ => Cause::Launch,
-            };
-            (cause, error.to_string())
-        };
+        let crew = |error: CrewError| (cause_of_crew(&error), error.to_string());
         let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
         crew::whole(made).map_err(crew)?;
         crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, SOON).await).map_err(crew)?;
@@ -359,10 +351,16 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
-        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
-        EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
-        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
-        EngineError::Crew(_) => Cause::Launch,
+        EngineError::Crew(error) => cause_of_crew(error),
+    }
+}
+
+/// What it is for a run that a node could not do what it was asked.
+fn cause_of_crew(error: &CrewError) -> Cause {
+    match error {
+        _ if error.is_disk_full() => Cause::DiskFull,
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
+        _ => Cause::Launch,
     }
 }
 

@@ -493,7 +493,11 @@ pub(super) fn same_host(a: &str, b: &str) -> bool {
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
     let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
-    let notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
+    let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
+    if evidence.brief.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
+        notes
+            .push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
+    }
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
         ("mpi".into(), json!(prepared.install.describe())),

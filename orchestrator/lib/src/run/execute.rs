@@ -7,6 +7,7 @@ use super::{
     dmtcp::{self, Driven},
     error::EngineError,
     news::{News, Teller},
+    nodes::Ways,
     outputs, placement,
     prepare::Prepared,
     restart,
@@ -101,6 +102,16 @@ pub(super) async fn execute(
         return Ok(interrupted());
     }
     prepared.used.end_others().await;
+    // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
+    let own_end = exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+    if cut_off.is_none()
+        && own_end
+        && prepared.used.ways == Ways::Ssh
+        && let Some(refused) = prepared.used.crew.knock(&prepared.used.others()).await.first()
+    {
+        let detail = format!("{} cannot be reached from {}: {}", refused.host, prepared.used.head.name, refused.reason());
+        cut_off = Some((Cause::NodeLost, detail));
+    }
     if cut_off.is_none()
         && let Err(wrong) = placement::check(prepared).await
     {
@@ -126,8 +137,15 @@ pub(super) async fn execute(
         teller.stage("restart");
         restart::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
+        let everywhere = prepared.used.everywhere();
         let ended = tokio::select! {
             ended = second.exit() => ended,
+            (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
+                // what was restarted waits for the ranks of that node, perhaps for ever
+                let (_, ended) = tokio::join!(prepared.used.end_others(), second.end());
+                cut_off.get_or_insert((Cause::NodeLost, format!("{node}: {reason}")));
+                ended
+            }
             () = stop_now(wishes) => {
                 tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());

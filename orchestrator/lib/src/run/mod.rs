@@ -18,14 +18,16 @@ mod restart;
 mod shepherd;
 mod site;
 
+pub use bench::Task;
 pub use bench::free_bytes;
-pub(crate) use bench::{Attempted, Bench, Debts, Task, seal};
+pub(crate) use bench::{Attempted, Bench, Debts, seal};
 pub use brief::Brief;
 pub use coordinator::{Options, Summary, run_campaign};
 pub use error::EngineError;
 pub(crate) use news::{News, Teller};
-pub(crate) use nodes::{Node, Nodes, SOON, Ways};
+pub(crate) use nodes::{LATER, Node, Nodes, SOON, Ways};
 pub use observe::{Observer, Progress, Quiet};
+pub(crate) use prepare::area_name;
 pub(crate) use recover::OutcomeFile;
 pub(crate) use site::template_values;
 pub use site::{Readiness, ReadySite};

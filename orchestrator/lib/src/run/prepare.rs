@@ -77,9 +77,19 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
 pub(super) fn work_dir(brief: &Brief, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
     match brief.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => crate::paths::expand_below(&brief.base, path).join(&brief.campaign).join(run.as_str()),
+        Some(path) => crate::paths::expand_below(&brief.base, path).join(area_name(brief, campaign)).join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
+}
+
+/// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
+/// campaigns of the same name, so that the place of this one is a part of it.
+pub(crate) fn area_name(brief: &Brief, campaign: &CampaignDir) -> String {
+    if brief.site.cluster.is_none() {
+        return brief.campaign.clone();
+    }
+    let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
+    format!("{}-{}", brief.campaign, &digest[..8])
 }
 
 /// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content

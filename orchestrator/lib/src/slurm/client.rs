@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Between questions, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A job that waits for longer than this gives its reason.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,8 +139,14 @@ impl Client {
 
     /// Submits a job, unless one of its name is known already: it may be called again after any error, and none is doubled.
     pub async fn submit(&self, request: &JobRequest) -> Result<JobId, SlurmError> {
+        self.submit_after(request, None).await
+    }
+
+    /// The same where an earlier job of this name is over, and does not count.
+    pub async fn submit_after(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
         let script = request.script()?;
-        if let Some(Found::Known(job)) = self.query(&[&request.name]).await?.remove(&request.name) {
+        let counts = |job: &JobInfo| past.is_none_or(|past| past.number != job.id.number);
+        if let Some(job) = self.find(&request.name).await?.filter(counts) {
             return Ok(job.id);
         }
         self.0.host.put(script.as_bytes(), &request.script_path()).await?;
@@ -162,7 +170,7 @@ impl Client {
             };
             pauses.pause().await;
             // the controller may have taken the job and not have said so
-            if let Some(Found::Known(job)) = self.query(&[&request.name]).await?.remove(&request.name) {
+            if let Some(job) = self.find(&request.name).await?.filter(counts) {
                 return Ok(job.id);
             }
             if begin.elapsed() >= self.0.patience {
@@ -184,6 +192,14 @@ impl Client {
             take(&mut found, self.ended(&missing).await?);
         }
         Ok(found)
+    }
+
+    /// The latest job of this name, if Slurm knows one.
+    pub async fn find(&self, name: &str) -> Result<Option<JobInfo>, SlurmError> {
+        match self.query(&[name]).await?.remove(name) {
+            Some(Found::Known(job)) => Ok(Some(*job)),
+            Some(Found::Unknown) | None => Ok(None),
+        }
     }
 
     /// Jobs that the controller has in memory.
@@ -258,7 +274,13 @@ impl Client {
     }
 
     /// Waits until a job has its nodes. Without a limit as long as it takes; a job that can never start does not wait.
-    pub async fn wait_running(&self, name: &str, limit: Option<Duration>) -> Result<JobInfo, SlurmError> {
+    /// What keeps it waiting is told now and then.
+    pub async fn wait_running(
+        &self,
+        name: &str,
+        limit: Option<Duration>,
+        mut tell: impl FnMut(String) + Send,
+    ) -> Result<JobInfo, SlurmError> {
         let (begin, mut pauses, mut unknown) = (Instant::now(), Pauses(FIRST_PAUSE), 0);
         loop {
             match self.query(&[name]).await?.remove(name) {
@@ -280,6 +302,10 @@ impl Client {
                         let why = self.why_waiting(&job).await;
                         let limit_s = begin.elapsed().as_secs_f64();
                         return Err(SlurmError::Queue { job: job.id.to_string(), name: name.to_owned(), limit_s, why });
+                    }
+                    // what waits but for a moment is not worth a word
+                    if begin.elapsed() >= TELL_AFTER && job.stage() == Stage::Waiting {
+                        tell(self.why_waiting(&job).await);
                     }
                 }
                 Some(Found::Unknown) | None => {

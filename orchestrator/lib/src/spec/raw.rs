@@ -152,9 +152,9 @@ pub(crate) struct RawSite {
     /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
     #[serde(default)]
     pub app_dirs: Vec<String>,
-    /// Whether more processes than cores may run on a node. Default: true.
-    #[serde(default = "yes")]
-    pub oversubscribe: bool,
+    /// Whether more processes than cores may run on a node. Default: true on this machine, false elsewhere.
+    #[serde(default)]
+    pub oversubscribe: Option<bool>,
     /// Storage areas by name; the first is the default. Default: `run`, the run's own directory.
     #[serde(default)]
     pub storage: IndexMap<String, RawStorage>,
