@@ -100,8 +100,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     spool.make()?;
     let _lock = spool.lock()?;
     let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
-    put_json(&spool.agent_file(), &me)?;
     let (mut log, events) = EventLog::open(&spool.events())?;
+    // before it is known to be alive: whoever waits for that reads the log from here
+    log.write(Event::Began)?;
+    put_json(&spool.agent_file(), &me)?;
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
     // one that takes over works with the nodes that are left
@@ -362,7 +364,8 @@ impl Agent {
                 Event::Ready { .. } => worked_before = true,
                 // it cut off what it was at: requests without an end came later, and are for this agent
                 Event::Closed { .. } => worked_before = false,
-                Event::Note { .. }
+                Event::Began
+                | Event::Note { .. }
                 | Event::Unable { .. }
                 | Event::Stage { .. }
                 | Event::NodeLost { .. }

@@ -283,6 +283,9 @@ impl Link {
     /// Waits until the agent has its nodes.
     async fn get_ready(mut self, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
         let waiting = self.hub.wait(|s| {
+            if !s.replayed {
+                return None;
+            }
             let unable = s.unable.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone()));
             unable.map(Err).or_else(|| s.ready.clone().map(Ok))
         });
@@ -309,6 +312,11 @@ impl Link {
         self.close().await?;
         self.setting.clean(&self.root).await?;
         problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
+    }
+
+    /// Its nodes as they are now: a job that was put back into the queue may have got others.
+    pub fn nodes(&self) -> Vec<String> {
+        self.hub.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
     /// Whether runs can be handed over.

@@ -107,6 +107,8 @@ impl Pump {
                 self.speaker.note(told);
             }
         } else if let Ok(said) = serde_json::from_slice::<RelaySaid>(line) {
+            // the relay says this after the events that there were
+            self.hub.change(|s| s.replayed = true);
             match said {
                 RelaySaid::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
                 RelaySaid::Alive { silent_s, .. } => self.hub.change(|s| s.silent_s = silent_s),
