@@ -99,6 +99,6 @@ pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Va
         }))
     };
     let here = on(&used.head);
-    let others: Vec<Value> = used.ranks.iter().filter_map(|node| on(node)).collect();
+    let others: Vec<Value> = used.ranks.iter().filter_map(on).collect();
     Ok(json!({ "here": here, "others": others, "wrapper": prepared.work.join(SSH_WRAPPER) }))
 }
