@@ -290,9 +290,15 @@ impl Remote {
                 Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
             }
             Ended::Interrupted => Attempted::Interrupted,
-            Ended::Unable(problem) => return Err(self.setting.error(problem)),
+            Ended::Unable(problem) => {
+                if own_job {
+                    self.put_away(&link).await?;
+                }
+                return Err(self.setting.error(problem));
+            }
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
+            // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
             Ended::Finished(file) => {
                 self.fetch(&link.root, &task.planned.id, &file).await?;
                 Attempted::Ended(file)

@@ -34,10 +34,8 @@ struct Guarded {
 impl Guarded {
     fn end(&self, marker: &str) -> Ended {
         let ended = end::end(marker, &self.dirs, GUARD_GRACE);
-        for dir in &self.remove {
-            // there may be nothing, and nobody to be told
-            let _ = std::fs::remove_dir_all(dir);
-        }
+        // nobody is left to be told
+        let _ = remove::remove(&self.remove, &[]);
         ended
     }
 }
@@ -57,6 +55,7 @@ impl Sentinel {
         match request {
             Request::Guard { marker, dirs, remove } => {
                 end::check(marker, dirs)?;
+                remove::all_removable(remove)?;
                 let guarded = Guarded { dirs: dirs.clone(), remove: remove.clone() };
                 self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(marker.clone(), guarded);
                 Ok(Answer::Done)
