@@ -5,6 +5,7 @@
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is no library")]
 
 #[path = "../tests/common/cluster.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod cluster;
 
 use cluster::{OnLab, ssh_site};

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::cluster::{OnLab, ssh_site_with};
+use common::cluster::{OnLab, slurm_site_with, ssh_site_with};
 use cvc_testkit::{Lab, Tool, campaign::read_json, require};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs};
 /// The built-in stencil in sizes that compute for some seconds. All nodes of a lab share the cores of one machine: ranks that wait give them up.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, some seconds long\"\nkernel = true\n\
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
-    [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"60\", \"--ckpt-dir\", \"{{storage}}\"]\n\
+    [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"0\"]\n\
     env = { OMPI_MCA_mpi_yield_when_idle = \"1\", MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }\n\
     [workloads.short]\nvars = { work = 120 }\n[workloads.long]\nvars = { work = 4000 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
@@ -36,10 +36,13 @@ fn lab() -> Lab {
 }
 
 fn stencil(lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
+    stencil_on(&ssh_site_with(4, AREAS, &libraries("lab")), lab, name, factors, run, checkpoint)
+}
+
+fn stencil_on(site: &str, lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
     let text = format!(
-        "{}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n{run}\n\
-         [checkpoint]\ntimeout_s = 40\n{checkpoint}\n",
-        ssh_site_with(4, AREAS, &libraries("lab"))
+        "{site}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 120\n{run}\n\
+         [checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
     );
     let on = OnLab::new(lab, name, &text);
     on.campaign.put("apps/stencil.toml", STENCIL);
@@ -54,7 +57,7 @@ fn with<'a>(records: &'a [Value], name: &str, labels: &[(&str, &str)]) -> Vec<&'
 fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_node() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
     let factors = "class = \"long\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"1Nx3P+1Nx1P\"]\nmpi = [\"mpich\", \"openmpi\"]";
-    let on = stencil(lab(), "sizes", factors, "", "moment = \"size-only\"");
+    let on = stencil(lab(), "sizes", factors, "repeats = 1", "moment = \"size-only\"");
     let said = on.run();
     eprintln!("{}\n{}", said.stdout, said.stderr);
     for (cause, detail) in on.campaign.failures() {
@@ -62,7 +65,7 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
     }
     said.expect(0);
     on.campaign.assert_whole(8);
-    let mut shared_memory: BTreeMap<(String, String, String), f64> = BTreeMap::new();
+    let mut shared_memory: BTreeMap<(String, String), f64> = BTreeMap::new();
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
         let point = read_json(&on.campaign.run_dir(&run).join("run.json"))["point"].clone();
@@ -87,24 +90,109 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
                 let found = with(&records, "zone_bytes", &[("node", node), ("rank", &name), ("rule", "structural"), ("zone", "SHMEM")]);
                 assert_eq!(found.len(), 1, "{run}: rank {name} on {node}");
                 let bytes = found[0]["value"].as_f64().expect("a number");
-                let key = (text("mpi"), text("storage"), text("mapping"));
+                let key = (text("mpi"), text("mapping"));
                 let most = shared_memory.entry(key).or_default();
                 *most = most.max(bytes);
                 rank += 1;
             }
         }
         assert_eq!(with(&records, "ckpt_files", &[("kind", "rank")])[0]["value"], 4.0, "{run}");
-    }
-    for storage in ["local", "shared"] {
-        let of = |mapping: &str| shared_memory[&("mpich".to_owned(), storage.to_owned(), mapping.to_owned())] / 1048576.0;
-        for (mapping, ranks) in [("1Nx4P", 4.0), ("2Nx2P", 2.0), ("4Nx1P", 1.0), ("1Nx3P+1Nx1P", 3.0)] {
-            eprintln!("{storage} {mapping}: {:.3} MiB, formula {:.3}", of(mapping), ranks * ranks / 16.0 + 63.0 * ranks / 16.0);
+        let facts = read_json(&on.campaign.run_dir(&run).join("facts.json"));
+        let nodes = facts["nodes"].as_array().unwrap_or_else(|| panic!("nodes in {facts}"));
+        assert_eq!(nodes.iter().map(|n| n["name"].as_str().unwrap_or_default()).collect::<Vec<_>>(), NODES[..loads.len()], "{run}");
+        for node in nodes {
+            assert_eq!(node["host"], node["name"]);
+            assert_eq!(node["storage"], "tmpfs tmpfs on /scratch-local", "{node}");
+            assert!(node["kernel"].is_string() && node["glibc"].is_string() && node["memory_bytes"].is_u64(), "{node}");
+            assert!(
+                node["interfaces"].as_array().is_some_and(|i| i.iter().any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))),
+                "{node}"
+            );
         }
-        assert!(of("1Nx4P") > of("1Nx3P+1Nx1P") && of("1Nx3P+1Nx1P") > of("2Nx2P") && of("2Nx2P") > of("4Nx1P"), "{storage}");
+    }
+    let of = |mapping: &str| shared_memory[&("mpich".to_owned(), mapping.to_owned())] / 1048576.0;
+    assert!(of("1Nx4P") > of("1Nx3P+1Nx1P") && of("1Nx3P+1Nx1P") > of("2Nx2P") && of("2Nx2P") > of("4Nx1P"), "{shared_memory:?}");
+    for (mapping, ranks) in [("1Nx4P", 4.0), ("1Nx3P+1Nx1P", 3.0), ("2Nx2P", 2.0)] {
+        // nemesis's segment of a node, in the image of each of its ranks; alone on its node a rank has none
+        let (segment, formula) = (of(mapping) - of("4Nx1P"), ranks * (ranks + 63.0) / 16.0);
+        assert!((segment / formula - 1.0).abs() < 0.15, "{mapping}: {segment} MiB, expected {formula}");
     }
     let report = fs::read_to_string(on.campaign.dir().join("reports/sizes/report.md")).expect("the report");
     assert!(report.contains("1Nx3P+1Nx1P"), "{report}");
     on.assert_nothing_left(&NODES);
+}
+
+fn restart(mpi: &str) {
+    let factors = format!("class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]");
+    let repeats: usize = std::env::var("CVC_TEST_REPEATS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let on = stencil(lab(), "restart", &factors, &format!("repeats = {repeats}"), "moment = { after_step = 15 }\nrestart_check = true");
+    let said = on.run();
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    said.expect(0);
+    on.campaign.assert_whole(2 * repeats);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        assert_eq!(with(&records, "restart_verified", &[])[0]["value"], 1.0, "{run}");
+        let restarted = fs::read_to_string(on.campaign.run_dir(&run).join("restart.stdout")).expect("its output");
+        assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{run}: {restarted}");
+    }
+    on.assert_nothing_left(&NODES);
+}
+
+#[test]
+fn a_restart_on_two_nodes_verifies_with_mpich() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    restart("mpich");
+}
+
+#[test]
+fn a_restart_on_two_nodes_verifies_with_open_mpi() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    restart("openmpi");
+}
+
+#[test]
+fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
+    require!(Tool::Lab, Tool::Slurm, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    let lab = Lab::builder().nodes(4).login(true).build();
+    let slurm = lab.slurm();
+    slurm.wait_idle(4);
+    let site = slurm_site_with("", "", &libraries("slurm"));
+    let factors = "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]";
+    let on = stencil_on(&site, lab, "slurm", factors, "repeats = 1", "moment = \"size-only\"");
+    let said = on.run();
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    said.expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let nodes: Vec<&str> = (0..4)
+            .map(|rank| with(&records, "image_bytes", &[("rank", &rank.to_string())])[0]["labels"]["node"].as_str().unwrap_or_default())
+            .collect();
+        assert!(
+            nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2] && nodes.iter().all(|n| NODES.contains(n)),
+            "{nodes:?}"
+        );
+    }
+    on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
+    // nodes that do not let each other in
+    for node in NODES {
+        on.lab.node(node).shell("rm /root/.ssh/id_ed25519");
+    }
+    on.campaign.put(
+        "campaign.toml",
+        &fs::read_to_string(on.campaign.dir().join("campaign.toml"))
+            .expect("text")
+            .replace("name = \"slurm\"\n[sites", "name = \"refused\"\n[sites"),
+    );
+    let said = on.run();
+    eprintln!("{:?} {}\n{}", said.code, said.stdout, said.stderr);
+    assert_ne!(said.code, Some(0));
+    assert!(said.stderr.contains("started by ssh, not by srun"), "{}", said.stderr);
 }
 
 /// Sizes of NAS BT, as a table on standard error.

@@ -56,8 +56,8 @@ impl Laptop {
 
 /// What became of each host, from the events.
 fn hosts(stdout: &str) -> Value {
-    let lines = stdout.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
-    lines.filter(|e| e["step"] == "ended").last().map(|e| e["hosts"].clone()).unwrap_or_default()
+    let mut lines = stdout.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
+    lines.rfind(|e| e["step"] == "ended").map(|e| e["hosts"].clone()).unwrap_or_default()
 }
 
 #[test]

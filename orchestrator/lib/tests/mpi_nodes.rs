@@ -67,6 +67,7 @@ fn compile(lab: &Lab, family: MpiFamily, launcher: &Path) -> String {
 }
 
 /// Starts the program and checks every rank's place.
+#[expect(clippy::too_many_arguments, reason = "each is a dimension of the table of cases")]
 fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str], way: Reach, head: &str, program: &str) {
     let dir = format!("/shared/run-{name}");
     let at = lab.shared().join(format!("run-{name}"));

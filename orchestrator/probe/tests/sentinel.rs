@@ -202,7 +202,7 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
             Some(signal) => cvc_probe::proc::signal(sentinel.child.id(), signal),
         }
         sentinel.ends();
-        assert!(run.has_ended(), "{signal:?}");
+        assert!(run.has_ended() && !private.path().join("its own").exists(), "{signal:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Default time limit of one command.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// What a command left.
 #[derive(Debug)]

@@ -23,13 +23,12 @@ fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
     on.lab.node("n2").unfill("/scratch-local");
     on.assert_clean(&["n1", "n2"]);
 
-    let writes =
-        format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=/scratch-local/full/data.$PMI_RANK bs=1M count=100 || exit 1\n{STEPS}");
+    let writes = format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=\"${{0%/*}}/../data.$PMI_RANK\" bs=1M count=100 || exit 1\n{STEPS}");
     on.set_script(&writes);
     ends(on.start(&["run", "--retry-failed", "campaign.toml"]), 10);
     let (cause, detail) = on.campaign.failures().pop().expect("a failure");
     assert!(cause == "disk-full", "{cause}: {detail}");
-    on.lab.node("n2").shell("rm -f /scratch-local/full/data.*; rmdir /scratch-local/full 2>/dev/null || :");
+    on.lab.node("n2").shell("rm -f /scratch-local/full-*/data.*; rmdir /scratch-local/full-* 2>/dev/null || :");
     on.assert_clean(&["n1", "n2"]);
 
     on.set_script(STEPS);
@@ -84,7 +83,7 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     on.campaign.assert_whole(2);
     assert!(said.stderr.contains("storage area wrong") && said.stderr.contains("correct its `kind`"), "{}", said.stderr);
     let starts = on.starts();
-    for area in ["/scratch-local/areas/", "/shared/area/areas/"] {
+    for area in ["/scratch-local/areas-", "/shared/area/areas-"] {
         assert_eq!(starts.iter().filter(|s| s.starts_with(area)).count(), 2, "{starts:?}");
     }
     on.assert_clean(&["n1", "n2"]);

@@ -102,9 +102,13 @@ impl OnLab {
 
 /// A Slurm site over the four nodes of a lab with a login node.
 pub fn slurm_site(keys: &str, slurm_keys: &str) -> String {
+    slurm_site_with(keys, slurm_keys, &libraries("slurm"))
+}
+
+/// The same with other libraries (tables of the site).
+pub fn slurm_site_with(keys: &str, slurm_keys: &str, libraries: &str) -> String {
     format!(
         "[sites.slurm]\nkind = \"slurm\"\nlogin = \"login\"\nbase = \"/shared/cvc\"\ninterface = \"eth0\"\ncores = 4\nlost_after_s = 6\n{keys}\n\
-         [sites.slurm.slurm]\nnodes = 4\n{slurm_keys}\n{}",
-        libraries("slurm")
+         [sites.slurm.slurm]\nnodes = 4\n{slurm_keys}\n{libraries}"
     )
 }

@@ -8,8 +8,18 @@ use crate::{
     spec::{Cluster, HostEntry, StorageKind},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
-use tokio::process::Command;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+use tokio::{process::Command, task::JoinSet};
+
+/// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
+const SEEN_LIMIT: Duration = Duration::from_secs(3);
+/// Between looks.
+const SEEN_TICK: Duration = Duration::from_millis(500);
 
 /// For copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
@@ -195,18 +205,21 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     // dropped after the file in it
     let _made = Made((!directory.exists()).then(|| directory.to_owned()));
     std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
-    let file =
-        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
-    let name = file.path().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let seen = nodes.crew.listing(&others, directory.as_std_path(), std::slice::from_ref(&name), SOON).await;
-    let seen = crew::whole(seen).map_err(|e| e.to_string())?;
-    let see: Vec<&str> = seen.iter().filter(|(_, l)| !l.entries.is_empty()).map(|(n, _)| n.as_str()).collect();
+    let begin = Instant::now();
+    let see = loop {
+        let see = seeing(nodes, &others, directory).await?;
+        // what is on a disk of this machine no other node sees later either
+        if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT || (see.is_empty() && on_own_disk(nodes, directory).await) {
+            break see;
+        }
+        tokio::time::sleep(SEEN_TICK).await;
+    };
     if see.is_empty() {
         Ok(StorageKind::NodeLocal)
     } else if see.len() == others.len() {
         Ok(StorageKind::Shared)
     } else {
-        let blind: Vec<&str> = others.iter().filter(|n| !see.contains(n)).copied().collect();
+        let blind: Vec<&str> = others.iter().filter(|n| see.iter().all(|s| s != *n)).copied().collect();
         Err(format!(
             "{directory} is shared with {} but not with {}: mount it there, or choose another directory",
             see.join(", "),
@@ -215,11 +228,60 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     }
 }
 
+/// Whether a directory lies on a file system that only one machine can have mounted.
+async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
+    const OWN: [&str; 8] = ["tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs"];
+    let found = nodes.crew.free(&[nodes.head.name.as_str()], &[directory.to_owned().into()], SOON).await;
+    let spaces = found.into_iter().next().and_then(|(_, spaces)| spaces.ok()).unwrap_or_default();
+    spaces.first().is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
+}
+
+/// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
+/// before: directories are remembered, and so is what was not in them.
+async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, String> {
+    let file =
+        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
+    let found = nodes.crew.digest(others, &[file.path().to_owned()], SOON).await;
+    let found = crew::whole(found).map_err(|e| e.to_string())?;
+    Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
+}
+
+/// Asks the nodes again what they are like, and where these directories lie.
+pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), String> {
+    let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.others());
+    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
+/// Which other nodes this machine does not reach by ssh, as MPI launchers call it, and why.
+pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
+    let others = nodes.others();
+    let mut asking = JoinSet::new();
+    for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
+        let mut command = Command::new("ssh");
+        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
+        let name = node.name.clone();
+        asking.spawn(async move {
+            match tokio::time::timeout(SOON, command.output()).await {
+                Ok(Ok(output)) if output.status.success() => None,
+                Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+                Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),
+                Err(_) => Some(format!("{name}: no answer within {} s", SOON.as_secs())),
+            }
+        });
+    }
+    let mut problems: Vec<String> = asking.join_all().await.into_iter().flatten().collect();
+    problems.sort();
+    problems
+}
+
 /// Where the storage areas of a site are.
 pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
-    let base = &orders.brief.base;
+    // as runs see them: relative ones are below the spool
     let areas = orders.brief.site.storage.iter();
-    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(base, p)))).collect()
+    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(root, p)))).collect()
 }
 
 /// Of these files of this machine, which other nodes lack, and where they are different.

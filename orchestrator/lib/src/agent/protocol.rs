@@ -57,6 +57,8 @@ pub enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
+    /// An agent begins: what earlier ones said of themselves does not hold any more.
+    Began,
     /// It is getting ready: one line for people.
     Note {
         /// What it does.

@@ -9,8 +9,8 @@ use crate::{
     ids::{PointId, RunId},
     install::Found,
     journal::Outcome,
-    point::{PlannedPoint, Point},
-    run::{Attempted, Bench, Debts, News, Nodes, OutcomeFile, Readiness, ReadySite, SOON, Task, Teller, Wish},
+    point::{CheckpointerKind, PlannedPoint, Point},
+    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, Wish, area_name},
     slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
@@ -38,8 +38,8 @@ const BEAT: Duration = Duration::from_secs(3);
 const REVIVE: Duration = Duration::from_secs(5);
 /// How long the last of them may take.
 const REVIVE_LAST: Duration = Duration::from_secs(8);
-/// How long runs that are cut off may take.
-const CUT_LIMIT: Duration = Duration::from_secs(60);
+/// How long runs that are cut off may take: with all that follows, less than a controller waits for an agent that it closes.
+const CUT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why an agent could not work. It is in the event log as well.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,8 @@ struct Agent {
     orders: Orders,
     log: EventLog,
     bench: Arc<Bench>,
+    /// Whether the other nodes see this spool, as far as any was there to be asked.
+    spool_kind: Option<StorageKind>,
     /// Requests that were taken in.
     taken: HashSet<String>,
     under_way: HashMap<RunId, UnderWay>,
@@ -98,8 +100,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     spool.make()?;
     let _lock = spool.lock()?;
     let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
-    put_json(&spool.agent_file(), &me)?;
     let (mut log, events) = EventLog::open(&spool.events())?;
+    // before it is known to be alive: whoever waits for that reads the log from here
+    log.write(Event::Began)?;
+    put_json(&spool.agent_file(), &me)?;
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
     // one that takes over works with the nodes that are left
@@ -108,7 +112,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
-    let (bench, ready) = match ready {
+    let (bench, ready, spool_kind) = match ready {
         Ok(ready) => ready,
         Err(reason) => {
             log.write(Event::Unable { reason: reason.clone() })?;
@@ -122,6 +126,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         orders,
         log,
         bench: Arc::new(bench),
+        spool_kind,
         taken: HashSet::new(),
         under_way: HashMap::new(),
         attempts: JoinSet::new(),
@@ -134,35 +139,15 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         beaten: None,
         worked: false,
     };
-    // what an earlier agent was at comes before it takes new runs
-    agent.recover(&events.into_iter().map(|e| e.event).collect::<Vec<_>>()).await?;
-    agent.log.write(ready)?;
-    let reason = loop {
-        tokio::select! {
-            biased;
-            Some((run, what)) = news.recv() => agent.hear(run, what)?,
-            Some(ended) = agent.attempts.join_next(), if !agent.attempts.is_empty() => {
-                while let Ok((run, what)) = news.try_recv() {
-                    agent.hear(run, what)?;
-                }
-                let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
-                agent.ended(&task, result)?;
-            }
-            _ = terminate.recv() => break "it was ended by a signal",
-            () = tokio::time::sleep(TICK) => {
-                if agent.take_requests()? {
-                    break "the controller closed it";
-                }
-                agent.beat();
-                agent.watch_nodes()?;
-                agent.revive();
-                if agent.idle() {
-                    break "no controller came for a long time";
-                }
-            }
+    let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
+    match agent.work(&events, ready, &mut terminate, &mut news).await {
+        Ok(reason) => agent.close(reason, &mut news).await,
+        Err(error) => {
+            // nothing may be left running, whatever it was; the first error is the one to be told
+            let _ = agent.close(&format!("it could not go on: {error}"), &mut news).await;
+            Err(error)
         }
-    };
-    agent.close(reason, &mut news).await
+    }
 }
 
 /// Everything before the first run; the event that says what there is.
@@ -172,7 +157,7 @@ async fn get_ready(
     takes_over: bool,
     program: &Utf8Path,
     log: &mut EventLog,
-) -> Result<(Bench, Event), String> {
+) -> Result<(Bench, Event, Option<StorageKind>), String> {
     if orders.protocol != PROTOCOL {
         return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
     }
@@ -182,12 +167,16 @@ async fn get_ready(
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
-    let (gathered, ways) = gathered?;
+    let (mut gathered, ways) = gathered?;
     let mut brief = orders.brief.clone();
     brief.base = spool.root().to_owned();
     let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
-    for (name, directory) in nodes::areas(orders, spool.root()) {
-        let found = nodes::storage_kind(&gathered, &directory).await;
+    let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
+    let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
+    let areas = nodes::areas(orders, spool.root());
+    nodes::ask_places(&mut gathered, areas.values()).await?;
+    for (name, directory) in areas {
+        let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
         let Some(area) = brief.site.storage.get_mut(&name) else { continue };
         match found {
             Err(problem) => {
@@ -218,12 +207,17 @@ async fn get_ready(
     for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
         spread_kernels(&gathered, &ways, directory).await?;
     }
-    let obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
+    let mut obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
+    if matches!(gathered.ways, Ways::Slurm(_)) {
+        for (id, reason) in unreachable_by_ssh(&gathered, &orders.points).await {
+            obstacles.entry(id).or_insert(reason);
+        }
+    }
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
     let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
-    Ok((bench, ready))
+    Ok((bench, ready, spool_kind))
 }
 
 /// The kernels that were compiled here go to the nodes that do not see them.
@@ -278,6 +272,26 @@ async fn obstacles(
     Ok(obstacles)
 }
 
+/// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
+/// restarted.
+async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
+    let needs = |p: &&PlannedPoint| p.point.checkpointer == CheckpointerKind::Dmtcp && p.point.mapping.nodes() > 1;
+    if !points.iter().any(|p| needs(&p)) {
+        return BTreeMap::new();
+    }
+    let problems = nodes::not_by_ssh(nodes).await;
+    if problems.is_empty() {
+        return BTreeMap::new();
+    }
+    let reason = format!(
+        "under DMTCP the ranks of other nodes are started by ssh, not by srun, and from {} that does not work: {}; let the nodes of a job reach \
+         each other by ssh (keys, pam_slurm_adopt), or keep to one node",
+        nodes.head.name,
+        problems.join("; ")
+    );
+    points.iter().filter(needs).map(|p| (p.id.clone(), reason.clone())).collect()
+}
+
 /// Programs that every node must have for a point.
 fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     let mut files = Vec::new();
@@ -289,13 +303,51 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
         files.push(install.mpiexec.clone());
     }
-    if let (crate::point::CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
+    if let (CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
         files.push(Utf8PathBuf::from(dmtcp.program("dmtcp_launch")));
     }
     files
 }
 
 impl Agent {
+    /// Does what is asked for; why it is to go.
+    async fn work(
+        &mut self,
+        events: &[Event],
+        ready: Event,
+        terminate: &mut Signal,
+        news: &mut mpsc::UnboundedReceiver<(RunId, News)>,
+    ) -> Result<&'static str, AgentError> {
+        // what an earlier agent was at comes before it takes new runs
+        self.recover(events).await?;
+        self.log.write(ready)?;
+        loop {
+            tokio::select! {
+                biased;
+                Some((run, what)) = news.recv() => self.hear(run, what)?,
+                Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => {
+                    while let Ok((run, what)) = news.try_recv() {
+                        self.hear(run, what)?;
+                    }
+                    let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
+                    self.ended(&task, result)?;
+                }
+                _ = terminate.recv() => return Ok("it was ended by a signal"),
+                () = tokio::time::sleep(TICK) => {
+                    if self.take_requests()? {
+                        return Ok("the controller closed it");
+                    }
+                    self.beat();
+                    self.watch_nodes()?;
+                    self.revive();
+                    if self.idle() {
+                        return Ok("no controller came for a long time");
+                    }
+                }
+            }
+        }
+    }
+
     /// Ends what an earlier agent was at, and tells what became of it.
     async fn recover(&mut self, events: &[Event]) -> Result<(), AgentError> {
         let mut settled: HashSet<(RunId, u32)> = HashSet::new();
@@ -312,7 +364,8 @@ impl Agent {
                 Event::Ready { .. } => worked_before = true,
                 // it cut off what it was at: requests without an end came later, and are for this agent
                 Event::Closed { .. } => worked_before = false,
-                Event::Note { .. }
+                Event::Began
+                | Event::Note { .. }
                 | Event::Unable { .. }
                 | Event::Stage { .. }
                 | Event::NodeLost { .. }
@@ -531,18 +584,28 @@ impl Agent {
 
     /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
     fn near_time_limit(&self) -> bool {
-        let slurm = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref());
-        let limit = slurm.map(|s| Duration::from_secs_f64((s.time_limit_s / 60.0).ceil().max(1.0) * 60.0));
-        // the warning may come up to a minute early
-        limit.is_some_and(|l| self.begun.elapsed() + Duration::from_secs(u64::from(WARNING_S) + 62) > l)
+        let Some(slurm) = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
+        let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
+        let end = std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok());
+        let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
+        let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+        near_end(limit, left, self.begun.elapsed())
     }
 
-    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same.
-    async fn clear_others(&self) {
+    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same. What could not be
+    /// removed.
+    async fn clear_others(&self) -> Vec<String> {
         let nodes = &self.bench.nodes;
         let others = nodes.others();
+        if others.is_empty() {
+            return Vec::new();
+        }
         let mut dirs: Vec<PathBuf> = Vec::new();
-        if matches!(nodes::storage_kind(nodes, self.spool.root()).await, Ok(StorageKind::NodeLocal)) {
+        let spool_kind = match self.spool_kind {
+            Some(kind) => Ok(kind),
+            None => nodes::storage_kind(nodes, self.spool.root()).await,
+        };
+        if spool_kind == Ok(StorageKind::NodeLocal) {
             dirs.push(self.spool.root().into());
         }
         let brief = &self.bench.site.brief;
@@ -550,15 +613,20 @@ impl Agent {
         for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
             let area = brief.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
             if area.is_some() && !kept {
-                dirs.push(directory.join(&brief.campaign).into());
+                dirs.push(directory.join(area_name(brief, &self.bench.dir)).into());
             }
         }
-        // a node that is lost keeps them, with what was cut off there
-        let _ = nodes.crew.remove(&others, &dirs, &[], SOON).await;
+        let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;
+        removed
+            .into_iter()
+            .filter_map(|(_, removed)| removed.err())
+            .map(|e| format!("not everything of the campaign is removed: {e}"))
+            .collect()
     }
 
+    /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
     async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
-        self.log.write(Event::Closing { reason: reason.to_owned() })?;
+        let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
         let of_job = self.near_time_limit().then(|| {
             let limit_s = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
             let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
@@ -572,10 +640,10 @@ impl Agent {
             under_way.wish.send_replace(Wish::StopNow);
         }
         let begin = Instant::now();
-        while !self.attempts.is_empty() && begin.elapsed() < CUT_LIMIT {
-            let Ok(Some(ended)) = tokio::time::timeout(CUT_LIMIT, self.attempts.join_next()).await else { break };
+        while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
+            let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await else { break };
             while let Ok((run, what)) = news.try_recv() {
-                self.hear(run, what)?;
+                written = written.and(self.hear(run, what));
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
@@ -585,22 +653,51 @@ impl Agent {
                     }),
                     other => other,
                 };
-                self.ended(&task, result)?;
+                written = written.and(self.ended(&task, result));
             }
         }
         self.last_revival().await;
-        self.clear_others().await;
-        for node in self.bench.nodes.crew.lost().borrow().keys() {
+        for what in self.clear_others().await {
+            written = written.and(self.note(what));
+        }
+        let lost: Vec<String> = self.bench.nodes.crew.lost().borrow().keys().cloned().collect();
+        for node in lost {
             let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
-            self.log.write(Event::Note { what })?;
+            written = written.and(self.note(what));
         }
         self.bench.nodes.crew.close().await;
-        self.log.write(Event::Closed { reason: reason.to_owned() })?;
-        Ok(())
+        written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
     }
+
+    fn note(&mut self, what: String) -> Result<(), AgentError> {
+        Ok(self.log.write(Event::Note { what })?)
+    }
+}
+
+/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that, by
+/// what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
+fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
+    let left = left.unwrap_or_else(|| limit.saturating_sub(passed));
+    let early = Duration::from_secs(u64::from(WARNING_S) + 62);
+    left < early.min(limit.mul_f64(0.75))
 }
 
 /// Name of the request for an attempt.
 pub(crate) fn request_name(run: &RunId, lap: u32) -> String {
     format!("run-{run}-{lap}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_that_of_the_time_limit_only_near_the_end() {
+        let s = Duration::from_secs;
+        assert!(near_end(s(3600), Some(s(80)), s(0)) && !near_end(s(3600), Some(s(100)), s(0)));
+        assert!(near_end(s(3600), None, s(3540)) && !near_end(s(3600), None, s(3000)));
+        // short limits: not at once
+        assert!(!near_end(s(60), Some(s(55)), s(5)) && near_end(s(60), Some(s(30)), s(30)));
+        assert!(!near_end(s(60), None, s(10)) && near_end(s(60), None, s(30)));
+    }
 }

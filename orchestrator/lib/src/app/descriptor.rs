@@ -296,6 +296,13 @@ pub struct Io {
     pub writers: Option<String>,
 }
 
+impl Descriptor {
+    /// Whether its ranks write one file together, which all nodes must see.
+    pub fn shares_files(&self, own_checkpoint: bool) -> bool {
+        self.io.collective && (own_checkpoint || self.checkpoint.is_none())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Counts;

@@ -6,19 +6,27 @@
    3. give drained data back by letting the peer send it again, with writes that block: with more data than fit into the buffers, two nodes wait
       for each other for ever. Here what does not fit is sent while something is being read, or waited for, and the buffers of restarted sockets,
       which are smaller than they had grown to, are made as large as the system allows.
+   4. forget children that had ended, and were not waited for yet, when a checkpoint was taken: as the ssh by which a launcher has started its
+      daemon on another node. A restarted launcher would wait for it for ever. Here they are taken over at the checkpoint, and handed out when
+      they are waited for.
 
    Only names that DMTCP exports are used. What is not there is left alone: with one node, and with another version, nothing is changed. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern void dmtcp_global_barrier(const char *name) __attribute__((weak));
+extern pid_t dmtcp_real_to_virtual_pid(pid_t real) __attribute__((weak));
+extern void *dmtcp_dlsym(void *handle, const char *name) __attribute__((weak));
 extern void dmtcp_get_local_ip_addr(struct in_addr *address) __attribute__((weak));
 /* jalib::JSockAddr::ANY begins with this */
 extern struct sockaddr_in any_address __asm__("_ZN5jalib9JSockAddr3ANYE") __attribute__((weak));
@@ -178,10 +186,64 @@ ssize_t read_all(const int *socket, char *data, size_t size)
     return (ssize_t)got;
 }
 
+/* Children that had ended by the time of a checkpoint, with their names inside DMTCP: a restarted process has them no more. */
+static struct {
+    pid_t pid;
+    int status;
+} ended[8192];
+static unsigned ended_count;
+
+static void collect_ended(void)
+{
+    while (dmtcp_real_to_virtual_pid && ended_count < sizeof ended / sizeof *ended) {
+        int status;
+        long pid = kernel(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0);
+        if (pid <= 0)
+            return;
+        ended[ended_count].pid = dmtcp_real_to_virtual_pid((pid_t)pid);
+        ended[ended_count++].status = status;
+    }
+}
+
+/* Hands out one of them; 0 if none was asked for. */
+static pid_t take_ended(pid_t asked, int *status)
+{
+    for (unsigned i = 0; i < ended_count; i++) {
+        pid_t pid = ended[i].pid;
+        if (asked == -1 || asked == pid) {
+            if (status)
+                *status = ended[i].status;
+            ended[i] = ended[--ended_count];
+            return pid;
+        }
+    }
+    return 0;
+}
+
+static void *next(const char *name)
+{
+    return dmtcp_dlsym ? dmtcp_dlsym(RTLD_NEXT, name) : dlsym(RTLD_NEXT, name);
+}
+
+pid_t wait4(pid_t asked, int *status, int options, struct rusage *usage)
+{
+    pid_t pid = take_ended(asked, status);
+    pid_t (*dmtcp)(pid_t, int *, int, struct rusage *) = (pid_t(*)(pid_t, int *, int, struct rusage *))next("wait4");
+    return pid ? pid : dmtcp(asked, status, options, usage);
+}
+
+pid_t waitpid(pid_t asked, int *status, int options)
+{
+    pid_t pid = take_ended(asked, status);
+    pid_t (*dmtcp)(pid_t, int *, int) = (pid_t(*)(pid_t, int *, int))next("waitpid");
+    return pid ? pid : dmtcp(asked, status, options);
+}
+
 void dmtcp_local_barrier(const char *name)
 {
     if (dmtcp_get_local_ip_addr && &any_address && any_address.sin_family == AF_INET)
         dmtcp_get_local_ip_addr(&any_address.sin_addr);
+    collect_ended();
     while (first) {
         send_pieces();
         if (first)

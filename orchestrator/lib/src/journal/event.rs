@@ -53,6 +53,9 @@ pub enum Event {
         run: RunId,
         /// Attempt, from 1.
         attempt: u32,
+        /// Nodes that it is given, in the order of the mapping; none on this machine.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        nodes: Vec<String>,
     },
     /// The shepherd of the run is alive.
     RunStarted {

@@ -119,7 +119,7 @@ mod tests {
         let run = RunId::of(b"run");
         vec![
             Event::Started { plan: "p".into(), runs: 1, pid: 1 },
-            Event::RunIntended { run: run.clone(), attempt: 1 },
+            Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
             Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()) },
         ]
     }

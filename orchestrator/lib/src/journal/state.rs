@@ -44,6 +44,8 @@ pub struct Attempt {
     pub outcome: Option<Outcome>,
     /// Cut off by the end of the controller.
     pub abandoned: bool,
+    /// Nodes that it was given; none on this machine.
+    pub nodes: Vec<String>,
 }
 
 /// What the journal says of one run.
@@ -69,7 +71,7 @@ impl RunHistory {
         let at = match self.attempts.iter().rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned) {
             Some(at) => at,
             None => {
-                self.attempts.push(Attempt { number, started: None, ended: None, outcome: None, abandoned: false });
+                self.attempts.push(Attempt { number, started: None, ended: None, outcome: None, abandoned: false, nodes: Vec::new() });
                 self.attempts.len() - 1
             }
         };
@@ -154,9 +156,11 @@ impl CampaignState {
             Event::SiteClosed { site } => {
                 self.open_sites.remove(site);
             }
-            Event::RunIntended { run, attempt } => {
+            Event::RunIntended { run, attempt, nodes } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
-                self.stands(run, *attempt, state).started = Some(*at);
+                let attempt = self.stands(run, *attempt, state);
+                attempt.started = Some(*at);
+                attempt.nodes.clone_from(nodes);
             }
             Event::RunStarted { run, attempt, pid, start_ticks } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
@@ -227,13 +231,13 @@ mod tests {
             records: records.map(str::to_owned),
         };
         let state = CampaignState::of(&entries(vec![
-            Event::RunIntended { run: a.clone(), attempt: 1 },
+            Event::RunIntended { run: a.clone(), attempt: 1, nodes: vec![] },
             finished(&a, 1, &failed, None),
-            Event::RunIntended { run: a.clone(), attempt: 2 },
+            Event::RunIntended { run: a.clone(), attempt: 2, nodes: vec![] },
             finished(&a, 2, &Outcome::Succeeded, Some("digest")),
-            Event::RunIntended { run: b.clone(), attempt: 1 },
+            Event::RunIntended { run: b.clone(), attempt: 1, nodes: vec![] },
             Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
-            Event::RunIntended { run: b.clone(), attempt: 1 },
+            Event::RunIntended { run: b.clone(), attempt: 1, nodes: vec![] },
             Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
         ]));
         let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()) };
@@ -246,7 +250,7 @@ mod tests {
         let run = RunId::from_written("a");
         let mut journal = entries(vec![
             Event::Started { plan: "p".to_owned(), runs: 1, pid: 1 },
-            Event::RunIntended { run: run.clone(), attempt: 1 },
+            Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
             Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
         ]);
         assert_eq!(CampaignState::of(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));

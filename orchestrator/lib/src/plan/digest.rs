@@ -7,7 +7,7 @@
 //! | `format` | [`super::SCHEMA`] |
 //! | `point` | every factor value, defaults filled in |
 //! | `app` | digest of the descriptor's content |
-//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, and DMTCP if it checkpoints with it |
+//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits, retries,
@@ -53,6 +53,13 @@ struct ClusterPart<'a> {
     constraint: Option<&'a str>,
     launcher: Option<crate::spec::SlurmLauncher>,
     side_by_side: bool,
+    /// Only with Slurm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exclusive: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qos: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sbatch_args: Option<&'a [String]>,
 }
 
 impl<'a> ClusterPart<'a> {
@@ -64,6 +71,9 @@ impl<'a> ClusterPart<'a> {
             constraint: slurm.and_then(|s| s.constraint.as_deref()),
             launcher: slurm.map(|s| s.launcher),
             side_by_side: cluster.side_by_side,
+            exclusive: slurm.map(|s| s.exclusive),
+            qos: slurm.and_then(|s| s.qos.as_deref()),
+            sbatch_args: slurm.map(|s| s.sbatch_args.as_slice()),
         }
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Ready {
 pub(super) struct State {
     /// Number of the last event.
     pub seq: u64,
+    /// Whether all that there was when the line was made has been heard.
+    pub replayed: bool,
     pub ready: Option<Ready>,
     /// The last that was known of an agent that was ready, whatever became of it.
     pub was_ready: Option<Ready>,
@@ -163,6 +165,11 @@ impl Hub {
                 state.ended.insert((run, lap), ended);
             };
             match numbered.event {
+                Event::Began => {
+                    state.ready = None;
+                    state.unable = None;
+                    state.closed = None;
+                }
                 Event::Note { what } => return Some(what),
                 Event::Ready { nodes, cores, obstacles, found } => {
                     let ready = Ready { nodes, cores, obstacles, found };

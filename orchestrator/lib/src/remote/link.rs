@@ -16,13 +16,18 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::proc::ProcessId;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::task::JoinHandle;
 
 /// How long an agent may take from its start to its first word about the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// How long it may take to end everything.
-pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
+/// Removing a spool, with what lies in it on a slow file system.
+const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 /// Between questions about a job.
 const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
@@ -83,7 +88,7 @@ impl Setting {
         // the directories above it as far as they are this campaign's and empty
         let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
                       up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], SHORT).await?;
+        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
         if removed.code == Some(0) {
             return Ok(());
         }
@@ -121,6 +126,7 @@ impl Link {
             agent_is_here: setting.slurm.is_none(),
             hub: Arc::clone(hub),
             speaker: setting.speaker.clone(),
+            starts: Mutex::default(),
         };
         Held(tokio::spawn(pump.work()))
     }
@@ -277,6 +283,9 @@ impl Link {
     /// Waits until the agent has its nodes.
     async fn get_ready(mut self, wishes: &mut Wishes) -> Result<Option<Self>, EngineError> {
         let waiting = self.hub.wait(|s| {
+            if !s.replayed {
+                return None;
+            }
             let unable = s.unable.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone()));
             unable.map(Err).or_else(|| s.ready.clone().map(Ok))
         });
@@ -303,6 +312,11 @@ impl Link {
         self.close().await?;
         self.setting.clean(&self.root).await?;
         problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
+    }
+
+    /// Its nodes as they are now: a job that was put back into the queue may have got others.
+    pub fn nodes(&self) -> Vec<String> {
+        self.hub.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
     /// Whether runs can be handed over.

@@ -2,16 +2,21 @@
 
 use super::{
     gate::{Channel, Gate, SHORT},
-    hub::Hub,
+    hub::{Hub, Over},
     words::Speaker,
 };
 use crate::agent::{Numbered, RelaySaid};
 use camino::Utf8PathBuf;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// The relay says every two seconds that it is alive: after so long it is not.
 const SILENCE: Duration = Duration::from_secs(15);
+/// An agent that ends at once is not started for ever.
+const MOST_STARTS: u32 = 5;
 /// Between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -25,6 +30,8 @@ pub(super) struct Pump {
     pub agent_is_here: bool,
     pub hub: Arc<Hub>,
     pub speaker: Speaker,
+    /// Number of the last event when an agent was started last, and how often since.
+    pub starts: Mutex<(u64, u32)>,
 }
 
 impl Pump {
@@ -100,6 +107,8 @@ impl Pump {
                 self.speaker.note(told);
             }
         } else if let Ok(said) = serde_json::from_slice::<RelaySaid>(line) {
+            // the relay says this after the events that there were
+            self.hub.change(|s| s.replayed = true);
             match said {
                 RelaySaid::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
                 RelaySaid::Alive { silent_s, .. } => self.hub.change(|s| s.silent_s = silent_s),
@@ -108,6 +117,14 @@ impl Pump {
                 }
             }
         }
+    }
+
+    /// Whether agents were started again and again without one of them having told anything new.
+    fn too_often(&self) -> bool {
+        let seq = self.hub.state().seq;
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        *starts = if starts.0 == seq { (seq, starts.1 + 1) } else { (seq, 1) };
+        starts.1 > MOST_STARTS
     }
 
     /// The agent was killed, or its machine was: another takes over what it was at.
@@ -121,6 +138,14 @@ impl Pump {
         }
         if !closed {
             self.speaker.note(format!("{}: the agent is gone; another is started", self.gate.name()));
+        }
+        if self.too_often() {
+            let tail = self.gate.run(&["tail", "-n", "5", self.root.join("agent.log").as_str()], SHORT).await;
+            let said = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
+            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {said}", self.gate.name(), self.root);
+            self.speaker.note(detail.clone());
+            self.hub.change(|s| s.over = Some(Over { cause: None, detail }));
+            return;
         }
         let started = self.gate.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
         match started {

@@ -34,6 +34,8 @@ const IDLE_S: f64 = 3600.0;
 const IDLE_IN_JOB_S: f64 = 600.0;
 /// How long a host may be away while something is wanted of it.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// The same when the campaign is over.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A site of several machines.
 pub(crate) struct Remote {
@@ -177,7 +179,13 @@ impl Remote {
             if link.alive() {
                 return Ok(Some(link));
             }
-            // its job is over: what lies in its spool has been told
+            // its job is over: what lies in its spool has been told, but another attempt may still be fetching (this one and the site hold it too)
+            for _ in 0..600 {
+                if Arc::strong_count(&link) <= 2 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
             link.close().await?;
             // nobody listens there any more
             *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -217,8 +225,8 @@ impl Remote {
         let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
         let lost = link.hub.state().lost.clone();
         // a later job may have others: places in the list are what counts
-        let pairs = self.ready.nodes.iter().zip(&link.ready.nodes);
-        pairs.filter(|(_, now)| !lost.contains_key(*now)).map(|(name, _)| name.clone()).collect()
+        let pairs = self.ready.nodes.iter().zip(link.nodes());
+        pairs.filter(|(_, now)| !lost.contains_key(now)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Nodes that are lost, and why.
@@ -282,9 +290,15 @@ impl Remote {
                 Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
             }
             Ended::Interrupted => Attempted::Interrupted,
-            Ended::Unable(problem) => return Err(self.setting.error(problem)),
+            Ended::Unable(problem) => {
+                if own_job {
+                    self.put_away(&link).await?;
+                }
+                return Err(self.setting.error(problem));
+            }
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
+            // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
             Ended::Finished(file) => {
                 self.fetch(&link.root, &task.planned.id, &file).await?;
                 Attempted::Ended(file)
@@ -300,9 +314,10 @@ impl Remote {
     fn placed(&self, task: &Task, link: &Link, own_job: bool) -> Task {
         let mut task = task.clone();
         if own_job {
-            task.nodes = link.ready.nodes.clone();
+            task.nodes = link.nodes();
         } else {
-            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| link.ready.nodes.get(at)).cloned();
+            let nodes = link.nodes();
+            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
             task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
         }
         task
@@ -354,6 +369,10 @@ impl Remote {
 
     /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
     pub async fn close(&self) -> Result<(), EngineError> {
+        if let Gate::Ssh(host) = &self.setting.gate {
+            // nobody waits a day for the end
+            host.set_patience(CLOSE_PATIENCE);
+        }
         if let Some(link) = self.current() {
             link.close().await?;
         }

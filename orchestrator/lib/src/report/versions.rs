@@ -28,7 +28,8 @@ pub(super) fn section(data: &Data) -> Section {
         ],
     );
     let told = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
-    for (fact, values) in &data.facts {
+    // what each node of a run is like is too much for a table: it is in facts.json of the runs
+    for (fact, values) in data.facts.iter().filter(|(fact, _)| *fact != "nodes") {
         let runs: usize = values.values().map(Vec::len).sum();
         if values.len() == 1 && runs == told {
             same.rows.extend(values.keys().map(|value| vec![Cell::text(fact), Cell::text(value)]));

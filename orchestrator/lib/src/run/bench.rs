@@ -130,15 +130,7 @@ impl Bench {
         if others.is_empty() {
             return Ok(());
         }
-        let crew = |error: CrewError| {
-            let cause = match error {
-                _ if error.is_disk_full() => Cause::DiskFull,
-                CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
-                _ if error.is_disk_full() => Cause::DiskFull,
-                _ => Cause::Launch,
-            };
-            (cause, error.to_string())
-        };
+        let crew = |error: CrewError| (cause_of_crew(&error), error.to_string());
         let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
         crew::whole(made).map_err(crew)?;
         let private = [prepared.request.tmp_dir.clone().into()];
@@ -360,10 +352,16 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Slurm(_)
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
-        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
-        EngineError::Crew(CrewError::Lost { .. } | CrewError::Timeout { .. }) => Cause::NodeLost,
-        EngineError::Crew(error) if error.is_disk_full() => Cause::DiskFull,
-        EngineError::Crew(_) => Cause::Launch,
+        EngineError::Crew(error) => cause_of_crew(error),
+    }
+}
+
+/// What it is for a run that a node could not do what it was asked.
+fn cause_of_crew(error: &CrewError) -> Cause {
+    match error {
+        _ if error.is_disk_full() => Cause::DiskFull,
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
+        _ => Cause::Launch,
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn text(path: &Utf8Path) -> String {
 }
 
 /// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
-fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
+pub(super) fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
     if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
         return Some(place);
     }
@@ -495,7 +495,8 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
     let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
     if evidence.brief.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
-        notes.push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
+        notes
+            .push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
     }
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
@@ -523,7 +524,8 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     }
     facts.insert("node".into(), node_facts());
     if prepared.used.ways != Ways::Local {
-        facts.insert("nodes".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert("nodes".into(), json!(prepared.node_facts));
     }
     json!(facts)
 }

@@ -108,6 +108,12 @@ struct Coordinator<'a> {
     adopted: BTreeSet<RunId>,
     /// How often attempts were lost with what carried them out.
     losses: HashMap<RunId, u32>,
+    /// Nothing can be written down any more, so that nothing may be done any more.
+    mute: bool,
+    /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
+    leftover: Option<EngineError>,
+    /// Why the only site cannot work any more.
+    failure: Option<EngineError>,
     /// What sites tell.
     words: mpsc::UnboundedReceiver<Word>,
     speak: mpsc::UnboundedSender<Word>,
@@ -151,6 +157,9 @@ pub async fn run_campaign(
         under_way: HashMap::new(),
         adopted: BTreeSet::new(),
         losses: HashMap::new(),
+        mute: false,
+        leftover: None,
+        failure: None,
         words,
         speak,
     };
@@ -160,18 +169,32 @@ pub async fn run_campaign(
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
-    coordinator.open_sites(plan).await?;
-    coordinator.look_for_obstacles(plan)?;
-    let summary = coordinator.walk(plan).await?;
-    coordinator.close_sites().await?;
-    Ok(summary)
+    let walked = coordinator.carry_out(plan).await;
+    // whatever went wrong, nothing is left on other machines, unless that could not be written down
+    let closed = if coordinator.mute { Ok(()) } else { coordinator.close_sites().await };
+    let summary = walked?;
+    closed?;
+    coordinator.leftover.map_or(Ok(summary), Err)
 }
 
 impl Coordinator<'_> {
     fn write(&mut self, event: Event) -> Result<(), EngineError> {
-        let entry = self.journal.append(event)?;
-        self.state.apply(&entry);
-        Ok(())
+        match self.journal.append(event) {
+            Ok(entry) => {
+                self.state.apply(&entry);
+                Ok(())
+            }
+            Err(error) => {
+                self.mute = true;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, plan: &Plan) -> Result<Summary, EngineError> {
+        self.open_sites(plan).await?;
+        self.look_for_obstacles(plan)?;
+        self.walk(plan).await
     }
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
@@ -252,15 +275,19 @@ impl Coordinator<'_> {
             };
             match opened {
                 Ok(Some(remote)) => {
-                    if let Err(error) = self.keep_to_lock(name, &remote.ready().found) {
-                        self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
-                        self.close_sites().await?;
-                        return Err(error);
-                    }
+                    let kept = self.keep_to_lock(name, &remote.ready().found);
+                    // also if not: it is to be closed
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                    kept?;
                 }
                 // the user wants to stop, or it was only to be closed: nothing is left there
                 Ok(None) => self.write(Event::SiteClosed { site: name.clone() })?,
+                Err(error) if only_close => {
+                    // what is there stays for the next session, and is no reason not to do what is wanted elsewhere
+                    self.observer.on(&Progress::Site { what: error.to_string() });
+                    let what = format!("it could not be cleared: {error}");
+                    self.leftover.get_or_insert(EngineError::Leftover { site: name.clone(), what });
+                }
                 Err(error) if wanted.len() <= 1 => {
                     let unreached = matches!(
                         error,
@@ -308,24 +335,29 @@ impl Coordinator<'_> {
         Ok(lock.write(&self.dir)?)
     }
 
-    /// Ends what works on other machines, and leaves nothing there.
+    /// Ends what works on other machines, and leaves nothing there. One where that fails is in the way of no other; the first failure is told.
     async fn close_sites(&mut self) -> Result<(), EngineError> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
+        let mut first = None;
         for remote in remotes {
             let site = remote.name().to_owned();
             let closing = async move { remote.close().await };
             tokio::pin!(closing);
-            loop {
+            let closed = loop {
                 tokio::select! {
                     biased;
                     Some(word) = self.words.recv() => self.listen(word)?,
-                    closed = &mut closing => break closed?,
+                    closed = &mut closing => break closed,
                 }
+            };
+            match closed {
+                Ok(()) => self.write(Event::SiteClosed { site })?,
+                Err(error) if first.is_none() => first = Some(error),
+                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }
-            self.write(Event::SiteClosed { site })?;
         }
-        Ok(())
+        first.map_or(Ok(()), Err)
     }
 
     /// Failed runs get their attempts again. They go on counting where they were: directories of earlier attempts keep their names.
@@ -438,9 +470,15 @@ impl Coordinator<'_> {
                     while let Ok((run, what)) = news.try_recv() {
                         self.hear(&run, what)?;
                     }
-                    interrupted |= !self.ended(&run, result?, &of_points)?;
+                    match result {
+                        Ok(attempted) => interrupted |= !self.ended(&run, attempted, &of_points)?,
+                        Err(error) => self.site_failed(plan, &run, error)?,
+                    }
                 }
             }
+        }
+        if let Some(error) = self.failure.take() {
+            return Err(error);
         }
         let summary = self.summary(plan, interrupted);
         if interrupted {
@@ -476,7 +514,9 @@ impl Coordinator<'_> {
         let point = self.points.get(&planned.point)?;
         let place = self.places.get(&point.site)?;
         let beside = |task: &Task| self.places.get(&task.point.site).is_some_and(Place::side_by_side);
-        if !self.under_way.is_empty() && !(place.side_by_side() && self.under_way.values().all(beside)) {
+        let alone = self.under_way.is_empty();
+        let may_be_beside = place.side_by_side() && self.under_way.values().all(beside);
+        if !alone && !may_be_beside {
             return None;
         }
         match place {
@@ -529,12 +569,58 @@ impl Coordinator<'_> {
         let lost: Vec<String> = remotes.iter().flat_map(|(r, _)| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
         let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
         let runs = waiting.len() as u64;
+        let why = if lost.is_empty() {
+            let has = remotes.iter().map(|(r, _)| r.nodes().len()).max().unwrap_or(0);
+            let needs = given_up.iter().filter_map(|p| self.points.get(p)).map(|p| p.mapping.nodes()).min().unwrap_or(0);
+            format!("the site has {has} nodes, and the mapping needs {needs}")
+        } else {
+            format!("too few nodes of the site are left; lost: {}", lost.join("; "))
+        };
+        self.give_up(given_up, runs, format!("{why}; the next `cvc run` tries again"))?;
+        Ok(true)
+    }
+
+    /// An attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be done there. The
+    /// campaign ends with it if it has no other site.
+    fn site_failed(&mut self, plan: &Plan, run: &RunId, error: EngineError) -> Result<(), EngineError> {
+        let of_site = matches!(
+            error,
+            EngineError::Site { .. } | EngineError::Slurm(_) | EngineError::Host(_) | EngineError::Crew(_) | EngineError::Leftover { .. }
+        );
+        let Some(task) = self.under_way.remove(run) else { return Err(error) };
+        if !of_site {
+            return Err(error);
+        }
+        let site = task.point.site.as_str();
+        self.adopted.remove(run);
+        // it is done again by the next session
+        self.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new() })?;
+        let what = error.to_string();
+        self.observer.on(&Progress::Site { what: what.clone() });
+        let of_site = |planned: &&PlannedRun| self.points.get(&planned.point).is_some_and(|p| p.site == site);
+        let waiting: Vec<&PlannedRun> =
+            plan.runs.iter().filter(of_site).filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id)).collect();
+        let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
+        let runs = waiting.len() as u64;
+        if self.points.values().all(|p| p.site == site) {
+            // what else is under way comes to its end before
+            self.failure.get_or_insert(error);
+        } else if matches!(error, EngineError::Leftover { .. }) {
+            self.leftover.get_or_insert(error);
+        }
+        self.give_up(given_up, runs, format!("{what}; the next `cvc run` tries again"))
+    }
+
+    /// Points are not tried in this session any more.
+    fn give_up(&mut self, given_up: BTreeSet<PointId>, runs: u64, reason: String) -> Result<(), EngineError> {
+        if given_up.is_empty() {
+            return Ok(());
+        }
         let points: Vec<Point> = given_up.iter().filter_map(|p| self.points.get(p).cloned()).collect();
-        let reason = format!("too few nodes of the site are left; lost: {}; the next `cvc run` tries again", lost.join("; "));
         self.obstacles.extend(given_up.iter().map(|p| (p.clone(), reason.clone())));
         self.write(Event::PointsSkipped { points: given_up.into_iter().collect(), reason: reason.clone() })?;
         self.observer.on(&Progress::Skipped { reason, points, runs });
-        Ok(true)
+        Ok(())
     }
 
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
@@ -582,7 +668,7 @@ impl Coordinator<'_> {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
         let attempt = self.attempts_before(&run).unwrap_or(0) + 1;
-        let (Some(place), Some(nodes)) = (self.places.get(&point.site).cloned(), self.nodes_for(planned)) else {
+        let (Some(place), Some(mut nodes)) = (self.places.get(&point.site).cloned(), self.nodes_for(planned)) else {
             return Err(EngineError::Broken(format!("site {} was not asked", point.site)));
         };
         self.observer.on(&Progress::RunStarted {
@@ -595,8 +681,13 @@ impl Coordinator<'_> {
         let laps = self.state.runs.get(&run).map_or(0, |history| history.attempts.len());
         // it was handed over by an earlier controller, and is only waited for
         let resumed = matches!(self.state.run(&run), Some(RunState::Open { .. }));
-        if !resumed {
-            self.write(Event::RunIntended { run: run.clone(), attempt })?;
+        if resumed {
+            // it is where the earlier controller had it, unless that was of a version that did not say so
+            let before = self.state.runs.get(&run).and_then(|history| history.attempts.last()).map(|a| a.nodes.clone());
+            nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
+        } else {
+            let elsewhere = if matches!(place, Place::Remote(_)) { nodes.clone() } else { Vec::new() };
+            self.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere })?;
         }
         let lap = u32::try_from(if resumed { laps.saturating_sub(1) } else { laps }).unwrap_or(u32::MAX);
         let task =
@@ -635,13 +726,13 @@ impl Coordinator<'_> {
         match attempted {
             Attempted::Interrupted => {
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
-                return Ok(false);
+                Ok(false)
             }
             Attempted::Failed { cause, detail } => {
                 let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
-                return self.ended_with(&task, file, of_points);
+                self.ended_with(&task, file, of_points)
             }
-            Attempted::Lost { reason, .. } => {
+            Attempted::Lost { reason, time_limit } => {
                 let losses = self.losses.entry(run.clone()).or_default();
                 *losses += 1;
                 if *losses <= MOST_LOST {
@@ -650,10 +741,11 @@ impl Coordinator<'_> {
                     return Ok(true);
                 }
                 let detail = format!("lost {losses} times with what carried it out: {reason}");
-                let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
-                return self.ended_with(&task, file, of_points);
+                let cause = if time_limit { Cause::Timeout } else { Cause::NodeLost };
+                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+                self.ended_with(&task, file, of_points)
             }
-            Attempted::Ended(file) => return self.ended_with(&task, file, of_points),
+            Attempted::Ended(file) => self.ended_with(&task, file, of_points),
         }
     }
 

@@ -2,10 +2,9 @@
 
 use super::{
     Wishes,
-    error::EngineError,
     news::Teller,
     nodes::{LATER, SOON},
-    prepare::{Prepared, SESSION},
+    prepare::Prepared,
     shepherd::Shepherd,
     stop_now,
 };
@@ -15,8 +14,7 @@ use crate::{
     host::{Host, LocalHost},
     journal::Cause,
     point::Compression,
-    spec::{CheckpointSettings, Moment, StorageKind},
-    store::copy_tree,
+    spec::{CheckpointSettings, Moment},
 };
 use camino::Utf8PathBuf;
 use cvc_probe::image::{CheckpointDir, Role};
@@ -24,7 +22,6 @@ use regex::Regex;
 use std::{
     collections::BTreeMap,
     io::{Read, Seek, SeekFrom},
-    path::PathBuf,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -75,57 +72,6 @@ pub(super) async fn kill(prepared: &Prepared) {
     if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
         // where the coordinator is gone, so are the ranks
         let _ = Coordinator { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
-    }
-}
-
-/// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
-pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), EngineError> {
-    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
-    copy_tree(&layout.tmpdir, &session(prepared, &prepared.used.head.name))?;
-    for node in prepared.used.others() {
-        let kept = session(prepared, node).into();
-        prepared.used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
-    }
-    Ok(())
-}
-
-/// Where the session files of a node are kept: beside those of others, where all see the same files.
-fn session(prepared: &Prepared, node: &str) -> Utf8PathBuf {
-    if node == prepared.used.head.name { prepared.work.join(SESSION) } else { prepared.work.join(format!("{SESSION}-{node}")) }
-}
-
-/// Gives the other nodes their session files again; this one gets its own by the script of the restart.
-pub(super) async fn restore_session_files(prepared: &Prepared) -> Result<(), EngineError> {
-    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
-    for node in prepared.used.others() {
-        let kept = session(prepared, node);
-        let to = layout.tmpdir.clone().into();
-        prepared.used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
-    }
-    Ok(())
-}
-
-/// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
-/// copy only where there is no file. Their paths are those that this run's own processes had open.
-pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
-    let Some((_, layout)) = &prepared.dmtcp else { return };
-    for (place, dir) in &checkpoint.dirs {
-        // where all nodes see the same directory, which of them a file belongs to is not said: each removes what it has of them
-        let nodes = if prepared.used.storage == StorageKind::Shared { prepared.used.everywhere() } else { vec![place.as_str()] };
-        for node in nodes {
-            let session = session(prepared, node);
-            let mut files: Vec<PathBuf> = Vec::new();
-            for saved in dir.files_dirs.iter().flat_map(|d| &d.saved) {
-                let original = camino::Utf8Path::new(&saved.original);
-                if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
-                    files.push(session.join(below).into());
-                } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
-                    files.push(original.into());
-                }
-            }
-            // gone already is as good
-            let _ = prepared.used.crew.remove(&[node], &[], &files, SOON).await;
-        }
     }
 }
 

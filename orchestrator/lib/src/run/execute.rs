@@ -10,6 +10,7 @@ use super::{
     nodes::Ways,
     outputs, placement,
     prepare::Prepared,
+    restart,
     shepherd::Shepherd,
     stop_now,
 };
@@ -63,13 +64,13 @@ pub(super) async fn execute(
     if !driven.interrupted {
         if kill {
             if restart_from_images {
-                dmtcp::keep_session_files(prepared).await?;
+                restart::keep_session_files(prepared).await?;
             }
             dmtcp::kill(prepared).await;
             // what already ended by itself tells why there was no checkpoint: its own exit is kept
             exit = shepherd.end().await;
             if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
-                dmtcp::forget_saved_files(prepared, last).await;
+                restart::forget_saved_files(prepared, last).await;
             }
         } else {
             let used = &prepared.used;
@@ -119,8 +120,14 @@ pub(super) async fn execute(
     let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
     let mut restarted = None;
     let own_restart = brief.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
-    let job = if restart_from_images && driven.failure.is_none() {
-        Some(prepared.dmtcp_restart_job()?)
+    let job = if let (true, Some(last)) = (restart_from_images && driven.failure.is_none(), driven.checkpoints.last()) {
+        match restart::by_node(prepared, last) {
+            Ok(nodes) => Some(prepared.dmtcp_restart_job(nodes)?),
+            Err((cause, detail)) => {
+                driven.failure = Some(dmtcp::NoCheckpoint { cause, detail });
+                None
+            }
+        }
     } else if own_restart && exit.as_ref().is_some_and(|e| e.code == Some(0)) {
         prepared.own_restart_job()?
     } else {
@@ -128,10 +135,17 @@ pub(super) async fn execute(
     };
     if let Some(job) = job {
         teller.stage("restart");
-        dmtcp::restore_session_files(prepared).await?;
+        restart::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
+        let everywhere = prepared.used.everywhere();
         let ended = tokio::select! {
             ended = second.exit() => ended,
+            (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
+                // what was restarted waits for the ranks of that node, perhaps for ever
+                let (_, ended) = tokio::join!(prepared.used.end_others(), second.end());
+                cut_off.get_or_insert((Cause::NodeLost, format!("{node}: {reason}")));
+                ended
+            }
             () = stop_now(wishes) => {
                 tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 /// For what takes milliseconds where nothing is wrong.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// For what reads or removes as much as a run may have written.
-pub(super) const LATER: Duration = Duration::from_secs(1800);
+pub(crate) const LATER: Duration = Duration::from_secs(1800);
 /// Between TERM and KILL on nodes, seconds.
 const GRACE_S: f64 = 1.5;
 

@@ -5,16 +5,22 @@ use super::{
     nodes::{SOON, Ways},
     prepare::{Prepared, RANKS},
 };
-use crate::{crew, journal::Cause, mapping::Mapping};
-use std::{collections::BTreeMap, time::Duration};
+use crate::{crew, journal::Cause, mapping::Mapping, spec::StorageKind};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 /// Between looks while ranks have not all said where they are.
 const TICK: Duration = Duration::from_millis(250);
 /// Ranks that are told of in a message.
 const MOST_TOLD: usize = 4;
 
+/// How long ranks are looked for after the run where nodes may see late what others wrote.
+const LATE: Duration = Duration::from_secs(5);
+
 /// Ranks and the names of the hosts that they are on.
-type Seen = BTreeMap<u32, Vec<String>>;
+type Seen = BTreeMap<u32, BTreeSet<String>>;
 
 /// Waits until all ranks have said where they are, and ends with what is wrong; never ends if nothing is.
 pub(super) async fn watch(prepared: &Prepared) -> String {
@@ -39,29 +45,50 @@ pub(super) async fn check(prepared: &Prepared) -> Result<(), (Cause, String)> {
     if prepared.used.ways == Ways::Local {
         return Ok(());
     }
-    let seen = match seen(prepared).await {
-        Ok(seen) => seen,
-        Err(error) => return Err((Cause::NodeLost, error.to_string())),
-    };
-    // a run of which no rank began has another cause
-    if seen.is_empty() { Ok(()) } else { judge(&seen, prepared, false).map_err(|wrong| (Cause::Misplaced, wrong)) }
+    let begin = Instant::now();
+    loop {
+        let seen = match seen(prepared).await {
+            Ok(seen) => seen,
+            Err(error) => return Err((Cause::NodeLost, error.to_string())),
+        };
+        // a run of which no rank began has another cause
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let judged = judge(&seen, prepared, false).map_err(|wrong| (Cause::Misplaced, wrong));
+        // a rank that is only missing may be seen a moment later, where nodes look at each other's files
+        let only_missing = judged.is_err() && judge(&seen, prepared, true).is_ok();
+        if !only_missing || prepared.used.storage != StorageKind::Shared || begin.elapsed() > LATE {
+            return judged;
+        }
+        tokio::time::sleep(TICK).await;
+    }
 }
 
-/// What ranks have said so far.
+/// What ranks have said so far. Every node is asked, also where all see the same: each sees at least what was written on it.
 async fn seen(prepared: &Prepared) -> Result<Seen, crew::CrewError> {
     let used = &prepared.used;
-    let found = used.crew.listing(&used.places(), prepared.work.join(RANKS).as_std_path(), &[], SOON).await;
+    let found = used.crew.listing(&used.everywhere(), prepared.work.join(RANKS).as_std_path(), &[], SOON).await;
     let mut seen = Seen::new();
-    for (_, listing) in crew::whole(found)? {
+    for (node, listing) in found {
+        let listing = match listing {
+            // the head's view is enough there
+            Err(crew::CrewError::Refused { .. }) if used.storage == StorageKind::Shared && node != used.head.name => continue,
+            listing => listing?,
+        };
         for entry in listing.entries {
             if let Some((rank, host)) = entry.name.split_once('.')
                 && let Ok(rank) = rank.parse()
             {
-                seen.entry(rank).or_default().push(host.to_owned());
+                seen.entry(rank).or_default().insert(host.to_owned());
             }
         }
     }
     Ok(seen)
+}
+
+fn told(hosts: &BTreeSet<String>) -> String {
+    hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ")
 }
 
 fn judge(seen: &Seen, prepared: &Prepared, still_starting: bool) -> Result<(), String> {
@@ -75,16 +102,16 @@ fn placed(mapping: &Mapping, nodes: &[(&str, &str)], seen: &Seen, still_starting
     let mut rank = 0;
     for ((name, hostname), load) in nodes.iter().zip(mapping.node_loads()) {
         for _ in 0..load {
-            match seen.get(&rank).map(Vec::as_slice) {
+            match seen.get(&rank) {
                 None if still_starting => {}
                 None => wrong.push(format!("rank {rank} did not start")),
-                Some([host]) if same_host(host, hostname) => {}
-                Some(hosts) => wrong.push(format!("rank {rank} is on {} instead of {name}", hosts.join(" and "))),
+                Some(hosts) if hosts.len() == 1 && hosts.iter().all(|host| same_host(host, hostname)) => {}
+                Some(hosts) => wrong.push(format!("rank {rank} is on {} instead of {name}", told(hosts))),
             }
             rank += 1;
         }
     }
-    wrong.extend(seen.range(rank..).map(|(rank, hosts)| format!("rank {rank} on {} is one too many", hosts.join(" and "))));
+    wrong.extend(seen.range(rank..).map(|(rank, hosts)| format!("rank {rank} on {} is one too many", told(hosts))));
     if wrong.is_empty() {
         return Ok(());
     }
@@ -104,7 +131,7 @@ mod tests {
     fn ranks_fill_the_nodes_in_their_order_and_nothing_else_is_accepted() {
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         let nodes = [("a", "a.cluster"), ("b", "b.cluster")];
-        let seen = |hosts: &[&str]| -> Seen { (0..).zip(hosts.iter().map(|h| vec![(*h).to_owned()])).collect() };
+        let seen = |hosts: &[&str]| -> Seen { (0..).zip(hosts.iter().map(|h| BTreeSet::from([(*h).to_owned()]))).collect() };
         assert_eq!(placed(&mapping, &nodes, &seen(&["a.cluster", "a", "b"]), false), Ok(()));
         let wrong = placed(&mapping, &nodes, &seen(&["a", "b", "b"]), false).expect_err("rank 1");
         assert!(wrong.ends_with("rank 1 is on b instead of a"), "{wrong}");
@@ -112,7 +139,7 @@ mod tests {
         assert!(placed(&mapping, &nodes, &seen(&["a", "a"]), false).expect_err("too few").contains("rank 2 did not start"));
         assert!(placed(&mapping, &nodes, &seen(&["a", "a", "b", "b"]), true).expect_err("too many").contains("one too many"));
         let mut twice = seen(&["a", "a", "b"]);
-        twice.entry(0).or_default().push("b".into());
+        twice.entry(0).or_default().insert("b".into());
         assert!(placed(&mapping, &nodes, &twice, false).is_err(), "a rank that started twice");
     }
 }

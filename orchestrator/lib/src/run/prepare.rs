@@ -4,7 +4,7 @@ use super::{
     bench::Task,
     brief::Brief,
     error::EngineError,
-    nodes::{Nodes, Used, Ways},
+    nodes::{Node, Nodes, Used, Ways},
     site::{ReadySite, template_values},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
-    sentinel::{NewFile, Request},
+    sentinel::{Facts, NewFile, Request},
     shepherd::Job,
 };
 use serde_json::{Value, json};
@@ -54,6 +54,8 @@ pub(super) struct Prepared {
     pub elsewhere: Request,
     /// Its nodes.
     pub used: Used,
+    /// What those of its ranks are like.
+    pub node_facts: Vec<Value>,
 }
 
 /// Directory in the working directory where ranks say on which node they are.
@@ -75,9 +77,19 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
 pub(super) fn work_dir(brief: &Brief, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
     match brief.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => crate::paths::expand_below(&brief.base, path).join(&brief.campaign).join(run.as_str()),
+        Some(path) => crate::paths::expand_below(&brief.base, path).join(area_name(brief, campaign)).join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
+}
+
+/// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
+/// campaigns of the same name, so that the place of this one is a part of it.
+pub(crate) fn area_name(brief: &Brief, campaign: &CampaignDir) -> String {
+    if brief.site.cluster.is_none() {
+        return brief.campaign.clone();
+    }
+    let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
+    format!("{}-{}", brief.campaign, &digest[..8])
 }
 
 /// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
@@ -159,6 +171,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         (Err(missing), true) => return Err(problem(missing.to_string())),
         (_, false) => None,
     };
+    let node_facts = used.ranks.iter().map(|node| facts_of(node, nodes.facts.get(&node.name), &work)).collect();
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
     export.extend(app.command.env.keys().cloned());
     let mut request = LaunchRequest {
@@ -173,6 +186,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         tmp_dir: tmp.clone(),
         reach: match used.ways {
             Ways::Local => Reach::Local,
+            // what srun starts is Slurm's, and cannot be restarted
+            Ways::Slurm(_) if under_dmtcp => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
             Ways::Ssh => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
             Ways::Slurm(launcher) => Reach::Slurm { launcher },
         },
@@ -197,7 +212,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
     let mut env = LocalHost::base_env();
-    if let Ways::Slurm(_) = used.ways {
+    if let Reach::Slurm { .. } = request.reach {
         // what tells launchers that they are inside a job
         env.extend(std::env::vars().filter(|(name, _)| name.starts_with("SLURM")));
     }
@@ -308,6 +323,25 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         tracer: brief.trace.tracer,
         elsewhere,
         used,
+        node_facts,
+    })
+}
+
+/// What a node is like, in few words: it is kept with every run.
+fn facts_of(node: &Node, facts: Option<&Facts>, work: &Utf8Path) -> Value {
+    // a node that was away when the others were asked has not said it
+    let Some(facts) = facts else { return json!({ "name": node.name, "host": node.hostname }) };
+    let place =
+        facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
+    let interfaces = facts.interfaces.iter().filter(|i| !i.addresses.is_empty()).map(|i| {
+        let speed = i.speed_mbit.map(|speed| format!(" {speed} Mbit/s")).unwrap_or_default();
+        format!("{}{speed} {}", i.name, i.addresses.join(" "))
+    });
+    json!({
+        "name": node.name, "host": facts.host, "kernel": facts.kernel, "os": facts.os, "cpu": facts.cpu.model,
+        "cores": facts.cpu.usable, "memory_bytes": facts.memory_bytes, "glibc": facts.glibc,
+        "storage": place.map(|p| format!("{} {} on {}", p.file_system, p.source, p.mount_point.display())),
+        "interfaces": interfaces.collect::<Vec<_>>(),
     })
 }
 
@@ -404,10 +438,13 @@ fn write_inputs(
 }
 
 impl Prepared {
-    /// The job of a restart check from DMTCP's images.
-    pub fn dmtcp_restart_job(&self) -> Result<Job, EngineError> {
+    /// The job of a restart check from DMTCP's images, with what is started on each node.
+    pub fn dmtcp_restart_job(&self, nodes: Value) -> Result<Job, EngineError> {
         let script = self.dir.join("restart.sh");
-        std::fs::write(&script, render::render(Template::RestartScript, &self.values)?).map_err(StoreError::io("write", &script))?;
+        let mut values = self.values.clone();
+        values["several"] = json!(self.used.several());
+        values["nodes"] = nodes;
+        std::fs::write(&script, render::render(Template::RestartScript, &values)?).map_err(StoreError::io("write", &script))?;
         Ok(self.second_job(&script))
     }
 

@@ -10,7 +10,7 @@ use crate::{
     paths,
     point::{CheckpointerKind, Point},
     render,
-    spec::TracerKind,
+    spec::{StorageKind, TracerKind},
 };
 use camino::Utf8PathBuf;
 use indexmap::IndexMap;
@@ -160,6 +160,13 @@ impl ReadySite {
             && let Err(m) = self.program(&app.descriptor, point)
         {
             missing.push(m.to_string());
+        }
+        let own_checkpoint = point.checkpointer == CheckpointerKind::Application;
+        if point.mapping.nodes() > 1
+            && self.brief.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
+            && self.brief.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
+        {
+            missing.push(crate::spec::not_shared(&point.app, &point.mapping, &point.storage));
         }
         if !self.brief.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
             missing.push(format!(

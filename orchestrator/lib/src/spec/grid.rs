@@ -167,6 +167,12 @@ impl Grid {
         if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
             return no(ExcludedBy::Application, reason);
         }
+        // an area without a path is what the nodes turn out to share
+        let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == super::StorageKind::NodeLocal);
+        let own_checkpoint = *self.checkpointer.at(index) == CheckpointerKind::Application;
+        if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
+            return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
+        }
         self.senseless(spec, index, app_name, descriptor)
     }
 
@@ -216,6 +222,13 @@ impl Grid {
         }
         None
     }
+}
+
+/// Why a program whose ranks write one file together does not run over nodes with files of their own.
+pub(crate) fn not_shared(app: &str, mapping: &Mapping, storage: &str) -> String {
+    format!(
+        "{app} writes one file from all ranks, and with {mapping} the nodes do not see the same files in `{storage}`: use a shared area"
+    )
 }
 
 /// Why an application cannot run on so many processes.

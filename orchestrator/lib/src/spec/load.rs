@@ -92,6 +92,9 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     let description = text(&mut check, table, "description").unwrap_or_default();
     let sites = sites(&mut check, table);
     let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| settings::run(check, &raw, place));
+    if let Some(run) = &run {
+        settings::kept(&mut check, run, &sites, &|rest| span_of(table, &[&["run".into()], rest].concat()));
+    }
     let checkpoint =
         settings_section(&mut check, table, "checkpoint", |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place));
     let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| TraceSettings { tracer: raw.tracer });

@@ -18,8 +18,8 @@ mod variant;
 
 pub use cluster::{Allocation, Cluster, HostEntry, HostKeys, SlurmLauncher, SlurmSettings, SshSettings};
 pub use error::{SpecError, SpecErrors};
-pub(crate) use grid::illegal_count;
 pub use grid::{Combination, Expansion};
+pub(crate) use grid::{illegal_count, not_shared};
 pub use install::InstallSettings;
 pub use load::{load, load_text, load_variant};
 pub use model::{

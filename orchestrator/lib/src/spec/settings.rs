@@ -66,6 +66,22 @@ pub(crate) fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> R
     }
 }
 
+/// On other machines, what lies in cvc's own directory goes with the campaign: what is to stay needs another place.
+pub(crate) fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
+    let kept = [("keep_images", run.keep_images), ("keep_outputs", run.keep_outputs)];
+    for (key, _) in kept.into_iter().filter(|(_, kept)| *kept) {
+        for (name, site) in sites.iter().filter(|(_, s)| s.cluster.is_some()) {
+            if let Some((area, _)) = site.storage.iter().find(|(_, a)| a.path.is_none()) {
+                check.fail(
+                    place(&[key.into()]),
+                    format!("`{key}` on the site `{name}`, whose storage area `{area}` is removed at the end"),
+                    format!("give the site a storage area with a path: [sites.{name}.storage.{area}] path = \"...\""),
+                );
+            }
+        }
+    }
+}
+
 pub(crate) fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_>) -> CheckpointSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let moment = match &raw.moment {

@@ -85,7 +85,7 @@ pub fn campaign(dir: &Path) -> Made {
         let at = plan.points.iter().position(|p| p.id == run.point).expect("a point");
         let point = &plan.points[at].point;
         let mut attempt = 1;
-        journal.push(Event::RunIntended { run: run.id.clone(), attempt });
+        journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: vec![] });
         if run.id == failed || run.id == retried {
             let detail = format!("1 of 9 images is not complete {HOSTILE}");
             let outcome = Outcome::Failed { cause: Cause::Checkpoint, detail };
@@ -95,7 +95,7 @@ pub fn campaign(dir: &Path) -> Made {
                 continue;
             }
             attempt = 2;
-            journal.push(Event::RunIntended { run: run.id.clone(), attempt });
+            journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: vec![] });
         }
         let slow = match run.repeat {
             Repeat::Warmup(_) => 50.0,

@@ -136,6 +136,12 @@ fn campaign(
     stuck: usize,
     obstacles: &[String],
 ) -> std::io::Result<()> {
+    let local: usize = spec.sites.values().filter(|s| s.kind == cvc_lib::spec::SiteKind::Local).count();
+    if stuck == 0 && points > 0 && local == 0 {
+        let text =
+            format!("{file}: whether its {points} points can run is asked when their sites are opened; see what was found of them above");
+        return writeln!(out, "\n{}", paragraph("", &text));
+    }
     if stuck == 0 && points > 0 {
         return writeln!(out, "\n{}", paragraph("", &format!("{file}: all {points} points of campaign {} can run here", spec.name)));
     }
