@@ -1,0 +1,233 @@
+//! Sites of several machines, as the coordinator opens, hears, waits for, gives up and closes them.
+
+use super::{
+    super::{Wish, brief::Brief, error::EngineError, observe::Progress},
+    Coordinator, NODES_PATIENCE, Place,
+};
+use crate::{
+    host::HostError,
+    ids::{PointId, RunId},
+    install::{Found, Lock},
+    journal::Event,
+    plan::{Plan, PlannedRun},
+    point::{PlannedPoint, Point},
+    remote::{Opening, Remote, Word},
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::task::JoinSet;
+
+impl Coordinator<'_> {
+    /// Opens the sites of several machines of which something is wanted. One that cannot be opened is in the way of its own points only,
+    /// unless there are no others.
+    pub(super) async fn open_sites(&mut self, plan: &Plan) -> Result<(), EngineError> {
+        let wanted: BTreeSet<String> = plan
+            .runs
+            .iter()
+            .filter(|r| !self.state.quarantined.contains(&r.point) && self.attempts_before(&r.id).is_some())
+            .filter_map(|r| Some(self.points.get(&r.point)?.site.clone()))
+            .collect();
+        // one where an earlier controller was killed before it had taken everything away
+        let only_closed: BTreeSet<String> = self.state.open_sites.difference(&wanted).cloned().collect();
+        for name in wanted.union(&only_closed) {
+            if self.places.contains_key(name) {
+                continue;
+            }
+            let Some(brief) = Brief::of(self.spec, name) else { continue };
+            let only_close = only_closed.contains(name);
+            let was_open = self.state.open_sites.contains(name);
+            if !was_open {
+                self.write(Event::SiteOpened { site: name.clone() })?;
+            }
+            let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
+            let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
+            let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
+            let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases };
+            let mut opening = tokio::spawn(Remote::open(opening, wishes));
+            let opened = loop {
+                tokio::select! {
+                    biased;
+                    Some(word) = self.words.recv() => self.listen(word)?,
+                    opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
+                }
+            };
+            match opened {
+                Ok(Some(remote)) => {
+                    let kept = self.keep_to_lock(name, &remote.ready().found);
+                    // also if not: it is to be closed
+                    self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
+                    kept?;
+                }
+                // the user wants to stop, or it was only to be closed: nothing is left there
+                Ok(None) => self.write(Event::SiteClosed { site: name.clone() })?,
+                Err(error) if only_close => {
+                    // what is there stays for the next session, and is no reason not to do what is wanted elsewhere
+                    self.observer.on(&Progress::Site { what: error.to_string() });
+                    let what = format!("it could not be cleared: {error}");
+                    self.leftover.get_or_insert(EngineError::Leftover { site: name.clone(), what });
+                }
+                Err(error) if wanted.len() <= 1 => {
+                    let unreached = matches!(
+                        error,
+                        EngineError::Host(
+                            HostError::KeyChanged(_)
+                                | HostError::KeyUnknown { .. }
+                                | HostError::Denied { .. }
+                                | HostError::Unreachable { .. }
+                        )
+                    );
+                    if unreached && !was_open {
+                        self.write(Event::SiteClosed { site: name.clone() })?;
+                    }
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.observer.on(&Progress::Site { what: error.to_string() });
+                    self.obstacles.extend(points.into_iter().map(|p| (p.id, error.to_string())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    pub(super) fn listen(&mut self, word: Word) -> Result<(), EngineError> {
+        match word {
+            Word::Note(what) => self.observer.on(&Progress::Site { what }),
+            Word::Write(event, written) => {
+                self.write(event)?;
+                // who asked may have gone meanwhile
+                let _ = written.send(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where software was installed by cvc, runs are made with the same software, or not at all.
+    pub(super) fn keep_to_lock(&self, site: &str, found: &Found) -> Result<(), EngineError> {
+        let mut lock = Lock::read(&self.dir)?;
+        if !self.options.update_lock {
+            return Ok(lock.check(&self.dir, site, found)?);
+        }
+        lock.accept(site, found);
+        Ok(lock.write(&self.dir)?)
+    }
+
+    /// Ends what works on other machines, and leaves nothing there. One where that fails is in the way of no other; the first failure is told.
+    pub(super) async fn close_sites(&mut self) -> Result<(), EngineError> {
+        let remotes: Vec<Arc<Remote>> =
+            self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
+        let mut first = None;
+        for remote in remotes {
+            let site = remote.name().to_owned();
+            let closing = async move { remote.close().await };
+            tokio::pin!(closing);
+            let closed = loop {
+                tokio::select! {
+                    biased;
+                    Some(word) = self.words.recv() => self.listen(word)?,
+                    closed = &mut closing => break closed,
+                }
+            };
+            match closed {
+                Ok(()) => self.write(Event::SiteClosed { site })?,
+                Err(error) if first.is_none() => first = Some(error),
+                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Nothing is under way and nothing can start, because nodes are lost: waits for them, and gives the points up that need them if none
+    /// comes back. Whether there is something to do again.
+    pub(super) async fn wait_for_nodes(&mut self, plan: &Plan, from: usize) -> Result<bool, EngineError> {
+        let waiting: Vec<&PlannedRun> = plan.runs[from..].iter().filter(|r| !self.settled(r)).collect();
+        let sites: BTreeSet<&str> = waiting.iter().filter_map(|r| Some(self.points.get(&r.point)?.site.as_str())).collect();
+        let remotes: Vec<(Arc<Remote>, usize)> = sites
+            .iter()
+            .filter_map(|s| {
+                if let Some(Place::Remote(remote)) = self.places.get(*s) { Some((Arc::clone(remote), remote.nodes().len())) } else { None }
+            })
+            .collect();
+        if remotes.is_empty() {
+            return Ok(false);
+        }
+        // after they were counted: one may have come back since nothing could start
+        if self.next(plan, from).is_some() {
+            return Ok(true);
+        }
+        let missed_s = remotes.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
+        let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
+        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
+        let mut changes = JoinSet::new();
+        for (remote, before) in remotes.iter().cloned() {
+            changes.spawn(async move { remote.nodes_changed(before).await });
+        }
+        let mut wishes = self.wishes.clone();
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            tokio::select! {
+                biased;
+                Some(word) = self.words.recv() => self.listen(word)?,
+                _ = changes.join_next() => return Ok(true),
+                // an error means that nobody can wish any more
+                Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(true),
+                () = tokio::time::sleep_until(end) => break,
+            }
+        }
+        let lost: Vec<String> = remotes.iter().flat_map(|(r, _)| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
+        let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
+        let runs = waiting.len() as u64;
+        let why = if lost.is_empty() {
+            let has = remotes.iter().map(|(r, _)| r.nodes().len()).max().unwrap_or(0);
+            let needs = given_up.iter().filter_map(|p| self.points.get(p)).map(|p| p.mapping.nodes()).min().unwrap_or(0);
+            format!("the site has {has} nodes, and the mapping needs {needs}")
+        } else {
+            format!("too few nodes of the site are left; lost: {}", lost.join("; "))
+        };
+        self.give_up(given_up, runs, format!("{why}; the next `cvc run` tries again"))?;
+        Ok(true)
+    }
+
+    /// An attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be done there. The
+    /// campaign ends with it if it has no other site.
+    pub(super) fn site_failed(&mut self, plan: &Plan, run: &RunId, error: EngineError) -> Result<(), EngineError> {
+        let of_site = matches!(
+            error,
+            EngineError::Site { .. } | EngineError::Slurm(_) | EngineError::Host(_) | EngineError::Crew(_) | EngineError::Leftover { .. }
+        );
+        let Some(task) = self.under_way.remove(run) else { return Err(error) };
+        if !of_site {
+            return Err(error);
+        }
+        let site = task.point.site.as_str();
+        self.adopted.remove(run);
+        // it is done again by the next session
+        self.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new() })?;
+        let what = error.to_string();
+        self.observer.on(&Progress::Site { what: what.clone() });
+        let of_site = |planned: &&PlannedRun| self.points.get(&planned.point).is_some_and(|p| p.site == site);
+        let waiting: Vec<&PlannedRun> =
+            plan.runs.iter().filter(of_site).filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id)).collect();
+        let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
+        let runs = waiting.len() as u64;
+        if self.points.values().all(|p| p.site == site) {
+            // what else is under way comes to its end before
+            self.failure.get_or_insert(error);
+        } else if matches!(error, EngineError::Leftover { .. }) {
+            self.leftover.get_or_insert(error);
+        }
+        self.give_up(given_up, runs, format!("{what}; the next `cvc run` tries again"))
+    }
+
+    /// Points are not tried in this session any more.
+    pub(super) fn give_up(&mut self, given_up: BTreeSet<PointId>, runs: u64, reason: String) -> Result<(), EngineError> {
+        if given_up.is_empty() {
+            return Ok(());
+        }
+        let points: Vec<Point> = given_up.iter().filter_map(|p| self.points.get(p).cloned()).collect();
+        self.obstacles.extend(given_up.iter().map(|p| (p.clone(), reason.clone())));
+        self.write(Event::PointsSkipped { points: given_up.into_iter().collect(), reason: reason.clone() })?;
+        self.observer.on(&Progress::Skipped { reason, points, runs });
+        Ok(())
+    }
+}
