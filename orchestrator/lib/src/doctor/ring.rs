@@ -142,6 +142,12 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
         (Err(HostError::Timeout { limit_s, .. }), true) => {
             bad(format!("a message goes round, but the job did not end within {limit_s} s"), quirk)
         }
+        // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
+        (Err(HostError::Timeout { limit_s, .. }), false) if ring.entry.family == MpiFamily::OpenMpi => {
+            let found = format!("not certain: no message came round within {limit_s} s");
+            let mend = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
+            Check::new(what(ring), State::Doubtful, found, mend)
+        }
         (Err(HostError::Timeout { limit_s, .. }), false) => bad(format!("no message came round within {limit_s} s"), interface),
         (Ok(out), true) => bad(format!("a message goes round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),
         (Ok(out), false) if lines.first() == Some(&TOKEN) => bad(
@@ -180,7 +186,7 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
         reach: Reach::Ssh { wrapper: dir.join(mpi::SSH_WRAPPER) },
         interface: ring.cluster.interface.clone(),
         oversubscribe: false,
-        export: ring.entry.env.keys().cloned().collect(),
+        export: ["CVC_RUN", "TMPDIR"].into_iter().map(str::to_owned).chain(ring.entry.env.keys().cloned()).collect(),
         marker: mark.to_owned(),
     }
 }
