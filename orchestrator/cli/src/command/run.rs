@@ -10,11 +10,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
     install::{Found, Lock},
     plan,
-    run::{Options, Progress, Readiness, ReadySite, Wish, Wishes, run_campaign},
-    spec::SiteKind,
+    run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
     store::CampaignDir,
 };
-use indexmap::IndexMap;
 use std::collections::HashMap;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -52,7 +50,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         let mut note = display::observer(args.json, Varying::default(), 0.0);
         let sites = ask_sites(&spec, Readiness::Build, |what| note.on(&Progress::Preparing { what })).await;
         drop(note);
-        keep_to_lock(&dir, &sites, args.update_lock)?;
+        for (name, site) in &sites {
+            Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
+        }
         let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
         let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
         let options = Options {
@@ -113,24 +113,6 @@ fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
         _ => myself.with_file_name("cvc-node"),
     }
-}
-
-/// Where software was installed by cvc, runs are made with the same software, or not at all.
-fn keep_to_lock(dir: &CampaignDir, sites: &IndexMap<String, ReadySite>, update: bool) -> Result<(), Failure> {
-    let mut lock = Lock::read(dir)?;
-    let before = lock.clone();
-    for (name, site) in sites.iter().filter(|(_, s)| s.brief.site.kind == SiteKind::Local) {
-        let found = Found::of(site);
-        if update {
-            lock.accept(name, &found);
-        } else {
-            lock.check(dir, name, &found)?;
-        }
-    }
-    if lock != before {
-        lock.write(dir)?;
-    }
-    Ok(())
 }
 
 /// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.

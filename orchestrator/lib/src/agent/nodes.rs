@@ -48,8 +48,8 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
     argv
 }
 
-/// Every node, and this machine first.
-async fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways), String> {
+/// Every node, and this machine first; and the names of the nodes of mappings, in their order.
+fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways, Vec<String>), String> {
     let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
     let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
     let Some(slurm) = &cluster.slurm else {
@@ -58,13 +58,13 @@ async fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways), String> {
         for host in cluster.hosts.iter().filter(|h| h.name != head.name) {
             ways.push(Way { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
         }
-        return Ok((ways, Ways::Ssh));
+        return Ok((ways, Ways::Ssh, cluster.hosts.iter().map(|h| h.name.clone()).collect()));
     };
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| "this is no Slurm job: SLURM_JOB_NODELIST is not set".to_owned())?;
-    let names = hostnames(&list).await?;
+    let names = crate::slurm::expand(&list).map_err(|e| e.to_string())?;
     let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
     let mut ways = Vec::new();
-    for name in names {
+    for name in names.iter().cloned() {
         let argv = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mpi=none", "--quiet", "--unbuffered", "-w"];
         let argv = (name != me).then(|| argv.iter().map(|a| (*a).to_owned()).chain([name.clone()]).collect());
         ways.push(Way { node: node(&name, &name), argv });
@@ -74,17 +74,7 @@ async fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways), String> {
     };
     let head = ways.remove(here);
     ways.insert(0, head);
-    Ok((ways, Ways::Slurm(slurm.launcher)))
-}
-
-/// Names of a Slurm node list, in its order.
-async fn hostnames(list: &str) -> Result<Vec<String>, String> {
-    let output = Command::new("scontrol").args(["show", "hostnames", list]).stdin(Stdio::null()).output().await;
-    match output {
-        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()),
-        Ok(output) => Err(format!("scontrol show hostnames {list}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Err(format!("cannot start scontrol: {error}")),
-    }
+    Ok((ways, Ways::Slurm(slurm.launcher), names))
 }
 
 /// Starts the sentinels and asks the nodes what they are like. All nodes must be there, unless `may_lack` those that are lost.
@@ -94,11 +84,7 @@ pub(super) async fn gather(
     may_lack: bool,
     mut note: impl FnMut(String),
 ) -> Result<(Nodes, Vec<Way>), String> {
-    let (mut ways, kind) = ways(cluster).await?;
-    let order = match (&cluster.slurm, std::env::var("SLURM_JOB_NODELIST")) {
-        (Some(_), Ok(list)) => hostnames(&list).await?,
-        _ => Vec::new(),
-    };
+    let (mut ways, kind, order) = ways(cluster)?;
     note(format!("sentinels on {} nodes", ways.len()));
     let member = |way: &Way| {
         let argv = way.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
@@ -128,10 +114,7 @@ pub(super) async fn gather(
         way.node.hostname = facts.get(&way.node.name).map(|f| f.host.clone()).unwrap_or_default();
     }
     let head = ways[0].node.clone();
-    let all = match &cluster.slurm {
-        Some(_) => order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect(),
-        None => cluster.hosts.iter().filter_map(|h| ways.iter().find(|w| w.node.name == h.name)).map(|w| w.node.clone()).collect(),
-    };
+    let all = order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
     Ok((Nodes { crew, head, all, ways: kind, facts, interface: cluster.interface.clone() }, ways))
 }
 

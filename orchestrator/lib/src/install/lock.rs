@@ -206,6 +206,24 @@ impl Lock {
         Some(self.sites.get(site)?.components.get(component)?.path.as_str())
     }
 
+    /// Where software was installed by cvc, runs are made with the same software, or not at all: holds what a site has against the campaign's
+    /// lock, or takes it in.
+    ///
+    /// # Errors
+    /// When the lock cannot be read or written, or the site differs from it.
+    pub fn keep(dir: &CampaignDir, site: &str, found: &Found, update: bool) -> Result<(), InstallError> {
+        let mut lock = Self::read(dir)?;
+        if !update {
+            return lock.check(dir, site, found);
+        }
+        let before = lock.clone();
+        lock.accept(site, found);
+        if lock != before {
+            lock.write(dir)?;
+        }
+        Ok(())
+    }
+
     /// An error if a site has something else than is locked.
     ///
     /// # Errors

@@ -186,7 +186,7 @@ impl Bench {
         let run = &task.planned.id;
         let work = work_dir(&self.site.brief, &self.dir, &task.point, run);
         let tmp = tmp_dir(&self.dir, run);
-        let others: Vec<&str> = self.nodes.all.iter().map(|n| n.name.as_str()).filter(|n| *n != self.nodes.head.name).collect();
+        let others = self.nodes.others();
         let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
         // a node that does not answer now is lost, and what it guarded is ended there
         let _ = self.nodes.crew.end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON).await;

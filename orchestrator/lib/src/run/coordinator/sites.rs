@@ -7,7 +7,7 @@ use super::{
 use crate::{
     host::HostError,
     ids::{PointId, RunId},
-    install::{Found, Lock},
+    install::Lock,
     journal::Event,
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
@@ -42,17 +42,10 @@ impl Coordinator<'_> {
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
             let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
             let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases };
-            let mut opening = tokio::spawn(Remote::open(opening, wishes));
-            let opened = loop {
-                tokio::select! {
-                    biased;
-                    Some(word) = self.words.recv() => self.listen(word)?,
-                    opened = &mut opening => break opened.map_err(|e| EngineError::Broken(e.to_string()))?,
-                }
-            };
-            match opened {
+            let opened = self.while_listening(tokio::spawn(Remote::open(opening, wishes))).await?;
+            match opened.map_err(|e| EngineError::Broken(e.to_string()))? {
                 Ok(Some(remote)) => {
-                    let kept = self.keep_to_lock(name, &remote.ready().found);
+                    let kept = Lock::keep(&self.dir, name, &remote.ready().found, self.options.update_lock);
                     // also if not: it is to be closed
                     self.places.insert(name.clone(), Place::Remote(Arc::new(remote)));
                     kept?;
@@ -89,6 +82,18 @@ impl Coordinator<'_> {
         Ok(())
     }
 
+    /// Waits for something that sites do, and takes in what they tell meanwhile.
+    async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EngineError> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                Some(word) = self.words.recv() => self.listen(word)?,
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
     /// Takes in what a site tells, or writes down what it is about to do, before it does it.
     pub(super) fn listen(&mut self, word: Word) -> Result<(), EngineError> {
         match word {
@@ -102,16 +107,6 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// Where software was installed by cvc, runs are made with the same software, or not at all.
-    pub(super) fn keep_to_lock(&self, site: &str, found: &Found) -> Result<(), EngineError> {
-        let mut lock = Lock::read(&self.dir)?;
-        if !self.options.update_lock {
-            return Ok(lock.check(&self.dir, site, found)?);
-        }
-        lock.accept(site, found);
-        Ok(lock.write(&self.dir)?)
-    }
-
     /// Ends what works on other machines, and leaves nothing there. One where that fails is in the way of no other; the first failure is told.
     pub(super) async fn close_sites(&mut self) -> Result<(), EngineError> {
         let remotes: Vec<Arc<Remote>> =
@@ -119,16 +114,7 @@ impl Coordinator<'_> {
         let mut first = None;
         for remote in remotes {
             let site = remote.name().to_owned();
-            let closing = async move { remote.close().await };
-            tokio::pin!(closing);
-            let closed = loop {
-                tokio::select! {
-                    biased;
-                    Some(word) = self.words.recv() => self.listen(word)?,
-                    closed = &mut closing => break closed,
-                }
-            };
-            match closed {
+            match self.while_listening(async move { remote.close().await }).await? {
                 Ok(()) => self.write(Event::SiteClosed { site })?,
                 Err(error) if first.is_none() => first = Some(error),
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
