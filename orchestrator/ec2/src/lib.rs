@@ -1,0 +1,1 @@
+//! EC2 instances as a site of cvc.
