@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod app;
 pub mod ckpt;
+pub mod cloud;
 pub mod crew;
 pub mod doctor;
 mod embedded;

@@ -6,6 +6,18 @@ use std::{fmt, str::FromStr};
 /// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
+/// Seconds of a time as people write it: `90s`, `30m`, `4h`, `1h 30m`, `2d`.
+///
+/// # Errors
+/// When the text is no such time, or it is not above zero.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no time: write a number and a unit, as in 90s, 30m, 4h or `1h 30m`");
+    let span: jiff::Span = text.trim().parse().map_err(|_| wrong())?;
+    let relative = jiff::SpanRelativeTo::days_are_24_hours();
+    let seconds = span.total((jiff::Unit::Second, relative)).map_err(|_| wrong())?;
+    if seconds > 0.0 { Ok(seconds) } else { Err(wrong()) }
+}
+
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);

@@ -108,21 +108,40 @@ pub enum Event {
         /// Digest of the point.
         point: crate::ids::PointId,
     },
-    /// About to ask a scheduler for nodes; written and synced before it is asked.
+    /// About to ask a scheduler or a cloud for nodes; written and synced before it is asked.
     LeaseIntended {
-        /// Its name: that of the job.
+        /// Its name: that of the job, or the client token.
         lease: String,
         /// For which site.
         site: String,
         /// Nodes.
         nodes: u32,
+        /// What a cloud is asked for, word for word.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        order: Option<Box<crate::cloud::LaunchOrder>>,
     },
-    /// The scheduler has taken it.
+    /// The scheduler has taken it, or the cloud has launched it.
     LeaseAcquired {
         /// Its name.
         lease: String,
-        /// The scheduler's number of it.
+        /// The scheduler's number of it; of a cloud's lease its instances, with commas.
         job: String,
+    },
+    /// A cloud's lease goes on after the campaign: the next one with the same settings may take it over, until then.
+    LeaseKept {
+        /// Its name.
+        lease: String,
+        /// Until when.
+        until: jiff::Timestamp,
+    },
+    /// Nodes of a lease are there no more, though nobody gave them back.
+    LeaseLost {
+        /// Its name.
+        lease: String,
+        /// Which instances.
+        instances: Vec<String>,
+        /// Why.
+        why: String,
     },
     /// It is over, and nothing of it is left.
     LeaseReleased {

@@ -1,7 +1,10 @@
 //! The state of a campaign: a fold over its journal.
 
 use super::event::{Cause, Entry, Event, Outcome};
-use crate::ids::{PointId, RunId};
+use crate::{
+    cloud::LaunchOrder,
+    ids::{PointId, RunId},
+};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -107,7 +110,7 @@ pub struct CampaignState {
 }
 
 /// Nodes that a scheduler was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
     /// Its name: that of the job.
     pub name: String,
@@ -115,8 +118,33 @@ pub struct Lease {
     pub site: String,
     /// The scheduler's number of it, once it has said it.
     pub job: Option<String>,
+    /// What a cloud was asked for.
+    pub order: Option<Box<LaunchOrder>>,
+    /// When it was asked for, and since when it was there.
+    pub intended: Timestamp,
+    /// When it was there.
+    pub acquired: Option<Timestamp>,
+    /// Instances of it that are gone, and since when.
+    pub lost: BTreeMap<String, Timestamp>,
+    /// Until when it is kept for a next campaign, which may have taken it over.
+    pub kept_until: Option<Timestamp>,
     /// Whether it is known to be over.
     pub released: bool,
+    /// Since when.
+    pub ended: Option<Timestamp>,
+}
+
+impl Lease {
+    /// Instances that a cloud has launched for it.
+    pub fn instances(&self) -> Vec<&str> {
+        self.job
+            .as_deref()
+            .filter(|_| self.order.is_some())
+            .into_iter()
+            .flat_map(|ids| ids.split(','))
+            .filter(|id| !id.is_empty())
+            .collect()
+    }
 }
 
 impl CampaignState {
@@ -181,17 +209,41 @@ impl CampaignState {
                 self.quarantined.insert(point.clone());
             }
             Event::Interrupted { .. } => self.interruptions += 1,
-            Event::LeaseIntended { lease, site, .. } => {
-                self.leases.push(Lease { name: lease.clone(), site: site.clone(), job: None, released: false });
+            Event::LeaseIntended { lease, site, order, .. } => {
+                self.leases.push(Lease {
+                    name: lease.clone(),
+                    site: site.clone(),
+                    job: None,
+                    order: order.clone(),
+                    intended: *at,
+                    acquired: None,
+                    lost: BTreeMap::new(),
+                    kept_until: None,
+                    released: false,
+                    ended: None,
+                });
             }
             Event::LeaseAcquired { lease, job } => {
-                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                if let Some(lease) = self.lease(lease) {
                     lease.job = Some(job.clone());
+                    lease.acquired.get_or_insert(*at);
+                    lease.kept_until = None;
+                }
+            }
+            Event::LeaseKept { lease, until } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.kept_until = Some(*until);
+                }
+            }
+            Event::LeaseLost { lease, instances, .. } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.lost.extend(instances.iter().map(|id| (id.clone(), *at)));
                 }
             }
             Event::LeaseReleased { lease, .. } => {
-                if let Some(lease) = self.leases.iter_mut().rfind(|l| l.name == *lease) {
+                if let Some(lease) = self.lease(lease) {
                     lease.released = true;
+                    lease.ended = Some(*at);
                 }
             }
             Event::PointsSkipped { points, reason } => {
@@ -202,6 +254,10 @@ impl CampaignState {
             }
             Event::Completed { .. } => self.completed = true,
         }
+    }
+
+    fn lease(&mut self, name: &str) -> Option<&mut Lease> {
+        self.leases.iter_mut().rfind(|l| l.name == name)
     }
 
     /// Sets where a run stands, and gives the attempt that is meant.

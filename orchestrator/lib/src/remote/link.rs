@@ -223,7 +223,7 @@ impl Link {
         let mut forgotten = 0;
         loop {
             if !resumed && forgotten == 0 {
-                setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes }).await;
+                setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes, order: None }).await;
             }
             let id = client.submit_after(&request, past.as_ref()).await?;
             setting.speaker.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;

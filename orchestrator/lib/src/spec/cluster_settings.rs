@@ -14,20 +14,21 @@ const LOST_AFTER_S: f64 = 15.0;
 
 /// The machines of a site; `None` for a local one.
 pub(crate) fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &Place<'_>) -> Option<Cluster> {
-    let given: [(&str, bool, &[SiteKind]); 13] = [
+    let given: [(&str, bool, &[SiteKind]); 14] = [
         ("hosts", !raw.hosts.is_empty(), &[SiteKind::Ssh]),
         ("inventory", raw.inventory.is_some(), &[SiteKind::Ssh]),
         ("group", raw.group.is_some(), &[SiteKind::Ssh]),
         ("head", raw.head.is_some(), &[SiteKind::Ssh]),
         ("login", raw.login.is_some(), &[SiteKind::Slurm]),
         ("slurm", raw.slurm.is_some(), &[SiteKind::Slurm]),
-        ("user", raw.user.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
+        ("ec2", raw.ec2.is_some(), &[SiteKind::Ec2]),
+        ("user", raw.user.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
         ("ssh", raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("base", raw.base.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("interface", raw.interface.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("cores", raw.cores.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("side_by_side", raw.side_by_side, &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("lost_after_s", raw.lost_after_s.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
+        ("base", raw.base.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("interface", raw.interface.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("cores", raw.cores.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("side_by_side", raw.side_by_side, &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("lost_after_s", raw.lost_after_s.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
     ];
     for (key, given, kinds) in given {
         if given && !kinds.contains(&kind) {
@@ -51,6 +52,7 @@ pub(crate) fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, pl
     }
     let lost_after_s = raw.lost_after_s.unwrap_or(LOST_AFTER_S);
     check.seconds("`lost_after_s`", lost_after_s, place(&["lost_after_s".into()]));
+    // an ec2 site's hosts are known when its instances are there
     let hosts = if kind == SiteKind::Ssh { hosts(check, raw, place) } else { Vec::new() };
     let slurm = if kind == SiteKind::Slurm { slurm(check, raw.slurm.as_ref(), place) } else { None };
     let (key, head) = if kind == SiteKind::Ssh { ("head", &raw.head) } else { ("login", &raw.login) };
@@ -67,11 +69,12 @@ pub(crate) fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, pl
     })
 }
 
-fn kind_name(kind: SiteKind) -> &'static str {
+pub(super) fn kind_name(kind: SiteKind) -> &'static str {
     match kind {
         SiteKind::Local => "local",
         SiteKind::Ssh => "ssh",
         SiteKind::Slurm => "slurm",
+        SiteKind::Ec2 => "ec2",
     }
 }
 

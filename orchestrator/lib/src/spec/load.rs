@@ -3,6 +3,7 @@
 use super::{
     Spec, SpecError, SpecErrors,
     build::{self, Known, WrittenRule},
+    ec2_settings,
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value},
     grid::Grid,
     model::{LoadedApp, Site, TraceSettings},
@@ -100,6 +101,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| TraceSettings { tracer: raw.tracer });
     let title = name.clone().unwrap_or_default();
     let report = settings_section(&mut check, table, "report", |check, raw: RawReport, place| settings::report(check, raw, &title, place));
+    let budget = table.contains_key("budget").then(|| settings_section(&mut check, table, "budget", ec2_settings::budget)).flatten();
     let predict = predict::read(&mut check, table);
     let tables = tables(&mut check, table);
 
@@ -127,6 +129,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         checkpoint: checkpoint?,
         trace: trace?,
         report: report?,
+        budget,
         predict,
         grids,
     };

@@ -3,6 +3,8 @@
 mod build;
 mod cluster;
 mod cluster_settings;
+mod ec2;
+mod ec2_settings;
 mod error;
 mod factor;
 mod grid;
@@ -17,6 +19,8 @@ pub(crate) mod source;
 mod variant;
 
 pub use cluster::{Allocation, Cluster, HostEntry, HostKeys, SlurmLauncher, SlurmSettings, SshSettings};
+pub use ec2::{Budget, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
+pub use ec2_settings::KNOWN_IMAGES;
 pub use error::{SpecError, SpecErrors};
 pub use grid::{Combination, Expansion};
 pub(crate) use grid::{illegal_count, not_shared};

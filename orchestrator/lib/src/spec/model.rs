@@ -35,6 +35,8 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
+    /// What it may cost.
+    pub budget: Option<super::Budget>,
     /// What is predicted from what, if anything is.
     pub predict: Option<super::PredictSettings>,
     /// The matrix, then each extra point.
@@ -79,6 +81,12 @@ pub struct Site {
     pub dmtcp: DmtcpSettings,
     /// Its machines and how they are reached; `None` for this machine.
     pub cluster: Option<super::Cluster>,
+    /// How its machines are asked of EC2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ec2: Option<super::Ec2Settings>,
+    /// What a node or a core costs, as the user says.
+    #[serde(default)]
+    pub price: super::PriceSettings,
     /// How software is installed there.
     #[serde(default)]
     pub install: super::InstallSettings,
@@ -87,7 +95,11 @@ pub struct Site {
 impl Site {
     /// Nodes that the site has; a mapping over more is excluded.
     pub fn nodes(&self) -> u32 {
-        self.cluster.as_ref().map_or(1, super::Cluster::nodes)
+        match (&self.ec2, &self.cluster) {
+            (Some(ec2), _) => ec2.nodes,
+            (None, Some(cluster)) => cluster.nodes(),
+            (None, None) => 1,
+        }
     }
 }
 
@@ -101,6 +113,8 @@ pub enum SiteKind {
     Ssh,
     /// Nodes of a cluster that Slurm gives.
     Slurm,
+    /// Instances of Amazon EC2, launched for the campaign.
+    Ec2,
 }
 
 /// A directory tree where runs write.

@@ -7,6 +7,7 @@
 
 use super::{
     cluster::{Allocation, HostKeys, SlurmLauncher},
+    ec2::{Disk, Market, PriceSettings, Volume, WhenShort},
     model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind},
 };
 use crate::{
@@ -71,6 +72,9 @@ pub(crate) struct RawCampaign {
     /// What is reported.
     #[serde(default)]
     report: RawReport,
+    /// What the campaign may cost.
+    #[serde(default)]
+    budget: Option<RawBudget>,
     /// What models are fitted on and judged on, and how well they must do.
     #[serde(default)]
     predict: Option<RawPredict>,
@@ -117,13 +121,16 @@ pub(crate) struct RawVariant {
     /// Settings of the report that differ.
     #[serde(default)]
     report: Option<RawReport>,
+    /// What it may cost instead.
+    #[serde(default)]
+    budget: Option<RawBudget>,
     /// Other training and held-out points, or bounds.
     #[serde(default)]
     predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
 /// Top-level keys, in the order of the reference.
-pub(crate) const SECTIONS: [&str; 15] = [
+pub(crate) const SECTIONS: [&str; 16] = [
     "schema",
     "name",
     "variant",
@@ -137,6 +144,7 @@ pub(crate) const SECTIONS: [&str; 15] = [
     "checkpoint",
     "trace",
     "report",
+    "budget",
     "predict",
     "variants",
 ];
@@ -146,7 +154,8 @@ pub(crate) const SECTIONS: [&str; 15] = [
 #[schemars(rename = "Site")]
 #[serde(deny_unknown_fields, expecting = "a table that describes a site")]
 pub(crate) struct RawSite {
-    /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives.
+    /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives, `ec2` instances
+    /// that are launched for the campaign.
     #[schemars(with = "SiteKind")]
     pub kind: String,
     /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
@@ -204,9 +213,124 @@ pub(crate) struct RawSite {
     /// Kind `slurm`: how nodes are asked for.
     #[serde(default)]
     pub slurm: Option<RawSlurm>,
+    /// Kind `ec2`: how instances are asked for.
+    #[serde(default)]
+    pub ec2: Option<RawEc2>,
+    /// What a node or a core costs, where the cloud does not say.
+    #[serde(default)]
+    pub price: PriceSettings,
     /// How software is installed by `cvc install`.
     #[serde(default)]
     pub install: RawInstall,
+}
+
+/// How EC2 instances are asked for.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Ec2")]
+#[serde(deny_unknown_fields, expecting = "a table that says how EC2 instances are asked for")]
+pub(crate) struct RawEc2 {
+    /// Region, as in `us-east-1`.
+    pub region: String,
+    /// Instance types; the next is taken where the one before cannot be had. All nodes are of one type.
+    pub instance_types: Vec<String>,
+    /// Instances at most; mappings over more are left out. No more are launched than the points need.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub nodes: i64,
+    /// Profile of the AWS configuration. Default: as for the AWS command line.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// Instead of AWS's own addresses: a compatible cloud, or a test's. Default: `AWS_ENDPOINT_URL`, or AWS itself.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// Zones, in order of preference; all nodes are in one. Default: every zone that has the type.
+    #[serde(default)]
+    pub zones: Vec<String>,
+    /// Subnet, which says the zone. Default: the default one of each zone.
+    #[serde(default)]
+    pub subnet: Option<String>,
+    /// What they boot: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
+    /// `debian-12`.
+    #[serde(default)]
+    pub image: Option<RawImage>,
+    /// Which market they are of. Default: `on-demand`.
+    #[serde(default)]
+    pub market: Market,
+    /// Spot market: US dollars for an hour of one instance at most. Default: the price on demand.
+    #[serde(default)]
+    pub max_price_usd: Option<f64>,
+    /// Whether they are in a cluster placement group. Default: where the type allows it and there is more than one.
+    #[serde(default)]
+    pub placement_group: Option<bool>,
+    /// Whether they have the Elastic Fabric Adapter. Default: false.
+    #[serde(default)]
+    pub efa: bool,
+    /// Root volume. Default: gp3 of the image's size.
+    #[serde(default)]
+    pub root: Disk,
+    /// Further EBS volumes of each node, formatted and mounted.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
+    /// Where the disks of the machine itself are mounted. Default: they are left alone.
+    #[serde(default)]
+    pub instance_store: Option<String>,
+    /// Directory that the first node exports by NFS and all others mount. Default: none.
+    #[serde(default)]
+    pub nfs: Option<String>,
+    /// An instance ends by itself after so long, whatever becomes of cvc, as in `4h`. Default: `4h`.
+    #[serde(default)]
+    pub lifetime: Option<String>,
+    /// How long instances are kept after the campaign for the next one with the same settings, as in `30m`. Default: not at all.
+    #[serde(default)]
+    pub keep: Option<String>,
+    /// How long an instance may take until ssh answers, seconds. Default: 300.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub ready_limit_s: Option<f64>,
+    /// Who may come by ssh, as in `203.0.113.7/32`. Default: the caller's own address.
+    #[serde(default)]
+    pub allow_from: Option<String>,
+    /// Whether what the campaign needs is installed on fresh instances. Default: true.
+    #[serde(default = "yes")]
+    pub install: bool,
+}
+
+/// What instances boot.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Image")]
+#[serde(untagged, expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`")]
+pub(crate) enum RawImage {
+    /// A name that cvc knows, or `ami-...`.
+    Name(String),
+    /// Where it is found.
+    Table(RawImageTable),
+}
+
+/// Where an image is found.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "ImageTable")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawImageTable {
+    /// Its owner: an account number, `amazon` or `self`; with `name`.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Its name, with `*` and `?`; the newest that matches is taken.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Instead: the parameter of the Systems Manager that names it.
+    #[serde(default)]
+    pub ssm: Option<String>,
+}
+
+/// What the campaign may cost.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Budget")]
+#[serde(deny_unknown_fields, expecting = "a table with `usd`")]
+pub(crate) struct RawBudget {
+    /// US dollars in all, over all sessions of the campaign. It is not exceeded.
+    pub usd: f64,
+    /// What becomes of runs when it comes to its end. Default: `end`.
+    #[serde(default)]
+    pub when_short: WhenShort,
 }
 
 /// How software is installed.

@@ -1,7 +1,7 @@
 //! Checks of the sections that are no factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
-    SpecError, cluster_settings, install,
+    SpecError, cluster_settings, ec2_settings, install,
     model::{
         CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
         StorageArea, StorageKind,
@@ -134,19 +134,12 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         "local" => Some(SiteKind::Local),
         "ssh" => Some(SiteKind::Ssh),
         "slurm" => Some(SiteKind::Slurm),
-        "ec2" => {
-            check.fail(
-                place(&["kind".into()]),
-                "sites of the kind `ec2` are not available in this version",
-                "known kinds: local, ssh, slurm",
-            );
-            None
-        }
+        "ec2" => Some(SiteKind::Ec2),
         other => {
             check.fail(
                 place(&["kind".into()]),
                 format!("unknown kind of site `{other}`"),
-                suggestion(other, "known kinds", ["local", "ssh", "slurm"]),
+                suggestion(other, "known kinds", ["local", "ssh", "slurm", "ec2"]),
             );
             None
         }
@@ -158,6 +151,8 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
     }
     let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
+    let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
+    let price = ec2_settings::price(check, kind, raw.price, place);
     let install = install::install(check, kind, &raw, place);
     let mut storage = IndexMap::new();
     for (area, raw) in raw.storage {
@@ -203,6 +198,8 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         mpi,
         dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
         cluster,
+        ec2,
+        price,
         install,
     })
 }

@@ -1,0 +1,98 @@
+//! What a cloud refuses, and what that leaves behind.
+
+/// What is left of a call that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing: the cloud refused before it did anything.
+    Clear,
+    /// These are there.
+    Remaining(Vec<String>),
+    /// The answer was lost: it may have been done.
+    #[default]
+    Unknown,
+}
+
+/// What kind of trouble it is: what can be done about it depends on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// There are no such machines to be had there now: another zone, type or market may have some.
+    Capacity,
+    /// The spot market's price is above the site's.
+    SpotPrice,
+    /// The account may not have so many.
+    Quota,
+    /// No credentials, or they are wrong or have expired.
+    Credentials,
+    /// The credentials may not do this.
+    Denied,
+    /// Too many calls, or the cloud is unwell: later it may go.
+    Transient,
+    /// It cannot be reached.
+    Unreachable,
+    /// There is no such thing.
+    NotFound,
+    /// Something else still depends on it.
+    InUse,
+    /// The same client token was used for another order.
+    TokenMismatch,
+    /// The call itself is wrong: a value of the campaign file that the cloud does not take.
+    Invalid,
+    /// Anything else.
+    Other,
+}
+
+/// A call to a cloud that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} in {region}: {said}{}", code.as_ref().map(|c| format!(" ({c})")).unwrap_or_default())]
+pub struct ProviderError {
+    /// What was wanted, as in `launching 4 c5.xlarge`.
+    pub what: String,
+    /// Region.
+    pub region: String,
+    /// Its code, if the cloud answered.
+    pub code: Option<String>,
+    /// What the cloud or the network said.
+    pub said: String,
+    /// What kind of trouble.
+    pub trouble: Trouble,
+    /// What it leaves.
+    pub left: Left,
+}
+
+impl ProviderError {
+    /// Something that was found out before anything was done.
+    pub fn before(trouble: Trouble, what: impl Into<String>, region: &str, said: impl Into<String>) -> Self {
+        Self { what: what.into(), region: region.to_owned(), code: None, said: said.into(), trouble, left: Left::Clear }
+    }
+
+    /// Whether another zone, type or market may have what was wanted.
+    pub fn elsewhere(&self) -> bool {
+        matches!(self.trouble, Trouble::Capacity | Trouble::SpotPrice)
+    }
+
+    /// Whether the same may go later.
+    pub fn later(&self) -> bool {
+        matches!(self.trouble, Trouble::Transient | Trouble::Unreachable | Trouble::InUse)
+    }
+
+    /// How to mend it.
+    pub fn mend(&self) -> Option<String> {
+        let text = match self.trouble {
+            Trouble::Capacity => "give further `instance_types` or `zones`, or try later",
+            Trouble::SpotPrice => "raise `max_price_usd`, or set `market = \"spot-then-on-demand\"`",
+            Trouble::Quota => {
+                "ask for more vCPUs in the console under Service Quotas (EC2, \"Running On-Demand ...\" or \"All ... Spot Instance \
+                 Requests\"), or use fewer or smaller instances"
+            }
+            Trouble::Credentials => {
+                "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; \
+                 then `cvc run` goes on"
+            }
+            Trouble::Denied => "docs/ec2.md lists the permissions that cvc needs",
+            Trouble::Transient | Trouble::Unreachable => "try again; what was done is in the journal, and `cvc run` goes on with it",
+            Trouble::InUse => "it is removed by `cvc sweep` once nothing depends on it any more",
+            Trouble::NotFound | Trouble::Invalid | Trouble::TokenMismatch | Trouble::Other => return None,
+        };
+        Some(text.into())
+    }
+}

@@ -1,0 +1,13 @@
+//! Machines of a cloud as a site: what a provider must be able to do, fleets that are acquired and released in an order that leaks nothing,
+//! and what is found by tags alone. Nothing here knows a cloud's library.
+
+mod error;
+mod order;
+mod provider;
+
+pub use error::{Left, ProviderError, Trouble};
+pub use order::{LaunchOrder, Tags, owner};
+pub use provider::{
+    Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Quote, Resource,
+    ResourceKind, TypeFacts,
+};
