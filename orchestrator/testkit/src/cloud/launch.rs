@@ -22,9 +22,6 @@ use super::{
 
 /// Launches instances, or says again what the same request has launched before.
 pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameters: &Parameters) -> Answer {
-    if parameters.is_true("DryRun") {
-        return world.moto.forward(request, &request.body);
-    }
     let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
@@ -35,6 +32,7 @@ pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameter
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
+    // a dry run ends here, with an error that says that all is well
     let answer = world.moto.forward(request, wanted.parameters.write().as_bytes());
     let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
     let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
@@ -107,11 +105,12 @@ impl Wanted {
         let vcpus = world.vcpus(region, kind).unwrap_or(0);
         let used: u32 = {
             let state = world.lock();
-            let same = state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot);
+            let same =
+                state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot && is_standard(&m.kind));
             same.map(|m| m.vcpus).sum()
         };
         let limit = world.settings.quotas[usize::from(is_spot)];
-        if f64::from(used + vcpus * count) > limit {
+        if is_standard(kind) && f64::from(used + vcpus * count) > limit {
             let text = format!(
                 "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket ({}).",
                 QUOTAS[usize::from(is_spot)].1
@@ -159,6 +158,12 @@ impl Wanted {
             }
         }
     }
+}
+
+/// Whether the quotas for ordinary instances count a type.
+fn is_standard(kind: &str) -> bool {
+    let family: String = kind.chars().take_while(char::is_ascii_alphabetic).collect();
+    !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str()) && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
 }
 
 /// Gives a launch a subnet, without which moto takes any address; the number of its zone.

@@ -111,8 +111,8 @@ pub(super) struct Machine {
     /// When the spot market takes it back.
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
-    /// Its metadata service.
-    pub(super) metadata: Option<Serving>,
+    /// Its metadata service, and for which time that the node is on.
+    pub(super) metadata: Option<(i32, Serving)>,
 }
 
 impl Machine {
@@ -187,6 +187,10 @@ impl Machine {
         }
         if !matches!(phase, Phase::Pending | Phase::Running) {
             item.children.retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
+        }
+        if xml::items(item, "groupSet").next().is_none() {
+            let groups = self.groups.iter().map(|(id, name)| vec![xml::leaf("groupId", id), xml::leaf("groupName", name)]);
+            xml::put(item, xml::list("groupSet", groups));
         }
         if let (Some(group), Some(placement)) = (&self.placement, item.get_mut_child("placement")) {
             xml::set(placement, "groupName", group);

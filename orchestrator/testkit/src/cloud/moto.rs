@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -44,6 +44,7 @@ pub(crate) fn python() -> Option<PathBuf> {
 pub(super) struct Process {
     child: Child,
     pub(super) port: u16,
+    log: Arc<Mutex<String>>,
     _files: TempDir,
 }
 
@@ -63,31 +64,30 @@ impl Process {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
         let (sender, receiver) = mpsc::channel();
         let said = BufReader::new(child.stderr.take().expect("its standard error"));
-        let log = files.path().join("moto.log");
+        let log: Arc<Mutex<String>> = Arc::default();
+        let into = Arc::clone(&log);
         thread::spawn(move || {
-            let mut kept = String::new();
+            let told = ["Press CTRL+C", "development server", "\"POST / HTTP/1.1\" 200"];
             for line in said.lines().map_while(Result::ok) {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
-                } else if !line.contains("\"POST / HTTP/1.1\" 200") {
-                    kept.push_str(&line);
-                    kept.push('\n');
-                    let _ = fs::write(&log, &kept);
+                } else if !told.iter().any(|t| line.contains(t)) {
+                    into.lock().unwrap_or_else(PoisonError::into_inner).push_str(&format!("{line}\n"));
                 }
             }
         });
         match receiver.recv_timeout(Duration::from_secs(60)) {
-            Ok(Ok(port)) => Self { child, port, _files: files },
+            Ok(Ok(port)) => Self { child, port, log, _files: files },
             other => {
                 let _ = (child.kill(), child.wait());
-                panic!("moto did not start ({other:?}): {}", fs::read_to_string(files.path().join("moto.log")).unwrap_or_default());
+                panic!("moto did not start ({other:?}): {}", log.lock().unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
 
     /// What it complained of.
     pub(super) fn log(&self) -> String {
-        fs::read_to_string(self._files.path().join("moto.log")).unwrap_or_default()
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -205,6 +205,11 @@ impl Node {
         self.state.try_lock().is_ok_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
     }
 
+    /// Which time it is on, by the number of its process 1; `None` while it is off or just being switched.
+    pub(crate) fn boot(&self) -> Option<i32> {
+        self.state.try_lock().ok()?.as_ref().map(|r| r.init)
+    }
+
     /// Runs this on its network, in a thread of its own.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         spaces::on_network(&self.running().0, piece)
