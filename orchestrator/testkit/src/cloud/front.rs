@@ -103,6 +103,7 @@ fn of_ec2(world: &Arc<World>, request: &Request, action: &str, region: &str, par
         "DescribeInstances" => instances::describe(world, request, parameters),
         "DescribeInstanceStatus" => instances::status(world, region, parameters),
         "TerminateInstances" => instances::terminate(world, request, parameters),
+        "GetConsoleOutput" => instances::console(world, region, parameters),
         "DeleteSecurityGroup" => instances::delete_group(world, request, region, parameters),
         "DescribeAvailabilityZones" | "DescribeInstanceTypeOfferings" => instances::zones_with_subnets(world, request, region),
         "CreatePlacementGroup" => placement::create(world, region, parameters),

@@ -169,7 +169,7 @@ impl Node {
     }
 
     /// The line of its key for a file of known hosts.
-    pub(super) fn known(&self) -> String {
+    pub(crate) fn known(&self) -> String {
         let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
         let parts: Vec<&str> = key.split_whitespace().take(2).collect();
         format!("{},{} {}", self.name, self.address, parts.join(" "))
