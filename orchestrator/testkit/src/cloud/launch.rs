@@ -1,6 +1,6 @@
 //! RunInstances: what EC2 checks and moto does not, and what becomes of a launch.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
@@ -195,21 +195,25 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
 /// stores.
 fn disks(parameters: &mut Parameters) {
     let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
-    let members = parameters.members("BlockDeviceMapping");
-    let mut of_root = None;
-    for (n, mapping) in &members {
-        let name = format!("BlockDeviceMapping.{n}");
-        if mapping.get("VirtualName").is_some_and(|v| v.starts_with("ephemeral")) {
-            parameters.remove(&name);
-        } else if mapping.get("DeviceName") == Some(root) {
-            of_root = Some((*n, mapping));
+    let members = parameters.members("BlockDeviceMapping").into_values();
+    let is_volume = |mapping: &Parameters| !mapping.get("VirtualName").is_some_and(|name| name.starts_with("ephemeral"));
+    let mut mappings: Vec<Parameters> = members.filter(is_volume).collect();
+    if !mappings.iter().any(|m| m.get("DeviceName") == Some(root)) {
+        mappings.insert(0, Parameters::default());
+        mappings[0].set("DeviceName", root);
+    }
+    for mapping in mappings.iter_mut().filter(|m| m.get("DeviceName") == Some(root)) {
+        for (name, value) in [("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
+            if mapping.get(name).is_none() {
+                mapping.set(name, value);
+            }
         }
     }
-    let n = of_root.map_or_else(|| members.keys().max().map_or(1, |n| n + 1), |(n, _)| n);
-    let said: HashMap<&str, &str> = of_root.iter().flat_map(|(_, m)| &m.0).map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    for (name, value) in [("DeviceName", root), ("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
-        if !said.contains_key(name) {
-            parameters.set(&format!("BlockDeviceMapping.{n}.{name}"), value);
+    // numbered anew: moto stops at a gap
+    parameters.remove("BlockDeviceMapping");
+    for (n, mapping) in mappings.iter().enumerate() {
+        for (name, value) in &mapping.0 {
+            parameters.set(&format!("BlockDeviceMapping.{}.{name}", n + 1), value.as_str());
         }
     }
 }
