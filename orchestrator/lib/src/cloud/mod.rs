@@ -8,6 +8,7 @@ mod place;
 mod provider;
 mod reach;
 mod release;
+mod sweep;
 
 pub use error::{Left, ProviderError, Trouble};
 pub(crate) use fleet::{Fleet, Rate, Wanted};
@@ -16,3 +17,4 @@ pub use provider::{
     Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Quote, Resource,
     ResourceKind, TypeFacts,
 };
+pub use sweep::{Found, Known, Sweep};

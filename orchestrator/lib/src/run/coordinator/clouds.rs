@@ -73,6 +73,31 @@ impl Coordinator<'_> {
         Ok(fleet)
     }
 
+    /// Sites on whose machines something may be, and those for which a cloud may have some.
+    pub(super) fn sites_with_something(&self) -> Vec<String> {
+        let leased = self.state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
+        let all: std::collections::BTreeSet<&String> = self.state.open_sites.iter().chain(leased).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Gives back what a cloud gave for a site that the campaign file does not know any more.
+    pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), EngineError> {
+        let leases = self.state.leases_of(name);
+        let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
+        let settings = Ec2Settings::of_order(&order);
+        let fleet = self.fleet(name, &settings).await?;
+        self.fleets.remove(name);
+        self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
+        match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
+            Ok(()) => self.write(Event::SiteClosed { site: name.to_owned() }),
+            Err(error) => {
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                self.leftover.get_or_insert(EngineError::Leftover { site: name.to_owned(), what: error.to_string() });
+                Ok(())
+            }
+        }
+    }
+
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, plan: &Plan, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, EngineError> {
         Ok(CloudOpening {
@@ -205,12 +230,10 @@ impl Coordinator<'_> {
 
 impl CloudOpening {
     /// Ends and removes what an earlier controller had there, unless it is kept for a next campaign.
-    pub async fn close_old(self, leases: &[Lease]) -> Result<Opened, EngineError> {
-        let now = jiff::Timestamp::now();
-        let open: Vec<&Lease> = leases.iter().filter(|l| !l.released).collect();
-        if let Some(until) =
-            open.iter().filter_map(|l| l.kept_until).min().filter(|until| *until > now && open.iter().all(|l| l.kept_until.is_some()))
-        {
+    pub async fn close_old(self, leases: &[Lease], ends_kept: bool) -> Result<Opened, EngineError> {
+        let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
+        let until = until.and_then(|all| all.into_iter().min()).filter(|until| *until > jiff::Timestamp::now());
+        if let Some(until) = until.filter(|_| !ends_kept) {
             return Ok(Opened::Kept(until));
         }
         self.fleet.down("nothing was left to run").await?;

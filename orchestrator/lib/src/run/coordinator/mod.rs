@@ -1,5 +1,6 @@
 //! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
 
+mod closing;
 mod clouds;
 mod sites;
 
@@ -31,6 +32,8 @@ use std::{
     sync::Arc,
 };
 use tokio::{sync::mpsc, task::JoinSet};
+
+pub use closing::close_campaign;
 
 /// How long lost nodes are waited for when nothing else can run: so many times what it takes to miss one.
 const NODES_PATIENCE: f64 = 8.0;
@@ -116,6 +119,8 @@ struct Coordinator<'a> {
     losses: HashMap<RunId, u32>,
     /// Nothing can be written down any more, so that nothing may be done any more.
     mute: bool,
+    /// Machines that are kept for a next campaign are given back, too.
+    ends_kept: bool,
     /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
     leftover: Option<EngineError>,
     /// Why the only site cannot work any more.
@@ -142,34 +147,7 @@ pub async fn run_campaign(
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
-    let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let (speak, words) = mpsc::unbounded_channel();
-    let place = |site| {
-        let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-        Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
-    };
-    let mut coordinator = Coordinator {
-        spec,
-        options,
-        journal,
-        state: CampaignState::of(&entries),
-        points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
-        places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
-        fleets: HashMap::new(),
-        dir,
-        wishes,
-        observer,
-        obstacles: BTreeMap::new(),
-        forgiven: HashMap::new(),
-        under_way: HashMap::new(),
-        adopted: BTreeSet::new(),
-        losses: HashMap::new(),
-        mute: false,
-        leftover: None,
-        failure: None,
-        words,
-        speak,
-    };
+    let mut coordinator = Coordinator::begin(spec, plan, sites, dir, options, wishes, observer)?;
     coordinator.recover(plan)?;
     if options.retry_failed {
         coordinator.forget_failures()?;
@@ -182,6 +160,49 @@ pub async fn run_campaign(
     let summary = walked?;
     closed?;
     coordinator.leftover.map_or(Ok(summary), Err)
+}
+
+impl<'a> Coordinator<'a> {
+    /// Reads the journal; nothing has happened yet. The caller holds the campaign's lock.
+    fn begin(
+        spec: &'a Spec,
+        plan: &Plan,
+        sites: IndexMap<String, ReadySite>,
+        dir: CampaignDir,
+        options: &'a Options,
+        wishes: Wishes,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, EngineError> {
+        let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
+        let (speak, words) = mpsc::unbounded_channel();
+        let place = |site| {
+            let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
+            Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
+        };
+        Ok(Self {
+            spec,
+            options,
+            journal,
+            state: CampaignState::of(&entries),
+            points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
+            places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
+            fleets: HashMap::new(),
+            dir,
+            wishes,
+            observer,
+            obstacles: BTreeMap::new(),
+            forgiven: HashMap::new(),
+            under_way: HashMap::new(),
+            adopted: BTreeSet::new(),
+            losses: HashMap::new(),
+            mute: false,
+            ends_kept: false,
+            leftover: None,
+            failure: None,
+            words,
+            speak,
+        })
+    }
 }
 
 /// Nobody knows what it costs.
