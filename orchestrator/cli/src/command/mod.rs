@@ -90,6 +90,12 @@ fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
         return Err(wrong(format!("{file} has no site `{}`", of.site), format!("its sites: {}", sites.join(", "))));
     }
+    if spec.sites[&of.site].kind == SiteKind::Ec2 {
+        return Err(wrong(
+            format!("the machines of the site `{}` are only there while its campaign runs", of.site),
+            "`cvc run` launches them and installs what they need".into(),
+        ));
+    }
     Ok(spec)
 }
 
@@ -150,6 +156,18 @@ async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(Strin
         }
     }
     sites
+}
+
+/// What launches instances, in a cvc that was built with it.
+#[cfg(feature = "ec2")]
+fn clouds() -> Option<Arc<dyn cvc_lib::cloud::Clouds>> {
+    Some(Arc::new(cvc_ec2::Ec2::default()))
+}
+
+/// What launches instances: this cvc was built without.
+#[cfg(not(feature = "ec2"))]
+fn clouds() -> Option<Arc<dyn cvc_lib::cloud::Clouds>> {
+    None
 }
 
 /// A path as messages show it: relative to where the user is, if it lies below.

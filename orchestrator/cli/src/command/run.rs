@@ -61,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: args.retry_failed,
             update_lock: args.update_lock,
+            clouds: super::clouds(),
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);

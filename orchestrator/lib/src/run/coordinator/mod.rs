@@ -1,5 +1,6 @@
 //! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
 
+mod clouds;
 mod sites;
 
 use super::{
@@ -13,8 +14,9 @@ use super::{
     site::ReadySite,
 };
 use crate::{
+    cloud::{Clouds, Fleet, Rate},
     ids::{PointId, RunId},
-    journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
+    journal::{Attempt, CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::Point,
     remote::{Remote, Word},
@@ -34,6 +36,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 const NODES_PATIENCE: f64 = 8.0;
 /// So often an attempt may be lost with what carried it out before that is its failure.
 const MOST_LOST: u32 = 3;
+/// So often an attempt that was lost to a reclaimed node does not count.
+const MOST_RECLAIMED: u32 = 8;
 
 /// How a campaign is to be run.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ pub struct Options {
     pub retry_failed: bool,
     /// Bytes that a run of a point needs in its storage area at most, where that is known.
     pub disk_bytes: HashMap<PointId, u64>,
+    /// What launches instances; `None` in a cvc that was built without.
+    pub clouds: Option<Arc<dyn Clouds>>,
     /// Take what is installed on sites of several machines into the lock file, instead of holding it against that.
     pub update_lock: bool,
 }
@@ -94,6 +100,8 @@ struct Coordinator<'a> {
     state: CampaignState,
     points: HashMap<PointId, Point>,
     places: HashMap<String, Place>,
+    /// Machines of clouds, of the sites that are open.
+    fleets: HashMap<String, Arc<Fleet>>,
     wishes: Wishes,
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
@@ -147,6 +155,7 @@ pub async fn run_campaign(
         state: CampaignState::of(&entries),
         points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
         places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
+        fleets: HashMap::new(),
         dir,
         wishes,
         observer,
@@ -175,7 +184,22 @@ pub async fn run_campaign(
     coordinator.leftover.map_or(Ok(summary), Err)
 }
 
+/// Nobody knows what it costs.
+#[derive(Debug)]
+struct Unpriced;
+
+impl Rate for Unpriced {
+    fn usd_per_hour(&self, _: &str, _: bool, _: Option<&str>) -> Option<f64> {
+        None
+    }
+}
+
 impl Coordinator<'_> {
+    /// What a node of a site costs.
+    fn rate(&self, _site: &str) -> Box<dyn Rate> {
+        Box::new(Unpriced)
+    }
+
     fn write(&mut self, event: Event) -> Result<(), EngineError> {
         match self.journal.append(event) {
             Ok(entry) => {
@@ -255,7 +279,10 @@ impl Coordinator<'_> {
 
     /// Whether a failed run has no attempt left.
     fn used_up(&self, run: &RunId, attempt: u32) -> bool {
-        attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)) > self.spec.run.retries
+        // what the cloud took back is no failure of the run's, until it is one of the plan
+        let reclaimed = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: Cause::Reclaimed, .. }));
+        let reclaimed = self.state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(reclaimed).count() as u32).min(MOST_RECLAIMED);
+        attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)).saturating_sub(reclaimed) > self.spec.run.retries
     }
 
     fn look_for_obstacles(&mut self, plan: &Plan) -> Result<(), EngineError> {
@@ -322,6 +349,7 @@ impl Coordinator<'_> {
             while plan.runs.get(settled).is_some_and(|r| self.settled(r) && !self.under_way.contains_key(&r.id)) {
                 settled += 1;
             }
+            self.close_idle_clouds(plan, settled).await?;
             if *self.wishes.borrow() == Wish::GoOn {
                 while let Some(number) = self.next(plan, settled) {
                     self.start(&plan.runs[number], number as u64 + 1, &tell, &mut attempts)?;
