@@ -18,8 +18,9 @@ Exit codes:
      line is wrong                      9  leases are left
   3  provider                          10  runs failed
   4  host                              11  a prediction missed its bound
-  5  installation                     130  interrupted
-  6  a file cannot be read as what it should be";
+  5  installation                      12  the budget does not pay for more
+  6  a file cannot be read as what    130  interrupted
+     it should be";
 
 #[derive(Subcommand)]
 pub enum Command {

@@ -4,7 +4,7 @@ use super::{ask_sites, install, load, report, runtime, shown};
 use crate::{
     args::{RunArgs, Where},
     display::{self, Varying},
-    failure::Failure,
+    failure::{Failure, OVER_BUDGET},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
@@ -54,6 +54,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         let options = Options {
             retry_failed: args.retry_failed,
             update_lock: args.update_lock,
+            expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
             ..base
         };
@@ -94,6 +95,16 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
         Some(gate) => report::show_gate(gate),
     };
+    if summary.over_budget {
+        if !args.json {
+            eprintln!(
+                "the budget does not pay for more: {} runs are not done; raise `budget.usd`, and `cvc run {}` goes on",
+                summary.left + summary.skipped,
+                args.file
+            );
+        }
+        return Ok(OVER_BUDGET);
+    }
     // Numbers of a campaign with failures are not whole: that comes first.
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(RUNS_FAILED);
@@ -116,6 +127,7 @@ pub(super) fn options(place: &Where) -> Result<Options, Failure> {
         update_lock: false,
         clouds: super::clouds(),
         disk_bytes: HashMap::new(),
+        expected_s: HashMap::new(),
     })
 }
 

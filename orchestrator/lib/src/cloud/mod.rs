@@ -11,7 +11,7 @@ mod release;
 mod sweep;
 
 pub use error::{Left, ProviderError, Trouble};
-pub(crate) use fleet::{Fleet, Rate, Wanted};
+pub(crate) use fleet::{Fleet, Wanted};
 pub use order::{LaunchOrder, Tags, owner};
 pub use provider::{
     Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Quote, Resource,

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     cloud::{Fleet, Wanted},
+    cost::{self, PriceBook},
     install::{self, Request},
     journal::{Event, Lease},
     plan::Plan,
@@ -34,6 +35,8 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     words: mpsc::UnboundedSender<Word>,
     update_lock: bool,
+    /// How long the budget pays for the fleet, from its launch.
+    lasts: Option<std::time::Duration>,
 }
 
 /// How opening ended.
@@ -65,7 +68,7 @@ impl Coordinator<'_> {
             identity: &identity(&self.dir),
             dir: self.dir.root(),
             leases: self.state.leases_of(name),
-            rate: self.rate(name),
+            prices: PriceBook::open(&cost::cache_file()),
             speaker: Speaker(self.speak.clone()),
         };
         let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
@@ -100,8 +103,11 @@ impl Coordinator<'_> {
 
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, plan: &Plan, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, EngineError> {
+        let fleet = self.fleet(name, settings).await?;
+        fleet.set_allowance(self.allowance());
         Ok(CloudOpening {
-            fleet: self.fleet(name, settings).await?,
+            fleet,
+            lasts: self.money_lasts_with(name, plan),
             spec: self.spec.clone(),
             plan: plan.clone(),
             site: name.to_owned(),
@@ -244,7 +250,18 @@ impl CloudOpening {
     /// cloud does not answer.
     pub async fn open(self, mut wishes: Wishes) -> Result<Opened, EngineError> {
         let fleet = Arc::clone(&self.fleet);
-        match self.try_open(&mut wishes).await {
+        let lasts = self.lasts;
+        let out_of_money = async {
+            match lasts {
+                Some(lasts) => tokio::time::sleep(lasts).await,
+                None => std::future::pending().await,
+            }
+        };
+        let opened = tokio::select! {
+            opened = self.try_open(&mut wishes) => opened,
+            () = out_of_money => Err(EngineError::OverBudget { site: fleet.name().to_owned() }),
+        };
+        match opened {
             Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),
             Ok(None) => {
                 fleet.down("the user stopped").await?;
@@ -261,7 +278,7 @@ impl CloudOpening {
 
     async fn try_open(self, wishes: &mut Wishes) -> Result<Option<Remote>, EngineError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock, lasts: _ } = self;
         let (most, side_by_side) = match spec.sites.get(&site) {
             Some(s) => (s.nodes(), s.cluster.as_ref().is_some_and(|c| c.side_by_side)),
             None => (1, false),

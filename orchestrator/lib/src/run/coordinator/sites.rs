@@ -40,6 +40,18 @@ impl Coordinator<'_> {
                 continue;
             };
             let cloud = brief.site.ec2.clone();
+            if let Some(reason) = self.unaffordable_fleet(name, plan).filter(|_| !only_close) {
+                self.over_budget = true;
+                let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| p.site == *name) && !self.settled(r);
+                let waiting: Vec<PointId> = plan.runs.iter().filter(of_site).map(|r| r.point.clone()).collect();
+                let runs = waiting.len() as u64;
+                self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                // what an earlier session had there costs on
+                if self.state.leases_of(name).iter().any(|l| !l.released) {
+                    self.close_forgotten(name).await?;
+                }
+                continue;
+            }
             let was_open = self.state.open_sites.contains(name);
             if !was_open {
                 self.write(Event::SiteOpened { site: name.clone() })?;
@@ -87,6 +99,12 @@ impl Coordinator<'_> {
                     self.observer.on(&Progress::Site { what: error.to_string() });
                     let what = format!("it could not be cleared: {error}");
                     self.leftover.get_or_insert(EngineError::Leftover { site: name.clone(), what });
+                }
+                Err(error @ EngineError::OverBudget { .. }) => {
+                    self.over_budget = true;
+                    self.write(Event::SiteClosed { site: name.clone() })?;
+                    self.obstacles
+                        .extend(points.into_iter().map(|p| (p.id, format!("{error}; raise `budget.usd`, and `cvc run` goes on"))));
                 }
                 Err(error) if wanted.len() <= 1 => {
                     let unreached = matches!(
