@@ -1,7 +1,7 @@
 //! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
 
 use super::{Fleet, reach};
-use crate::{journal::Event, run::EngineError};
+use crate::{host::HostError, journal::Event, run::EngineError};
 use std::time::{Duration, Instant};
 
 /// Terminating takes minutes, and groups are in use until then.
@@ -34,6 +34,19 @@ impl Fleet {
         }
         self.place.remove()?;
         Ok(())
+    }
+
+    /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.
+    pub async fn extend(&self) -> Result<(), HostError> {
+        let machines = self.machines();
+        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).collect();
+        let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
+        reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
+    }
+
+    /// How long the deadline may stand before it is moved on.
+    pub fn extend_after(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.lifetime_s / 4.0)
     }
 
     /// Keeps the instances for a next campaign: their own deadline is moved to then. Whether that could be done.
