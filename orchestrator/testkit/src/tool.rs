@@ -52,6 +52,8 @@ pub enum Tool {
     Ansible,
     /// moto with the server of EC2, in the private environment that the set-up makes.
     Moto,
+    /// Loop devices, for disks of the cloud's instances.
+    LoopDevices,
     /// ansible-lint, likewise.
     AnsibleLint,
 }
@@ -81,6 +83,7 @@ impl Tool {
             Self::Ansible => of_ansible("ansible-playbook"),
             Self::AnsibleLint => of_ansible("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
+            Self::LoopDevices => crate::cloud::disks::are_possible().then(|| PathBuf::from("/dev/loop-control")),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
@@ -115,6 +118,7 @@ impl Tool {
             | Self::Ansible
             | Self::AnsibleLint
             | Self::Moto
+            | Self::LoopDevices
             | Self::Mpich5 => None,
         }
     }
@@ -135,6 +139,7 @@ impl Tool {
             Self::Python => "python3",
             Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
+            Self::LoopDevices => "loop devices",
             Self::Moto => "moto with its server (the set-up)",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",

@@ -27,6 +27,9 @@
 //!   key of the lab, and nobody knows their host key (GetConsoleOutput shows it, as cloud-init does).
 //!   User data that begin with `#!` are run once as root. `poweroff` and `shutdown` on them end the instance, or stop it, as was asked at
 //!   its launch. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
+//! - **Volumes** and instance stores besides the root are real block devices of the node (loop devices over sparse files in memory, of the
+//!   size that was asked for, instance stores of at most 4 GB), as `/dev/nvme1n1` with the links that udev makes, or `/dev/xvdf`, as the type
+//!   has it; for tests with `require!(Tool::LoopDevices)`. Volumes attached later are on paper alone.
 //! - The **metadata service** (IMDSv2 alone) answers inside each node at 169.254.169.254.
 //! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
 //!   a cloud that has a lab.
@@ -36,6 +39,7 @@
 //! - Not done: stopping, starting and rebooting by the API, fleets, launch templates' user data.
 
 mod boot;
+pub(crate) mod disks;
 mod fault;
 mod front;
 mod images;
@@ -402,6 +406,7 @@ impl Drop for Cloud {
         for node in nodes {
             node.end();
         }
+        self.world.lock().machines.iter_mut().for_each(|m| m.disks.clear());
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
         }
