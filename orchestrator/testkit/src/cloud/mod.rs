@@ -61,6 +61,7 @@ mod xml;
 
 use std::{
     collections::BTreeMap,
+    env,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     process::Command,
     sync::Arc,
@@ -78,7 +79,7 @@ use crate::{
     Lab,
     lab::{Node, Yard},
 };
-use machine::Reason;
+use machine::{Phase, Reason};
 use query::Parameters;
 use server::Serving;
 use world::{Settings, World};
@@ -112,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// How long instances without a node are pending; not at all if not said.
+    /// How long instances without a node are pending; not at all if not said. [`Cloud::finish_boots`] ends it before.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
@@ -229,7 +230,10 @@ impl Cloud {
     }
 
     fn new(settings: Settings, yard: Option<Yard>) -> Self {
-        let moto = moto::Process::start(|program| yard.as_ref().map_or_else(|| Command::new(program), |y| y.command(program)));
+        let moto = match &yard {
+            Some(yard) => moto::Process::start(yard.directory(), |program| yard.command(program)),
+            None => moto::Process::start(&env::temp_dir(), |program| Command::new(program)),
+        };
         let open = || (server::runtime(), TcpListener::bind("127.0.0.1:0").expect("a port"));
         let (runtime, listener) = yard.as_ref().map_or_else(open, |yard| yard.on_network(open));
         let world = Arc::new(World::new(moto::Moto::at(moto.port), settings, yard, runtime.handle().clone()));
@@ -302,6 +306,13 @@ impl Cloud {
     /// refused, and the `Date` of answers is the cloud's.
     pub fn skew(&self, seconds: i64) {
         self.world.lock().clock = fault::Clock(SignedDuration::from_secs(seconds));
+    }
+
+    /// Instances without a node that are still pending are running now.
+    pub fn finish_boots(&self) {
+        for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == Phase::Pending && m.node.is_none()) {
+            machine.enter(Phase::Running, None);
+        }
     }
 
     /// The next so many instances become running, but no sshd ever answers there.

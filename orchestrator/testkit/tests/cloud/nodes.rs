@@ -135,11 +135,11 @@ fn a_spot_instance_is_told_and_loses_its_power() {
     cloud.node(&id).restart();
     wait_until("the service", Duration::from_secs(20), || get("instance-type").ends_with("\nc5.large"));
     let begin = Instant::now();
-    cloud.interrupt(&id, Duration::from_secs(3));
+    cloud.interrupt(&id, Duration::from_secs(8));
     assert!(get("spot/instance-action").contains("{\"action\":\"terminate\",\"time\":\""), "{}", get("spot/instance-action"));
     assert_eq!(cloud.instances()[0].state, "running");
     wait_for(&cloud, "terminated");
-    assert!(begin.elapsed() >= Duration::from_secs(3));
+    assert!(begin.elapsed() >= Duration::from_secs(8));
     let told = client.ask("DescribeInstances", &[]);
     assert!(told.contains("<code>Server.SpotInstanceTermination</code>"), "{told}");
     assert_eq!(cloud.alive().spot_requests, Vec::<String>::new());
