@@ -73,6 +73,9 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Exit code when runs were not begun, or were ended, because the budget would have been exceeded.
+pub const OVER_BUDGET: u8 = 12;
+
 /// One error with a place in a file.
 #[derive(Debug)]
 struct Placed {
@@ -120,10 +123,11 @@ impl Failure {
                     EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
                     EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
                     EngineError::Install(_) => 5,
-                    EngineError::Slurm(_) => 3,
+                    EngineError::Slurm(_) | EngineError::Provider { .. } => 3,
                     EngineError::Site { .. } => 4,
                     EngineError::Leftover { .. } => 9,
-                    EngineError::Broken(_) => 1,
+                    EngineError::Broken(_) | EngineError::Kept { .. } => 1,
+                    EngineError::OverBudget { .. } => OVER_BUDGET,
                 };
                 let help = match &error {
                     EngineError::Host(error) => error.mend(),
@@ -134,9 +138,12 @@ impl Failure {
                     | EngineError::Descriptor { .. }
                     | EngineError::Site { .. }
                     | EngineError::Slurm(_)
+                    | EngineError::Kept { .. }
+                    | EngineError::OverBudget { .. }
                     | EngineError::Broken(_) => None,
+                    EngineError::Provider { error, .. } => error.mend(),
                     EngineError::Install(error) => error.mend(),
-                    EngineError::Leftover { .. } => Some("`cvc run` finds it again and ends it, once the machine can be reached".into()),
+                    EngineError::Leftover { .. } => Some("`cvc run` or `cvc down` finds it again and ends it".into()),
                 };
                 one_line(code, &error.to_string(), help.as_deref())
             }

@@ -1,14 +1,17 @@
-//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, processes that were left, tables.
+//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, several nodes on this machine,
+//! a cloud whose instances are such nodes, processes that were left, tables.
 //!
 //! A test kit may panic: that is how a test says that it failed.
 
 pub mod campaign;
+pub mod cloud;
 pub mod lab;
 pub mod process;
 pub mod table;
 pub mod tool;
 
 pub use campaign::{Campaign, Finished, Running};
+pub use cloud::Cloud;
 pub use lab::Lab;
 pub use process::wait_until;
 pub use tool::Tool;

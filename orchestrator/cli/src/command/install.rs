@@ -10,7 +10,7 @@ use cvc_lib::{
     install::{self, InstallEvent, InstallReport, Lock, Request},
     plan::{self, Plan},
     run::{Observer, Progress, Wish, Wishes},
-    spec::Spec,
+    spec::{SiteKind, Spec},
     store::CampaignDir,
 };
 use std::io::Write;
@@ -101,7 +101,9 @@ pub(super) async fn all(
     wishes: &mut Wishes,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
-    for site in spec.sites.keys().filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
+    // machines that are launched for the campaign are set up when they are there
+    let there = spec.sites.iter().filter(|(_, s)| s.kind != SiteKind::Ec2).map(|(name, _)| name);
+    for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
         let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };
         one(&request, wishes, observer).await?;
     }

@@ -180,7 +180,7 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
 /// ssh settings with paths of this machine.
 fn resolved(ssh: &SshSettings) -> SshSettings {
     let path = |p: &Option<String>| p.as_deref().map(|p| crate::paths::expand(p).into_string());
-    SshSettings { config: path(&ssh.config), known_hosts: path(&ssh.known_hosts), host_keys: ssh.host_keys }
+    SshSettings { config: path(&ssh.config), known_hosts: path(&ssh.known_hosts), host_keys: ssh.host_keys, pinned: ssh.pinned.clone() }
 }
 
 /// Runs a script of cvc's own with arguments.

@@ -84,9 +84,15 @@ fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, In
         words.extend(["-F".into(), paths::expand_below(base, config).into_string()]);
     }
     // cvc's own pins first: what is believed at a first contact is written there
-    let mut known = vec![paths::config().join("known_hosts").join(name)];
-    known.extend(ssh.known_hosts.as_ref().map(|f| paths::expand_below(base, f)));
-    known.push(paths::expand("~/.ssh/known_hosts"));
+    let known = match &ssh.pinned {
+        Some(file) => vec![file.into()],
+        None => {
+            let mut known = vec![crate::host::ssh::pinned_file(name)];
+            known.extend(ssh.known_hosts.as_ref().map(|f| paths::expand_below(base, f)));
+            known.push(paths::expand("~/.ssh/known_hosts"));
+            known
+        }
+    };
     let files = known.iter().map(|f| quoted(f)).collect::<Result<Vec<_>, _>>()?;
     let strict = match ssh.host_keys {
         HostKeys::Strict => "yes",

@@ -203,6 +203,8 @@ pub enum Cause {
     Cancelled,
     /// Its Slurm job had to give way to another.
     Preempted,
+    /// The cloud took a node back.
+    Reclaimed,
     /// It used more memory than its node or its job has.
     OutOfMemory,
     /// No space left.

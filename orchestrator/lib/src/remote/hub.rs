@@ -1,10 +1,11 @@
 //! What is known of an agent: folded from its events, waited for by those who carry out attempts.
 
+use super::link::DOUBTFUL;
 use crate::{
     agent::{Event, Named, Numbered, Request, request_name},
     ids::{PointId, RunId},
     install::Found,
-    journal::Cause,
+    journal::{Cause, Outcome},
     run::{OutcomeFile, Task},
 };
 use std::{
@@ -31,6 +32,15 @@ pub(super) enum Ended {
 impl Ended {
     pub fn lost(reason: &str) -> Self {
         Self::Lost { reason: reason.to_owned(), time_limit: false }
+    }
+
+    /// Whether it may be the end of the machines instead of the run's own.
+    pub fn is_doubtful(&self) -> bool {
+        match self {
+            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) => DOUBTFUL.contains(cause),
+            Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
+            Self::Lost { .. } | Self::Failed(..) => true,
+        }
     }
 
     /// What the end of an agent is for an attempt under way.

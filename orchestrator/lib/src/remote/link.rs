@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     agent::{Orders, Request},
+    cloud::Fleet,
     ids::RunId,
     journal::{Cause, Event, Lease, Outcome},
     run::{EngineError, News, OutcomeFile, Task, Teller, Wish, Wishes, stop_now},
@@ -33,7 +34,7 @@ const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
 const FLUSH: Duration = Duration::from_millis(1500);
 /// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
-const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
+pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
 /// So often a job is submitted again that Slurm has forgotten before it ran.
 const MOST_FORGOTTEN: u32 = 2;
 /// A job that nobody knows is over when its agent was silent for so long, seconds.
@@ -51,6 +52,7 @@ pub(super) struct Setting {
     pub orders: Orders,
     pub speaker: Speaker,
     pub slurm: Option<Client>,
+    pub fleet: Option<Arc<Fleet>>,
 }
 
 impl Setting {
@@ -97,7 +99,7 @@ impl Setting {
 }
 
 /// A task that ends with whoever holds it.
-struct Held(JoinHandle<()>);
+pub(super) struct Held(pub JoinHandle<()>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -379,8 +381,7 @@ impl Link {
             Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
                 if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
             {
-                // its directory is not fetched
-                self.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run: run.clone(), lap, attempt });
+                self.forget(&run, lap, attempt);
                 self.hub.change(|s| s.going |= !s.requeued);
                 self.lost_with_job("its job was being ended".into(), false).await
             }
@@ -420,6 +421,11 @@ impl Link {
             // then what the agent said is all that is known
             Ok(None) | Err(_) => false,
         }
+    }
+
+    /// The directory of an attempt is not fetched: it can go.
+    pub fn forget(&self, run: &RunId, lap: u32, attempt: u32) {
+        self.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run: run.clone(), lap, attempt });
     }
 
     /// Whether an attempt's end is known already.

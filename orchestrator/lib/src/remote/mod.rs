@@ -8,5 +8,5 @@ mod pump;
 mod site;
 mod words;
 
-pub(crate) use site::{Opening, Remote};
-pub(crate) use words::Word;
+pub(crate) use site::{Opening, Remote, identity};
+pub(crate) use words::{Speaker, Word};

@@ -2,12 +2,13 @@
 
 use super::{
     gate::{Gate, SHORT},
-    hub::{Ended, Ready},
-    link::{Link, Setting},
+    hub::{Ended, Hub, Over, Ready},
+    link::{Held, Link, Setting},
     words::{Speaker, Word},
 };
 use crate::{
     agent::{Orders, PROTOCOL, Request},
+    cloud::Fleet,
     host::{HostError, SshHost, Target, ssh::Notice},
     ids::RunId,
     journal::{Cause, Lease, Outcome},
@@ -25,7 +26,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
 
@@ -36,6 +37,8 @@ const IDLE_IN_JOB_S: f64 = 600.0;
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same when the campaign is over.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
+/// Between looks at a cloud's instances.
+const WATCH_TICK: Duration = Duration::from_secs(10);
 
 /// A site of several machines.
 pub(crate) struct Remote {
@@ -51,6 +54,8 @@ pub(crate) struct Remote {
     /// Distinguishes this campaign's jobs from those of any other.
     identity: String,
     jobs: AtomicU32,
+    /// Looks at what the cloud takes back.
+    watch: Mutex<Option<Held>>,
     /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
     old_jobs: Mutex<BTreeSet<String>>,
 }
@@ -67,11 +72,24 @@ pub(crate) struct Opening {
     pub words: mpsc::UnboundedSender<Word>,
     /// Jobs that the campaign had on this site.
     pub leases: Vec<Lease>,
+    /// Its machines, if a cloud gave them.
+    pub fleet: Option<Arc<Fleet>>,
+}
+
+/// Distinguishes campaigns of one name on different machines, or in different directories: they must not meet.
+pub(crate) fn identity(dir: &CampaignDir) -> String {
+    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
+    blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned()
 }
 
 fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
     let resolve = |path: &Option<String>| path.as_ref().map(|p| paths::expand_below(base, p).into_string());
-    SshSettings { config: resolve(&ssh.config), known_hosts: resolve(&ssh.known_hosts), host_keys: ssh.host_keys }
+    SshSettings {
+        config: resolve(&ssh.config),
+        known_hosts: resolve(&ssh.known_hosts),
+        host_keys: ssh.host_keys,
+        pinned: ssh.pinned.clone(),
+    }
 }
 
 /// The machine where the spool is.
@@ -90,7 +108,7 @@ impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
     pub async fn open(opening: Opening, mut wishes: Wishes) -> Result<Option<Self>, EngineError> {
-        let Opening { brief, points, dir, program, only_close, words, leases } = opening;
+        let Opening { brief, points, dir, program, only_close, words, leases, fleet } = opening;
         let (name, speaker) = (brief.name.clone(), Speaker(words));
         let broken = |what: &str| EngineError::Site { site: name.clone(), problem: what.to_owned() };
         let cluster = brief.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
@@ -104,9 +122,7 @@ impl Remote {
         let binary = std::fs::read(&program).map_err(StoreError::io("read", &program))?;
         let there = base.join("bin").join(format!("cvc-node-{}", &blake3::hash(&binary).to_hex()[..16]));
         drop(binary);
-        // two controllers, or two campaigns of one name in different places, must not meet
-        let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
-        let identity = blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned();
+        let identity = identity(&dir);
         let root = base.join("spool").join(format!("{}-{identity}", brief.campaign)).join(&name);
         let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
         let bin = base.join("bin");
@@ -125,7 +141,7 @@ impl Remote {
         // side by side they may be more than one point needs
         let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
         let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
-        let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm });
+        let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm, fleet });
         let mut remote = Self {
             setting,
             most_nodes,
@@ -135,6 +151,7 @@ impl Remote {
             dir,
             identity,
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
+            watch: Mutex::default(),
             old_jobs: Mutex::default(),
         };
         if only_close {
@@ -158,6 +175,20 @@ impl Remote {
 
     pub fn name(&self) -> &str {
         &self.setting.name
+    }
+
+    /// Whether a cloud gave its machines.
+    pub fn is_cloud(&self) -> bool {
+        self.setting.fleet.is_some()
+    }
+
+    /// Nobody waits for its head any more: it is not there, or not for long.
+    pub fn abandon(&self) {
+        if let Some(link) = self.current() {
+            link.hub.change(|s| {
+                s.over.get_or_insert(Over { cause: None, detail: "its instances are replaced".into() });
+            });
+        }
     }
 
     pub fn side_by_side(&self) -> bool {
@@ -211,6 +242,12 @@ impl Remote {
             }
         };
         let link = made.map(Arc::new);
+        if let (Some(link), Some(fleet)) = (&link, &self.setting.fleet) {
+            let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
+            let (fleet, hub, gate) = (Arc::clone(fleet), Arc::clone(&link.hub), self.setting.gate.clone());
+            let watch = Held(tokio::spawn(watch(fleet, hub, head, gate, self.setting.speaker.clone())));
+            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+        }
         *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link.clone();
         Ok(link)
     }
@@ -222,11 +259,15 @@ impl Remote {
 
     /// Nodes that are heard of, in the order of mappings.
     pub fn nodes(&self) -> Vec<String> {
+        let gone = self.setting.fleet.as_ref().map(|f| f.gone()).unwrap_or_default();
+        if self.setting.cluster.hosts.first().is_some_and(|head| gone.contains_key(&head.name)) {
+            return Vec::new();
+        }
         let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
         let lost = link.hub.state().lost.clone();
         // a later job may have others: places in the list are what counts
         let pairs = self.ready.nodes.iter().zip(link.nodes());
-        pairs.filter(|(_, now)| !lost.contains_key(now)).map(|(name, _)| name.clone()).collect()
+        pairs.filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Nodes that are lost, and why.
@@ -283,7 +324,18 @@ impl Remote {
             return Ok(Attempted::Failed { cause: Cause::Launch, detail });
         }
         let task = &self.placed(task, &link, own_job);
-        let ended = link.attempt(task, &mut wishes, teller).await;
+        let mut ended = link.attempt(task, &mut wishes, teller).await;
+        if let (Some(fleet), true) = (&self.setting.fleet, ended.is_doubtful()) {
+            // a node that the cloud took back is no failure of the run's
+            let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
+            if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
+                let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
+                if let Ended::Finished(file) = &ended {
+                    link.forget(&task.planned.id, task.lap, file.attempt);
+                }
+                ended = Ended::Failed(cause, format!("node {node}: {why}"));
+            }
+        }
         let attempted = match ended {
             // or an earlier controller wanted that, and was killed before it had written it down
             Ended::Interrupted if *wishes.borrow() < Wish::StopNow => {
@@ -299,15 +351,28 @@ impl Remote {
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
             // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => {
-                self.fetch(&link.root, &task.planned.id, &file).await?;
-                Attempted::Ended(file)
-            }
+            Ended::Finished(file) => match self.fetch(&link.root, &task.planned.id, &file).await {
+                Ok(()) => Attempted::Ended(file),
+                Err(error) => match self.head_gone() {
+                    // with the head went what was to be brought
+                    Some((cause, detail)) => Attempted::Failed { cause, detail },
+                    None => return Err(error),
+                },
+            },
         };
         if own_job {
             self.put_away(&link).await?;
         }
         Ok(attempted)
+    }
+
+    /// Why the head of a cloud's site is there no more, and what that is for a run.
+    fn head_gone(&self) -> Option<(Cause, String)> {
+        let fleet = self.setting.fleet.as_ref()?;
+        let head = self.setting.cluster.hosts.first()?;
+        let why = fleet.gone().remove(&head.name)?;
+        let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
+        Some((cause, format!("node {}: {why}", head.name)))
     }
 
     /// The nodes of a task by the names that they have in this link.
@@ -382,6 +447,41 @@ impl Remote {
             Link::end_job(&self.setting, &job, "its run is not wanted any more").await?;
         }
         self.setting.clean(&self.setting.root).await
+    }
+}
+
+/// Looks at the instances of a fleet, and ends the link to a head that is there no more.
+async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speaker: Speaker) {
+    let mut told = BTreeMap::new();
+    // an earlier controller may have set it long ago
+    let mut extended: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(WATCH_TICK).await;
+        if extended.is_none_or(|at| at.elapsed() > fleet.extend_after()) {
+            extended = Some(Instant::now());
+            if let Err(error) = fleet.extend().await {
+                speaker.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+            }
+        }
+        // a cloud that does not answer for a while is no reason to give anything up
+        let Ok(gone) = fleet.look_for_gone().await else { continue };
+        for (node, why) in &gone {
+            if told.insert(node.clone(), why.clone()).is_none() {
+                speaker.note(format!("node {node}: {why}"));
+            }
+        }
+        if let Some(why) = gone.get(&head) {
+            let cause = fleet.was_reclaimed(why).then_some(Cause::Reclaimed);
+            if let Gate::Ssh(host) = &gate {
+                // nobody waits for it
+                host.set_patience(Duration::ZERO);
+                host.disconnect().await;
+            }
+            hub.change(|s| {
+                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
+            });
+            return;
+        }
     }
 }
 

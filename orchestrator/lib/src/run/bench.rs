@@ -350,6 +350,9 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Install(_)
         | EngineError::Site { .. }
         | EngineError::Slurm(_)
+        | EngineError::Provider { .. }
+        | EngineError::Kept { .. }
+        | EngineError::OverBudget { .. }
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
         EngineError::Crew(error) => cause_of_crew(error),

@@ -47,6 +47,26 @@ pub enum EngineError {
     /// Slurm.
     #[error(transparent)]
     Slurm(Box<crate::slurm::SlurmError>),
+    /// A cloud.
+    #[error("site {site}: {error}")]
+    Provider {
+        /// Which site.
+        site: String,
+        /// What the cloud said.
+        error: Box<crate::cloud::ProviderError>,
+    },
+    /// The budget came to its end before a site could be used.
+    #[error("site {site}: the budget came to its end while its machines were set up")]
+    OverBudget {
+        /// Which site.
+        site: String,
+    },
+    /// Nothing is wanted of a site, and its instances are kept for a next campaign.
+    #[error("its instances are kept until {until}")]
+    Kept {
+        /// Until when.
+        until: jiff::Timestamp,
+    },
     /// Something is still there that must not be.
     #[error("site {site}: something is left: {what}")]
     Leftover {

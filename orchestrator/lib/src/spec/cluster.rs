@@ -82,6 +82,10 @@ pub struct SshSettings {
     pub known_hosts: Option<String>,
     /// What becomes of a host whose key is not known.
     pub host_keys: HostKeys,
+    /// File with the pinned keys, instead of the site's own below `~/.config/cvc`; nothing else then vouches for a key. Of machines that live
+    /// no longer than a campaign.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pinned: Option<String>,
 }
 
 /// What becomes of a host whose key is not known. One whose key has changed is refused in any case.

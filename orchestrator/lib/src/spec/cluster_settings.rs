@@ -59,7 +59,12 @@ pub(crate) fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, pl
     Some(Cluster {
         hosts,
         head: head.as_ref().map(|h| host(check, h, raw.user.as_deref(), &|rest| place(&[&[key.into()], rest].concat()))),
-        ssh: SshSettings { config: raw.ssh.config.clone(), known_hosts: raw.ssh.known_hosts.clone(), host_keys: raw.ssh.host_keys },
+        ssh: SshSettings {
+            config: raw.ssh.config.clone(),
+            known_hosts: raw.ssh.known_hosts.clone(),
+            host_keys: raw.ssh.host_keys,
+            pinned: None,
+        },
         base: raw.base.clone().unwrap_or_else(|| "~/.cvc".into()),
         interface: raw.interface.clone(),
         cores: raw.cores.map(|c| check.whole("cores", c, 1, 100_000, place) as u32),

@@ -52,6 +52,7 @@ pub(crate) fn install(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: &Raw
         spack: install.spack.clone(),
         spack_dir: install.spack_dir.clone(),
         specs: install.specs.clone(),
-        ssh_keys: install.ssh_keys,
+        // fresh machines do not know each other
+        ssh_keys: install.ssh_keys || kind == Some(SiteKind::Ec2),
     }
 }

@@ -81,6 +81,9 @@ pub struct Site {
     pub dmtcp: DmtcpSettings,
     /// Its machines and how they are reached; `None` for this machine.
     pub cluster: Option<super::Cluster>,
+    /// Who logs in on the machines, if the file says; hosts have it each.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub login: Option<String>,
     /// How its machines are asked of EC2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ec2: Option<super::Ec2Settings>,

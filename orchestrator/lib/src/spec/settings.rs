@@ -198,6 +198,7 @@ pub(crate) fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Pl
         mpi,
         dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
         cluster,
+        login: raw.user.clone().filter(|_| kind == Some(SiteKind::Ec2)),
         ec2,
         price,
         install,

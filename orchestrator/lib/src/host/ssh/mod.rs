@@ -62,7 +62,8 @@ pub struct Target {
 impl Target {
     /// A host of a site.
     pub fn new(site: &str, entry: &HostEntry, ssh: &SshSettings) -> Self {
-        Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned: pinned_file(site) }
+        let pinned = ssh.pinned.as_ref().map_or_else(|| pinned_file(site), Utf8PathBuf::from);
+        Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned }
     }
 
     /// What ssh is told to connect to.

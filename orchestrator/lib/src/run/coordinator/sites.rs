@@ -3,6 +3,7 @@
 use super::{
     super::{Wish, brief::Brief, error::EngineError, observe::Progress},
     Coordinator, NODES_PATIENCE, Place,
+    clouds::Opened,
 };
 use crate::{
     host::HostError,
@@ -27,13 +28,30 @@ impl Coordinator<'_> {
             .filter_map(|r| Some(self.points.get(&r.point)?.site.clone()))
             .collect();
         // one where an earlier controller was killed before it had taken everything away
-        let only_closed: BTreeSet<String> = self.state.open_sites.difference(&wanted).cloned().collect();
+        let only_closed: BTreeSet<String> = self.sites_with_something().into_iter().filter(|s| !wanted.contains(s)).collect();
         for name in wanted.union(&only_closed) {
             if self.places.contains_key(name) {
                 continue;
             }
-            let Some(brief) = Brief::of(self.spec, name) else { continue };
             let only_close = only_closed.contains(name);
+            let Some(brief) = Brief::of(self.spec, name) else {
+                // it has left the campaign file, and what a cloud gave for it costs on
+                self.close_forgotten(name).await?;
+                continue;
+            };
+            let cloud = brief.site.ec2.clone();
+            if let Some(reason) = self.unaffordable_fleet(name, plan).filter(|_| !only_close) {
+                self.over_budget = true;
+                let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| p.site == *name) && !self.settled(r);
+                let waiting: Vec<PointId> = plan.runs.iter().filter(of_site).map(|r| r.point.clone()).collect();
+                let runs = waiting.len() as u64;
+                self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                // what an earlier session had there costs on
+                if self.state.leases_of(name).iter().any(|l| !l.released) {
+                    self.close_forgotten(name).await?;
+                }
+                continue;
+            }
             let was_open = self.state.open_sites.contains(name);
             if !was_open {
                 self.write(Event::SiteOpened { site: name.clone() })?;
@@ -41,9 +59,33 @@ impl Coordinator<'_> {
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
             let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
-            let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases };
-            let opened = self.while_listening(tokio::spawn(Remote::open(opening, wishes))).await?;
-            match opened.map_err(|e| EngineError::Broken(e.to_string()))? {
+            let ends_kept = self.ends_kept;
+            let opened = match cloud {
+                None => {
+                    let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases, fleet: None };
+                    tokio::spawn(Remote::open(opening, wishes))
+                }
+                Some(settings) => match self.cloud_opening(plan, name, &settings).await {
+                    Ok(opening) => tokio::spawn(async move {
+                        let opened = if only_close { opening.close_old(&leases, ends_kept).await } else { opening.open(wishes).await };
+                        match opened? {
+                            Opened::Ready(remote) => Ok(Some(*remote)),
+                            Opened::Closed => Ok(None),
+                            Opened::Kept(until) => Err(EngineError::Kept { until }),
+                        }
+                    }),
+                    Err(error) => tokio::spawn(async move { Err(error) }),
+                },
+            };
+            let opened = self.while_listening(opened).await?.map_err(|e| EngineError::Broken(e.to_string()))?;
+            if !matches!(opened, Ok(Some(_))) {
+                self.fleets.remove(name);
+            }
+            match opened {
+                Err(EngineError::Kept { until }) => {
+                    let what = format!("{name}: its instances are kept until {until}, and cost until then; `cvc down` ends them");
+                    self.observer.on(&Progress::Site { what });
+                }
                 Ok(Some(remote)) => {
                     let kept = Lock::keep(&self.dir, name, &remote.ready().found, self.options.update_lock);
                     // also if not: it is to be closed
@@ -58,6 +100,12 @@ impl Coordinator<'_> {
                     let what = format!("it could not be cleared: {error}");
                     self.leftover.get_or_insert(EngineError::Leftover { site: name.clone(), what });
                 }
+                Err(error @ EngineError::OverBudget { .. }) => {
+                    self.over_budget = true;
+                    self.write(Event::SiteClosed { site: name.clone() })?;
+                    self.obstacles
+                        .extend(points.into_iter().map(|p| (p.id, format!("{error}; raise `budget.usd`, and `cvc run` goes on"))));
+                }
                 Err(error) if wanted.len() <= 1 => {
                     let unreached = matches!(
                         error,
@@ -68,7 +116,9 @@ impl Coordinator<'_> {
                                 | HostError::Unreachable { .. }
                         )
                     );
-                    if unreached && !was_open {
+                    // what could not be launched has left nothing, or it says so
+                    let never = matches!(error, EngineError::Provider { .. }) && self.state.leases_of(name).iter().all(|l| l.released);
+                    if (unreached && !was_open) || never {
                         self.write(Event::SiteClosed { site: name.clone() })?;
                     }
                     return Err(error);
@@ -83,7 +133,7 @@ impl Coordinator<'_> {
     }
 
     /// Waits for something that sites do, and takes in what they tell meanwhile.
-    async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EngineError> {
+    pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EngineError> {
         tokio::pin!(work);
         loop {
             tokio::select! {
@@ -98,6 +148,7 @@ impl Coordinator<'_> {
     pub(super) fn listen(&mut self, word: Word) -> Result<(), EngineError> {
         match word {
             Word::Note(what) => self.observer.on(&Progress::Site { what }),
+            Word::Install(event) => self.observer.on(&Progress::Install(event)),
             Word::Write(event, written) => {
                 self.write(event)?;
                 // who asked may have gone meanwhile
@@ -112,7 +163,15 @@ impl Coordinator<'_> {
         let remotes: Vec<Arc<Remote>> =
             self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
         let mut first = None;
-        for remote in remotes {
+        let clouds: Vec<String> = self.fleets.keys().cloned().collect();
+        for site in clouds {
+            match self.close_cloud(&site).await {
+                Ok(()) => {}
+                Err(error) if first.is_none() => first = Some(error),
+                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+            }
+        }
+        for remote in remotes.into_iter().filter(|r| !r.is_cloud()) {
             let site = remote.name().to_owned();
             match self.while_listening(async move { remote.close().await }).await? {
                 Ok(()) => self.write(Event::SiteClosed { site })?,
@@ -137,6 +196,10 @@ impl Coordinator<'_> {
         if remotes.is_empty() {
             return Ok(false);
         }
+        let sites: Vec<String> = sites.into_iter().map(str::to_owned).collect();
+        if self.mend_clouds(plan, &sites, false).await? {
+            return Ok(true);
+        }
         // after they were counted: one may have come back since nothing could start
         if self.next(plan, from).is_some() {
             return Ok(true);
@@ -160,6 +223,10 @@ impl Coordinator<'_> {
                 () = tokio::time::sleep_until(end) => break,
             }
         }
+        // the cloud says that they run, and nobody hears of them
+        if self.mend_clouds(plan, &sites, true).await? {
+            return Ok(true);
+        }
         let lost: Vec<String> = remotes.iter().flat_map(|(r, _)| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
         let given_up: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
         let runs = waiting.len() as u64;
@@ -179,7 +246,12 @@ impl Coordinator<'_> {
     pub(super) fn site_failed(&mut self, plan: &Plan, run: &RunId, error: EngineError) -> Result<(), EngineError> {
         let of_site = matches!(
             error,
-            EngineError::Site { .. } | EngineError::Slurm(_) | EngineError::Host(_) | EngineError::Crew(_) | EngineError::Leftover { .. }
+            EngineError::Site { .. }
+                | EngineError::Slurm(_)
+                | EngineError::Provider { .. }
+                | EngineError::Host(_)
+                | EngineError::Crew(_)
+                | EngineError::Leftover { .. }
         );
         let Some(task) = self.under_way.remove(run) else { return Err(error) };
         if !of_site {

@@ -1,0 +1,69 @@
+//! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
+
+use super::{Fleet, reach};
+use crate::{host::HostError, journal::Event, run::EngineError};
+use std::time::{Duration, Instant};
+
+/// Terminating takes minutes, and groups are in use until then.
+const REMOVE_LIMIT_S: f64 = 600.0;
+/// Between looks for what may still come to sight.
+const TICK: Duration = Duration::from_secs(2);
+
+impl Fleet {
+    /// Ends and removes everything of this fleet; an error if something stays.
+    pub async fn down(&self, how: &str) -> Result<(), EngineError> {
+        let until = self.may_still_show().map(|limit| Instant::now() + limit);
+        let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
+        loop {
+            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.map_err(|e| self.error(e))?;
+            if !there.is_empty() {
+                let left = self.provider.remove(&there, REMOVE_LIMIT_S, &tell).await.map_err(|e| self.error(e))?;
+                if !left.is_empty() {
+                    let what: Vec<String> = left.iter().map(|(r, why)| format!("{} {} in {}: {why}", r.kind, r.id, r.region)).collect();
+                    return Err(EngineError::Leftover { site: self.name.clone(), what: what.join("; ") });
+                }
+            }
+            // an order whose answer nobody has heard may have been carried out a moment ago
+            if until.is_none_or(|until| Instant::now() > until) {
+                break;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        for lease in self.open_leases() {
+            self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.to_owned() }).await;
+        }
+        self.place.remove()?;
+        Ok(())
+    }
+
+    /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.
+    pub async fn extend(&self) -> Result<(), HostError> {
+        let machines = self.machines();
+        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).collect();
+        let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
+        reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
+    }
+
+    /// How long the deadline may stand before it is moved on.
+    pub fn extend_after(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.lifetime_s / 4.0)
+    }
+
+    /// Keeps the instances for a next campaign: their own deadline is moved to then. Whether that could be done.
+    pub async fn keep(&self, keep_s: f64) -> Result<(), EngineError> {
+        let hosts: Vec<_> = self.machines().iter().map(|m| self.entry(m)).collect();
+        let seconds = keep_s.ceil() as u64;
+        reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await?;
+        let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+        let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
+        for lease in self.open_leases() {
+            self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
+        }
+        self.speaker.note(format!(
+            "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
+            self.name,
+            hosts.len()
+        ));
+        Ok(())
+    }
+}
