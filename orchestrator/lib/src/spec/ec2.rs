@@ -38,7 +38,7 @@ pub struct Ec2Settings {
     pub instance_store: Option<String>,
     /// Directory that the first node exports by NFS and all others mount; `None`: none.
     pub nfs: Option<String>,
-    /// An instance ends by itself after so many seconds, whatever becomes of cvc.
+    /// An instance ends by itself so many seconds after cvc was last there, whatever became of cvc.
     pub lifetime_s: f64,
     /// How long instances are kept after the campaign for the next one, seconds; `None`: not at all.
     pub keep_s: Option<f64>,
@@ -48,6 +48,35 @@ pub struct Ec2Settings {
     pub allow_from: Option<String>,
     /// Whether what the campaign needs is installed on fresh instances.
     pub install: bool,
+}
+
+impl Ec2Settings {
+    /// As much as an old order says of its site: enough to find and end what came of it.
+    pub(crate) fn of_order(order: &crate::cloud::LaunchOrder) -> Self {
+        Self {
+            region: order.region.clone(),
+            profile: order.profile.clone(),
+            endpoint: order.endpoint.clone(),
+            instance_types: vec![order.instance_type.clone()],
+            nodes: order.count,
+            zones: order.zone.iter().cloned().collect(),
+            subnet: order.subnet.clone(),
+            image: Image::Id(order.image.clone()),
+            market: if order.spot { Market::Spot } else { Market::OnDemand },
+            max_price_usd: order.max_price_usd,
+            placement_group: Some(order.placement_group.is_some()),
+            efa: order.efa,
+            root: order.root.clone(),
+            volumes: order.volumes.clone(),
+            instance_store: None,
+            nfs: None,
+            lifetime_s: order.lifetime_s as f64,
+            keep_s: None,
+            ready_limit_s: 300.0,
+            allow_from: None,
+            install: false,
+        }
+    }
 }
 
 /// What instances boot.
