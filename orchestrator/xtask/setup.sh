@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./quickstart and ./test: makes this machine ready, installing only what is missing. Debian and Ubuntu by apt; elsewhere it
 # says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none of which is
-# started here, now or at the next boot, and an MPICH from PyPI into a private directory.
+# started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible and moto.
 
 # What is missing, as Debian packages, in the array `packages`; with `tests` also for the tests.
 missing_packages() {
@@ -109,6 +109,20 @@ bring_ansible() {
     fi
 }
 
+# moto with its server, which stands for EC2 in tests, into a private environment.
+bring_moto() {
+    local version=5.2.5 environment
+    environment="${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/cvc/moto-$version"
+    [ -x "$environment/bin/moto_server" ] && return 0
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || return 0
+    echo "== bringing moto $version from PyPI into $environment" >&2
+    if ! python3 -m venv "$environment" ||
+        ! "$environment/bin/python" -m pip install -q --disable-pip-version-check "moto[ec2,ssm,server]==$version"; then
+        echo "  going on without: what needs it is skipped, and says so" >&2
+        rm -rf "$environment"
+    fi
+}
+
 # Runs a command as root, or fails.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
@@ -162,5 +176,6 @@ setup_machine() {
     if [ "${1:-}" = tests ]; then
         bring_mpich
         bring_ansible
+        bring_moto
     fi
 }

@@ -18,8 +18,9 @@ Exit codes:
      line is wrong                      9  leases are left
   3  provider                          10  runs failed
   4  host                              11  a prediction missed its bound
-  5  installation                     130  interrupted
-  6  a file cannot be read as what it should be";
+  5  installation                      12  the budget does not pay for more
+  6  a file cannot be read as what    130  interrupted
+     it should be";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -39,6 +40,10 @@ pub enum Command {
     Image(cvc_probe::image::command::ImageArgs),
     /// Install what a campaign needs on the machines of a site, and note it in the campaign's cvc.lock
     Install(InstallArgs),
+    /// End everything that a campaign has on the machines of its sites, and give back what it has in clouds
+    Down(DownArgs),
+    /// Find what is left in a cloud by its tags alone, whatever became of the campaigns, and remove it
+    Sweep(SweepArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
@@ -137,6 +142,59 @@ pub struct CampaignArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct DownArgs {
+    /// Campaign file, or a campaign's directory or name
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print one JSON object for each event
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct SweepArgs {
+    /// Region to look in; again for further ones [default: that of the AWS configuration, and those that campaigns here have used]
+    #[arg(long, value_name = "REGION")]
+    pub region: Vec<String>,
+    /// Look in every region that the account may use
+    #[arg(long)]
+    pub all_regions: bool,
+    /// Only what is older, as in 2h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub older_than: Option<f64>,
+    /// Whose [default: CVC_OWNER, or USER@MACHINE]
+    #[arg(long, conflicts_with = "any_owner")]
+    pub owner: Option<String>,
+    /// Whoever launched it
+    #[arg(long)]
+    pub any_owner: bool,
+    /// Only show what there is
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Also what belongs to campaigns that are under way here, or is kept for a next one
+    #[arg(long)]
+    pub in_use: bool,
+    /// Profile of the AWS configuration
+    #[arg(long)]
+    pub profile: Option<String>,
+    /// Instead of AWS's own addresses
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    cvc_lib::units::seconds(text)
 }
 
 #[derive(Args)]

@@ -73,6 +73,9 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Exit code when runs were not begun, or were ended, because the budget would have been exceeded.
+pub const OVER_BUDGET: u8 = 12;
+
 /// One error with a place in a file.
 #[derive(Debug)]
 struct Placed {
@@ -124,6 +127,7 @@ impl Failure {
                     EngineError::Site { .. } => 4,
                     EngineError::Leftover { .. } => 9,
                     EngineError::Broken(_) | EngineError::Kept { .. } => 1,
+                    EngineError::OverBudget { .. } => OVER_BUDGET,
                 };
                 let help = match &error {
                     EngineError::Host(error) => error.mend(),
@@ -135,6 +139,7 @@ impl Failure {
                     | EngineError::Site { .. }
                     | EngineError::Slurm(_)
                     | EngineError::Kept { .. }
+                    | EngineError::OverBudget { .. }
                     | EngineError::Broken(_) => None,
                     EngineError::Provider { error, .. } => error.mend(),
                     EngineError::Install(error) => error.mend(),

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod app;
 pub mod ckpt;
 pub mod cloud;
+pub mod cost;
 pub mod crew;
 pub mod doctor;
 mod embedded;

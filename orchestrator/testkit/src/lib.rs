@@ -3,12 +3,14 @@
 //! A test kit may panic: that is how a test says that it failed.
 
 pub mod campaign;
+pub mod cloud;
 pub mod lab;
 pub mod process;
 pub mod table;
 pub mod tool;
 
 pub use campaign::{Campaign, Finished, Running};
+pub use cloud::Cloud;
 pub use lab::Lab;
 pub use process::wait_until;
 pub use tool::Tool;

@@ -50,6 +50,8 @@ pub enum Tool {
     Mpich5,
     /// ansible-playbook: on PATH, or in the private environment that the set-up and cvc itself make.
     Ansible,
+    /// moto with the server of EC2, in the private environment that the set-up makes.
+    Moto,
     /// ansible-lint, likewise.
     AnsibleLint,
 }
@@ -78,6 +80,7 @@ impl Tool {
             Self::Python => on_path("python3"),
             Self::Ansible => of_ansible("ansible-playbook"),
             Self::AnsibleLint => of_ansible("ansible-lint"),
+            Self::Moto => crate::cloud::moto(),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
@@ -111,6 +114,7 @@ impl Tool {
             | Self::Python
             | Self::Ansible
             | Self::AnsibleLint
+            | Self::Moto
             | Self::Mpich5 => None,
         }
     }
@@ -131,6 +135,7 @@ impl Tool {
             Self::Python => "python3",
             Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
+            Self::Moto => "moto with its server (the set-up)",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",

@@ -1,6 +1,7 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
 mod doctor;
+mod down;
 mod install;
 mod measure;
 mod plan;
@@ -11,6 +12,7 @@ mod reproduce;
 mod run;
 mod schema;
 mod status;
+mod sweep;
 
 use crate::{
     args::{Arguments, Command, SiteOf, Where, Which},
@@ -41,6 +43,8 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
             Ok(0)
         }
         Command::Install(args) => install::install(&args),
+        Command::Down(args) => down::down(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Schema { of } => schema::schema(of),
         Command::Completions { shell } => {
@@ -112,6 +116,12 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// The campaign as it was run last: the copy of its file that is kept with its runs.
+fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
+    let embedded = cvc_lib::app::embedded::directory()?;
+    Ok(cvc_lib::spec::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
 }
 
 /// The directory of a campaign that is named by its file (and variant), its directory or its name.

@@ -2,9 +2,9 @@
 
 use super::{ask_sites, install, load, report, runtime, shown};
 use crate::{
-    args::RunArgs,
+    args::{RunArgs, Where},
     display::{self, Varying},
-    failure::Failure,
+    failure::{Failure, OVER_BUDGET},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
@@ -34,11 +34,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             help: Some("`cvc plan` shows each with its reason".into()),
         });
     }
-    let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
-        code: 1,
-        message: "cannot find the path of cvc itself".into(),
-        help: None,
-    })?;
+    let base = options(&args.place)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let result: Result<_, Failure> = runtime()?.block_on(async {
         let (wish, mut wishes) = watch::channel(Wish::GoOn);
@@ -56,13 +52,11 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
         let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
         let options = Options {
-            campaigns: args.place.campaigns.clone(),
-            node_program: node_program(&myself),
-            shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: args.retry_failed,
             update_lock: args.update_lock,
-            clouds: super::clouds(),
+            expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
+            ..base
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
         let wishes: Wishes = wishes;
@@ -101,11 +95,40 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
         Some(gate) => report::show_gate(gate),
     };
+    if summary.over_budget {
+        if !args.json {
+            eprintln!(
+                "the budget does not pay for more: {} runs are not done; raise `budget.usd`, and `cvc run {}` goes on",
+                summary.left + summary.skipped,
+                args.file
+            );
+        }
+        return Ok(OVER_BUDGET);
+    }
     // Numbers of a campaign with failures are not whole: that comes first.
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(RUNS_FAILED);
     }
     Ok(if kept { 0 } else { report::GATE_MISSED })
+}
+
+/// What an engine is told of this machine.
+pub(super) fn options(place: &Where) -> Result<Options, Failure> {
+    let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
+        code: 1,
+        message: "cannot find the path of cvc itself".into(),
+        help: None,
+    })?;
+    Ok(Options {
+        campaigns: place.campaigns.clone(),
+        node_program: node_program(&myself),
+        shepherd: vec![myself.into_string(), "shepherd".into()],
+        retry_failed: false,
+        update_lock: false,
+        clouds: super::clouds(),
+        disk_bytes: HashMap::new(),
+        expected_s: HashMap::new(),
+    })
 }
 
 /// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.

@@ -9,6 +9,7 @@ use super::{
     TypeFacts, owner, place::Place, reach::Reached,
 };
 use crate::{
+    cost::{self, NodeRate, PriceBook},
     journal::{Event, Lease},
     remote::Speaker,
     run::{EngineError, Wish, Wishes},
@@ -42,16 +43,12 @@ pub(crate) struct Fleet {
     pub(super) place: Place,
     /// Its user in the campaign file.
     login: Option<String>,
-    /// What a node costs an hour, as far as that is known.
-    rate: Box<dyn Rate>,
+    /// What instances cost, as far as that is known.
+    prices: Mutex<PriceBook>,
+    /// What is left of the campaign's budget, if it has one.
+    allowance_usd: Mutex<Option<f64>>,
     offer: OnceCell<Offer>,
     state: Mutex<State>,
-}
-
-/// What one node of a type costs.
-pub(crate) trait Rate: Send + Sync + std::fmt::Debug {
-    /// US dollars for an hour, disks and address included.
-    fn usd_per_hour(&self, instance_type: &str, spot: bool, zone: Option<&str>) -> Option<f64>;
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +74,7 @@ pub(crate) struct Wanted<'a> {
     pub dir: &'a Utf8Path,
     /// What the journal has of this site.
     pub leases: Vec<Lease>,
-    pub rate: Box<dyn Rate>,
+    pub prices: PriceBook,
     pub speaker: Speaker,
 }
 
@@ -107,7 +104,8 @@ impl Fleet {
             },
             place: Place::new(wanted.dir, wanted.site),
             login: wanted.login.map(str::to_owned),
-            rate: wanted.rate,
+            prices: Mutex::new(wanted.prices),
+            allowance_usd: Mutex::default(),
             offer: OnceCell::new(),
             state: Mutex::new(State { leases: wanted.leases, ..State::default() }),
         })
@@ -135,6 +133,11 @@ impl Fleet {
     /// Nodes that are there no more, and why, as far as it was seen.
     pub fn gone(&self) -> BTreeMap<String, String> {
         self.state().gone.clone()
+    }
+
+    /// Name of the site.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What a machine is called among the nodes of its site.
@@ -320,6 +323,7 @@ impl Fleet {
             return Err(self.error(ProviderError::before(Trouble::Capacity, "looking for instances", self.provider.region(), said)));
         };
         self.look_at_quota(&tries, count).await?;
+        self.ask_prices(offer).await;
         let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && first.cluster_placement;
         let allow_from = match (&self.settings.allow_from, &offer.caller) {
             (Some(from), _) | (None, Some(from)) => from.clone(),
@@ -447,7 +451,10 @@ impl Fleet {
             return Err(self.error(ProviderError::before(Trouble::Invalid, "ordering", self.provider.region(), said)));
         }
         let number = self.state().leases.len() + 1;
-        let lifetime_s = self.settings.lifetime_s.ceil() as u64;
+        let rate = self.rate_of(&facts.name, spot, Some(image.root_gib));
+        // beside those that are there already
+        let there = self.machines().len() as u32;
+        let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
         let tags = Tags {
             lease: Some(format!("{}-{number}", self.tags.fleet)),
@@ -462,7 +469,7 @@ impl Fleet {
             region: self.provider.region().to_owned(),
             profile: self.settings.profile.clone(),
             endpoint: self.settings.endpoint.clone(),
-            usd_per_hour: self.rate.usd_per_hour(&facts.name, spot, zone.as_deref()),
+            usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
             zone,
             instance_type: facts.name.clone(),
             vcpus: facts.vcpus,
@@ -480,6 +487,44 @@ impl Fleet {
             volumes: self.settings.volumes.clone(),
             lifetime_s,
         })
+    }
+
+    /// What a node of this type costs.
+    pub fn rate_of(&self, instance_type: &str, spot: bool, root_gib: Option<u32>) -> Option<NodeRate> {
+        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
+        NodeRate::of_instance(&book, &self.settings, instance_type, spot, root_gib).ok()
+    }
+
+    /// What a node of the fleet as it is costs.
+    pub fn rate(&self) -> Option<NodeRate> {
+        let first = self.machines().into_iter().next()?;
+        let root_gib = self.offer.get().and_then(|o| o.images.first()).map(|i| i.root_gib);
+        self.rate_of(&first.instance_type, first.spot, root_gib)
+    }
+
+    /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.
+    async fn ask_prices(&self, offer: &Offer) {
+        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
+        let spot = self.settings.market != Market::OnDemand;
+        match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
+            Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
+            Err(error) => self.speaker.note(format!("{}: today's prices cannot be had: {error}", self.name)),
+        }
+    }
+
+    /// How long instances live without cvc: no longer than what is left of the budget pays.
+    pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
+        let allowance = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner);
+        let paid_s = match (allowance, rate) {
+            (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
+            (None, _) | (_, None) => f64::INFINITY,
+        };
+        self.settings.lifetime_s.min(paid_s).max(1.0).floor() as u64
+    }
+
+    /// What is left of the campaign's budget.
+    pub fn set_allowance(&self, usd: Option<f64>) {
+        *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) = usd;
     }
 
     /// Gives an order, again if its answer was lost, and writes down what came of it.

@@ -8,11 +8,13 @@ mod place;
 mod provider;
 mod reach;
 mod release;
+mod sweep;
 
 pub use error::{Left, ProviderError, Trouble};
-pub(crate) use fleet::{Fleet, Rate, Wanted};
+pub(crate) use fleet::{Fleet, Wanted};
 pub use order::{LaunchOrder, Tags, owner};
 pub use provider::{
     Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Quote, Resource,
     ResourceKind, TypeFacts,
 };
+pub use sweep::{Found, Known, Sweep};

@@ -98,9 +98,22 @@ impl Journal {
         let entry = Entry { seq: self.next, at: jiff::Timestamp::now(), event };
         let mut line = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         line.push(b'\n');
+        #[cfg(debug_assertions)]
+        dies("before", self.next);
         self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(StoreError::io("append to", &self.path))?;
+        #[cfg(debug_assertions)]
+        dies("after", self.next);
         self.next += 1;
         Ok(entry)
+    }
+}
+
+/// Tests kill the controller at every record: with `CVC_KILL_AT=before:N` or `after:N` it dies as by `kill -9` there. Not in releases.
+#[cfg(debug_assertions)]
+fn dies(when: &str, seq: u64) {
+    if std::env::var("CVC_KILL_AT").is_ok_and(|at| at == format!("{when}:{seq}")) {
+        // nothing goes on after it
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
     }
 }
 

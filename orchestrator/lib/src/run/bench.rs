@@ -352,6 +352,7 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Slurm(_)
         | EngineError::Provider { .. }
         | EngineError::Kept { .. }
+        | EngineError::OverBudget { .. }
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,
         EngineError::Crew(error) => cause_of_crew(error),

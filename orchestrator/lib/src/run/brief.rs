@@ -1,6 +1,9 @@
 //! What of a campaign the runs of one site depend on: all that an engine needs, here or on the head of a cluster.
 
-use crate::spec::{CheckpointSettings, LoadedApp, RunSettings, Site, Spec, TraceSettings};
+use crate::{
+    cost::NodeRate,
+    spec::{CheckpointSettings, LoadedApp, RunSettings, Site, Spec, TraceSettings},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,9 @@ pub struct Brief {
     pub trace: TraceSettings,
     /// What relative paths of the site are relative to: the directory of the campaign file, or on a cluster that of the agent.
     pub base: Utf8PathBuf,
+    /// What one of its nodes costs, where a cloud said so when it was launched. What the user says of a site is in the site itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<NodeRate>,
 }
 
 impl Brief {
@@ -39,6 +45,7 @@ impl Brief {
             checkpoint: spec.checkpoint.clone(),
             trace: spec.trace.clone(),
             base,
+            rate: None,
         })
     }
 }

@@ -55,6 +55,12 @@ pub enum EngineError {
         /// What the cloud said.
         error: Box<crate::cloud::ProviderError>,
     },
+    /// The budget came to its end before a site could be used.
+    #[error("site {site}: the budget came to its end while its machines were set up")]
+    OverBudget {
+        /// Which site.
+        site: String,
+    },
     /// Nothing is wanted of a site, and its instances are kept for a next campaign.
     #[error("its instances are kept until {until}")]
     Kept {

@@ -22,7 +22,7 @@ pub use bench::Task;
 pub use bench::free_bytes;
 pub(crate) use bench::{Attempted, Bench, Debts, seal};
 pub use brief::Brief;
-pub use coordinator::{Options, Summary, run_campaign};
+pub use coordinator::{Options, Summary, close_campaign, run_campaign};
 pub use error::EngineError;
 pub(crate) use news::{News, Teller};
 pub(crate) use nodes::{LATER, Node, Nodes, SOON, Ways};

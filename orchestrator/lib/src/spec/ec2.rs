@@ -50,6 +50,35 @@ pub struct Ec2Settings {
     pub install: bool,
 }
 
+impl Ec2Settings {
+    /// As much as an old order says of its site: enough to find and end what came of it.
+    pub(crate) fn of_order(order: &crate::cloud::LaunchOrder) -> Self {
+        Self {
+            region: order.region.clone(),
+            profile: order.profile.clone(),
+            endpoint: order.endpoint.clone(),
+            instance_types: vec![order.instance_type.clone()],
+            nodes: order.count,
+            zones: order.zone.iter().cloned().collect(),
+            subnet: order.subnet.clone(),
+            image: Image::Id(order.image.clone()),
+            market: if order.spot { Market::Spot } else { Market::OnDemand },
+            max_price_usd: order.max_price_usd,
+            placement_group: Some(order.placement_group.is_some()),
+            efa: order.efa,
+            root: order.root.clone(),
+            volumes: order.volumes.clone(),
+            instance_store: None,
+            nfs: None,
+            lifetime_s: order.lifetime_s as f64,
+            keep_s: None,
+            ready_limit_s: 300.0,
+            allow_from: None,
+            install: false,
+        }
+    }
+}
+
 /// What instances boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -52,7 +52,7 @@ impl Node {
         let mut wire = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match wire.as_ref() {
             Some(wire) => wire.set(line),
-            None => *wire = Some(Wire::new(&self.sandbox, self.name(), &self.port(), line)),
+            None => *wire = Some(Wire::new(&self.sandbox, &self.label(), &self.port(), line)),
         }
     }
 

@@ -24,7 +24,8 @@ pub(super) fn publish(sandbox: &Sandbox) {
     let nodes = sandbox.outside().join("nodes");
     let mut lines: Vec<String> = Vec::new();
     for node in fs::read_dir(&nodes).expect("the nodes' directories").flatten() {
-        lines.push(fs::read_to_string(node.path().join("known")).expect("a node's key"));
+        // nobody knows a guest's key beforehand
+        lines.extend(fs::read_to_string(node.path().join("known")).ok());
     }
     lines.sort();
     fs::write(sandbox.outside().join("etc/ssh_known_hosts"), lines.concat()).expect("known hosts of the nodes");

@@ -42,6 +42,7 @@ mod sandbox;
 mod slurm;
 mod spaces;
 mod wire;
+mod yard;
 
 use std::{
     env,
@@ -65,6 +66,7 @@ pub use slurm::Slurm;
 pub(crate) use slurm::{missing as missing_for_slurm, missing_for_accounting};
 pub use spaces::program_of;
 pub use wire::Line;
+pub(crate) use yard::Yard;
 
 use node::Plan;
 use sandbox::{PATIENCE, Sandbox};
@@ -155,7 +157,7 @@ impl Builder {
         let plan =
             Plan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
         let nodes = all.into_iter().map(|(name, address)| Node::new(name, address, plan.clone(), Arc::clone(&sandbox))).collect();
-        let lab = Lab { nodes, sandbox };
+        let lab = Lab { nodes, yard: Yard::new(plan, Arc::clone(&sandbox)), sandbox };
         lab.prepare(&hosts);
         thread::scope(|scope| {
             let starting: Vec<_> = lab.nodes.iter().map(|node| scope.spawn(|| node.start())).collect();
@@ -173,6 +175,7 @@ impl Builder {
 pub struct Lab {
     /// The login node first, if there is one.
     nodes: Vec<Node>,
+    yard: Yard,
     sandbox: Arc<Sandbox>,
 }
 
@@ -234,11 +237,12 @@ impl Lab {
     /// # Panics
     /// When it does.
     pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
-        let run = || {
-            self.sandbox.spaces.enter_network().expect("the laptop's network");
-            piece()
-        };
-        thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        spaces::on_network(&self.sandbox.spaces, piece)
+    }
+
+    /// Where further machines can be added, for who lets them.
+    pub(crate) fn yard(&self) -> Yard {
+        self.yard.clone()
     }
 
     /// A node, by name.
@@ -286,7 +290,8 @@ impl Lab {
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let on_laptop = self.sandbox.processes().into_iter();
         let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));
-        on_laptop.chain(on_nodes).filter(|p| p.command.contains(pattern)).collect()
+        let on_guests = self.yard.guests().into_iter().flat_map(|n| n.processes(""));
+        on_laptop.chain(on_nodes).chain(on_guests).filter(|p| p.command.contains(pattern)).collect()
     }
 }
 
@@ -296,6 +301,10 @@ impl Drop for Lab {
         for node in &self.nodes {
             node.end();
             node.unplug();
+        }
+        for guest in self.yard.guests() {
+            guest.end();
+            guest.unplug();
         }
     }
 }

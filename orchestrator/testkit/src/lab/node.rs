@@ -35,6 +35,8 @@ pub struct Node {
     name: String,
     address: Ipv4Addr,
     plan: Plan,
+    /// The only user of a guest.
+    guest: Option<String>,
     pub(super) sandbox: Arc<Sandbox>,
     /// `None` while it is off.
     state: Mutex<Option<Running>>,
@@ -60,7 +62,15 @@ pub struct NodeProcess {
 
 impl Node {
     pub(super) fn new(name: String, address: Ipv4Addr, plan: Plan, sandbox: Arc<Sandbox>) -> Self {
-        Self { name, address, plan, sandbox, state: Mutex::default(), wire: Mutex::default() }
+        Self { name, address, plan, guest: None, sandbox, state: Mutex::default(), wire: Mutex::default() }
+    }
+
+    /// A machine that comes to the lab later, with one user, whom these keys let in.
+    pub(super) fn guest(name: String, address: Ipv4Addr, plan: Plan, sandbox: Arc<Sandbox>, user: &str, keys: &str) -> Self {
+        let node = Self { guest: Some(user.to_owned()), ..Self::new(name, address, plan, sandbox) };
+        node.prepare();
+        fs::write(node.own().join("authorized_keys"), keys).expect("keys of the guest's user");
+        node
     }
 
     /// Its name.
@@ -127,7 +137,21 @@ impl Node {
         self.sandbox.shell(&format!("mkdir -p {0}\nmount -t tmpfs -o mode=755,size={size}m tmpfs {0}", own.display()));
         let key = self.own().join("ssh_host_ed25519_key");
         keys::make(&key, &self.name);
-        fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
+        self.publish();
+    }
+
+    /// Lets others know its key, as they know those of the lab's own nodes.
+    fn publish(&self) {
+        if self.guest.is_none() {
+            fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
+        }
+    }
+
+    /// Its disk and its key, once it will not be switched on any more.
+    pub(super) fn scrap(&self) {
+        let own = self.sandbox.inside().join("nodes").join(&self.name);
+        // the kernel may hold the root of a machine that has just ended
+        self.sandbox.shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
     }
 
     /// A fresh disk and another host key.
@@ -140,7 +164,7 @@ impl Node {
             });
         }
         keys::make(&self.own().join("ssh_host_ed25519_key"), &self.name);
-        fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
+        self.publish();
         keys::publish(&self.sandbox);
     }
 
@@ -162,13 +186,32 @@ impl Node {
         (Arc::clone(&running.spaces), running.init)
     }
 
+    /// What its cables are called: names of network devices are short.
+    pub(super) fn label(&self) -> String {
+        match self.guest {
+            Some(_) => format!("g{}", self.address.octets()[3]),
+            None => self.name.clone(),
+        }
+    }
+
     /// The name of its end of the cable at the switch.
     pub(super) fn port(&self) -> String {
-        format!("v-{}", self.name)
+        format!("v-{}", self.label())
+    }
+
+    /// Whether it has switched itself off: its process 1 has ended, and no fault of a test did it.
+    pub(crate) fn has_ended(&self) -> bool {
+        // busy: it is just being switched on or off
+        self.state.try_lock().is_ok_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
+    }
+
+    /// Runs this on its network, in a thread of its own.
+    pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
+        spaces::on_network(&self.running().0, piece)
     }
 
     /// Switches it on and waits until its sshd listens.
-    pub(super) fn start(&self) {
+    pub(crate) fn start(&self) {
         let mut state = self.lock();
         assert!(state.is_none(), "{} is on", self.name);
         let run = self.sandbox.inside();
@@ -186,7 +229,8 @@ impl Node {
             .env("BOUND", self.plan.image.bound().join(" "))
             .env("OPEN", self.plan.image.open().join(" "));
         command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
-        command.env("SSHD", self.plan.sshd.join("\n"));
+        command.env("SSHD", self.plan.sshd.join("\n")).env("GUEST", self.guest.as_deref().unwrap_or_default());
+        command.env("ROOT_LOGIN", if self.guest.is_some() { "no" } else { "prohibit-password" });
         let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut outer = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
@@ -194,7 +238,7 @@ impl Node {
         let init = child_of(unshare);
         let port = self.port();
         let is_wired = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some();
-        let switch = if is_wired { format!("w-{}", self.name) } else { "lab0".into() };
+        let switch = if is_wired { format!("w-{}", self.label()) } else { "lab0".into() };
         let peer = number_inside(init);
         // the same hardware address for the same address, or a node that is replaced is not found for seconds
         let [a, b, c, d] = self.address.octets();
@@ -218,7 +262,7 @@ impl Node {
     }
 
     /// Ends process 1, and with it all others of the node.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
         let _ = running.outer.wait();

@@ -1,5 +1,6 @@
 # Process 1 of a node, before it becomes its root file system. Everything mounted here goes with its mount namespace.
 # In the environment: NAME ADDRESS LOWER OWN (the node's directory) RUN (the sandbox's) SCRATCH_MIB SHM_MIB HIDE BOUND OPEN (directories) APT
+# GUEST: the user of a guest, which only the keys in OWN/authorized_keys open; empty for a node of the lab itself
 # shellcheck shell=bash
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -28,6 +29,8 @@ urandom 1 9
 tty 5 0
 fuse 10 229
 DEVICES
+# the kernel is the machine's: a node that switches itself off by it would take the machine along
+[ ! -e "$root/proc/sysrq-trigger" ] || mount --bind "$root/dev/null" "$root/proc/sysrq-trigger"
 mkdir "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
@@ -73,29 +76,33 @@ for shared in hosts ssh/ssh_known_hosts; do
     mount --bind "$RUN/etc/${shared##*/}" "$root/etc/$shared"
 done
 install -m 600 "$OWN/ssh_host_ed25519_key" "$root/etc/ssh/"
-# '*', not '!': sshd without PAM refuses an account that is locked
-if ! grep -q '^ada:' "$root/etc/passwd"; then
-    echo 'ada:x:4711:4711::/home/ada:/bin/bash' >>"$root/etc/passwd"
-    echo 'ada:x:4711:' >>"$root/etc/group"
-    echo 'ada:*:19000:0:99999:7:::' >>"$root/etc/shadow"
+if [ -n "$GUEST" ]; then
+    . "${0%/*}/guest.sh"
+else
+    # '*', not '!': sshd without PAM refuses an account that is locked
+    if ! grep -q '^ada:' "$root/etc/passwd"; then
+        echo 'ada:x:4711:4711::/home/ada:/bin/bash' >>"$root/etc/passwd"
+        echo 'ada:x:4711:' >>"$root/etc/group"
+        echo 'ada:*:19000:0:99999:7:::' >>"$root/etc/shadow"
+    fi
+    mkdir -p "$root/etc/sudoers.d" "$root/home/ada"
+    echo 'ada ALL=(ALL) NOPASSWD:ALL' >"$root/etc/sudoers.d/ada"
+    chmod 440 "$root/etc/sudoers.d/ada"
+    for home in root home/ada; do
+        mkdir -p "$root/$home/.ssh"
+        cp "$RUN/etc/id_ed25519" "$root/$home/.ssh/"
+        cp "$RUN/etc/id_ed25519.pub" "$root/$home/.ssh/authorized_keys"
+        chmod 700 "$root/$home/.ssh"
+        chmod 600 "$root/$home/.ssh"/*
+    done
+    chown -R 4711:4711 "$root/home/ada"
 fi
-mkdir -p "$root/etc/sudoers.d" "$root/home/ada"
-echo 'ada ALL=(ALL) NOPASSWD:ALL' >"$root/etc/sudoers.d/ada"
-chmod 440 "$root/etc/sudoers.d/ada"
-for home in root home/ada; do
-    mkdir -p "$root/$home/.ssh"
-    cp "$RUN/etc/id_ed25519" "$root/$home/.ssh/"
-    cp "$RUN/etc/id_ed25519.pub" "$root/$home/.ssh/authorized_keys"
-    chmod 700 "$root/$home/.ssh"
-    chmod 600 "$root/$home/.ssh"/*
-done
-chown -R 4711:4711 "$root/home/ada"
 # limits of sessions and of log-ins stay those of sshd: machines have them too
 cat >"$root/etc/ssh/sshd_config" <<CONFIG
 HostKey /etc/ssh/ssh_host_ed25519_key
 UsePAM no
 UseDNS no
-PermitRootLogin prohibit-password
+PermitRootLogin $ROOT_LOGIN
 PasswordAuthentication no
 AcceptEnv LANG LC_*
 Subsystem sftp /usr/lib/openssh/sftp-server
@@ -114,4 +121,4 @@ until [ -s /run/sshd.pid ]; do sleep 0.01; done # it listens
 echo ready
 mkfifo /run/never
 exec <>/run/never >/dev/null
-while :; do read -r _; done'
+while read -r word; do [ "$word" != poweroff ] || exit 0; done'

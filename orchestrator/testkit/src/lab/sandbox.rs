@@ -53,6 +53,7 @@ impl Sandbox {
         fs::write(root.join("etc/hosts"), hosts).expect("hosts of the laptop");
         fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh")).expect("a script of the lab");
         fs::write(root.join("etc/node.sh"), include_str!("node.sh")).expect("a script of the lab");
+        fs::write(root.join("etc/guest.sh"), include_str!("guest.sh")).expect("a script of the lab");
         let mut holder = Command::new("unshare");
         holder.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
         holder.arg("bash").arg(root.join("etc/sandbox.sh")).arg(root).env("SHARED_MIB", shared_mib.to_string());

@@ -12,6 +12,7 @@ use std::{
     },
     process::{Child, Command},
     sync::Arc,
+    thread,
 };
 
 use nix::libc;
@@ -60,6 +61,18 @@ impl Spaces {
         #[expect(unsafe_code, reason = "nix has setns only behind a feature that nothing else needs")]
         ok(unsafe { libc::setns(self.files[0].as_raw_fd(), libc::CLONE_NEWNET) })
     }
+}
+
+/// Runs this in a network, in a thread of its own.
+///
+/// # Panics
+/// When it does.
+pub(super) fn on_network<T: Send>(spaces: &Spaces, piece: impl FnOnce() -> T + Send) -> T {
+    let run = || {
+        spaces.enter_network().expect("a network of the lab");
+        piece()
+    };
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn ok(code: libc::c_int) -> io::Result<()> {

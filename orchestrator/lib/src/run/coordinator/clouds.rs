@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     cloud::{Fleet, Wanted},
+    cost::{self, PriceBook},
     install::{self, Request},
     journal::{Event, Lease},
     plan::Plan,
@@ -34,6 +35,8 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     words: mpsc::UnboundedSender<Word>,
     update_lock: bool,
+    /// How long the budget pays for the fleet, from its launch.
+    lasts: Option<std::time::Duration>,
 }
 
 /// How opening ended.
@@ -65,7 +68,7 @@ impl Coordinator<'_> {
             identity: &identity(&self.dir),
             dir: self.dir.root(),
             leases: self.state.leases_of(name),
-            rate: self.rate(name),
+            prices: PriceBook::open(&cost::cache_file()),
             speaker: Speaker(self.speak.clone()),
         };
         let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
@@ -73,10 +76,38 @@ impl Coordinator<'_> {
         Ok(fleet)
     }
 
+    /// Sites on whose machines something may be, and those for which a cloud may have some.
+    pub(super) fn sites_with_something(&self) -> Vec<String> {
+        let leased = self.state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
+        let all: std::collections::BTreeSet<&String> = self.state.open_sites.iter().chain(leased).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Gives back what a cloud gave for a site that the campaign file does not know any more.
+    pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), EngineError> {
+        let leases = self.state.leases_of(name);
+        let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
+        let settings = Ec2Settings::of_order(&order);
+        let fleet = self.fleet(name, &settings).await?;
+        self.fleets.remove(name);
+        self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
+        match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
+            Ok(()) => self.write(Event::SiteClosed { site: name.to_owned() }),
+            Err(error) => {
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                self.leftover.get_or_insert(EngineError::Leftover { site: name.to_owned(), what: error.to_string() });
+                Ok(())
+            }
+        }
+    }
+
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, plan: &Plan, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, EngineError> {
+        let fleet = self.fleet(name, settings).await?;
+        fleet.set_allowance(self.allowance());
         Ok(CloudOpening {
-            fleet: self.fleet(name, settings).await?,
+            fleet,
+            lasts: self.money_lasts_with(name, plan),
             spec: self.spec.clone(),
             plan: plan.clone(),
             site: name.to_owned(),
@@ -205,12 +236,10 @@ impl Coordinator<'_> {
 
 impl CloudOpening {
     /// Ends and removes what an earlier controller had there, unless it is kept for a next campaign.
-    pub async fn close_old(self, leases: &[Lease]) -> Result<Opened, EngineError> {
-        let now = jiff::Timestamp::now();
-        let open: Vec<&Lease> = leases.iter().filter(|l| !l.released).collect();
-        if let Some(until) =
-            open.iter().filter_map(|l| l.kept_until).min().filter(|until| *until > now && open.iter().all(|l| l.kept_until.is_some()))
-        {
+    pub async fn close_old(self, leases: &[Lease], ends_kept: bool) -> Result<Opened, EngineError> {
+        let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
+        let until = until.and_then(|all| all.into_iter().min()).filter(|until| *until > jiff::Timestamp::now());
+        if let Some(until) = until.filter(|_| !ends_kept) {
             return Ok(Opened::Kept(until));
         }
         self.fleet.down("nothing was left to run").await?;
@@ -221,7 +250,18 @@ impl CloudOpening {
     /// cloud does not answer.
     pub async fn open(self, mut wishes: Wishes) -> Result<Opened, EngineError> {
         let fleet = Arc::clone(&self.fleet);
-        match self.try_open(&mut wishes).await {
+        let lasts = self.lasts;
+        let out_of_money = async {
+            match lasts {
+                Some(lasts) => tokio::time::sleep(lasts).await,
+                None => std::future::pending().await,
+            }
+        };
+        let opened = tokio::select! {
+            opened = self.try_open(&mut wishes) => opened,
+            () = out_of_money => Err(EngineError::OverBudget { site: fleet.name().to_owned() }),
+        };
+        match opened {
             Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),
             Ok(None) => {
                 fleet.down("the user stopped").await?;
@@ -238,7 +278,7 @@ impl CloudOpening {
 
     async fn try_open(self, wishes: &mut Wishes) -> Result<Option<Remote>, EngineError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock, lasts: _ } = self;
         let (most, side_by_side) = match spec.sites.get(&site) {
             Some(s) => (s.nodes(), s.cluster.as_ref().is_some_and(|c| c.side_by_side)),
             None => (1, false),

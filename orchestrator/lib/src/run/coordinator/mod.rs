@@ -1,5 +1,7 @@
 //! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
 
+mod budget;
+mod closing;
 mod clouds;
 mod sites;
 
@@ -14,9 +16,9 @@ use super::{
     site::ReadySite,
 };
 use crate::{
-    cloud::{Clouds, Fleet, Rate},
+    cloud::{Clouds, Fleet},
     ids::{PointId, RunId},
-    journal::{Attempt, CampaignState, Cause, Event, Journal, Outcome, RunState},
+    journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::Point,
     remote::{Remote, Word},
@@ -30,7 +32,12 @@ use std::{
     fs,
     sync::Arc,
 };
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+pub use closing::close_campaign;
 
 /// How long lost nodes are waited for when nothing else can run: so many times what it takes to miss one.
 const NODES_PATIENCE: f64 = 8.0;
@@ -54,6 +61,8 @@ pub struct Options {
     pub disk_bytes: HashMap<PointId, u64>,
     /// What launches instances; `None` in a cvc that was built without.
     pub clouds: Option<Arc<dyn Clouds>>,
+    /// How long a run of a point is expected to take, seconds, where that is known.
+    pub expected_s: HashMap<PointId, f64>,
     /// Take what is installed on sites of several machines into the lock file, instead of holding it against that.
     pub update_lock: bool,
 }
@@ -71,6 +80,8 @@ pub struct Summary {
     pub left: u64,
     /// Whether the user stopped it.
     pub interrupted: bool,
+    /// Whether runs were not begun, or were ended, because the budget would have been exceeded.
+    pub over_budget: bool,
 }
 
 /// Where the runs of a site are carried out.
@@ -116,6 +127,14 @@ struct Coordinator<'a> {
     losses: HashMap<RunId, u32>,
     /// Nothing can be written down any more, so that nothing may be done any more.
     mute: bool,
+    /// Runs were not begun, or were ended, for want of money.
+    over_budget: bool,
+    /// The point of each run of the plan.
+    run_points: HashMap<RunId, PointId>,
+    /// What attempts hear: the user's wish, or that the money is at its end.
+    cut: Arc<watch::Sender<Wish>>,
+    /// Machines that are kept for a next campaign are given back, too.
+    ends_kept: bool,
     /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
     leftover: Option<EngineError>,
     /// Why the only site cannot work any more.
@@ -123,6 +142,15 @@ struct Coordinator<'a> {
     /// What sites tell.
     words: mpsc::UnboundedReceiver<Word>,
     speak: mpsc::UnboundedSender<Word>,
+}
+
+/// A task that ends with whoever holds it.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Runs what of a plan is still to be done.
@@ -142,34 +170,7 @@ pub async fn run_campaign(
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
-    let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-    let (speak, words) = mpsc::unbounded_channel();
-    let place = |site| {
-        let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-        Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
-    };
-    let mut coordinator = Coordinator {
-        spec,
-        options,
-        journal,
-        state: CampaignState::of(&entries),
-        points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
-        places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
-        fleets: HashMap::new(),
-        dir,
-        wishes,
-        observer,
-        obstacles: BTreeMap::new(),
-        forgiven: HashMap::new(),
-        under_way: HashMap::new(),
-        adopted: BTreeSet::new(),
-        losses: HashMap::new(),
-        mute: false,
-        leftover: None,
-        failure: None,
-        words,
-        speak,
-    };
+    let mut coordinator = Coordinator::begin(spec, plan, sites, dir, options, wishes, observer)?;
     coordinator.recover(plan)?;
     if options.retry_failed {
         coordinator.forget_failures()?;
@@ -184,22 +185,53 @@ pub async fn run_campaign(
     coordinator.leftover.map_or(Ok(summary), Err)
 }
 
-/// Nobody knows what it costs.
-#[derive(Debug)]
-struct Unpriced;
-
-impl Rate for Unpriced {
-    fn usd_per_hour(&self, _: &str, _: bool, _: Option<&str>) -> Option<f64> {
-        None
+impl<'a> Coordinator<'a> {
+    /// Reads the journal; nothing has happened yet. The caller holds the campaign's lock.
+    fn begin(
+        spec: &'a Spec,
+        plan: &Plan,
+        sites: IndexMap<String, ReadySite>,
+        dir: CampaignDir,
+        options: &'a Options,
+        wishes: Wishes,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, EngineError> {
+        let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
+        let (speak, words) = mpsc::unbounded_channel();
+        let place = |site| {
+            let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
+            Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
+        };
+        Ok(Self {
+            spec,
+            options,
+            journal,
+            state: CampaignState::of(&entries),
+            points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
+            places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
+            fleets: HashMap::new(),
+            dir,
+            wishes,
+            observer,
+            obstacles: BTreeMap::new(),
+            forgiven: HashMap::new(),
+            under_way: HashMap::new(),
+            adopted: BTreeSet::new(),
+            losses: HashMap::new(),
+            mute: false,
+            over_budget: false,
+            run_points: plan.runs.iter().map(|r| (r.id.clone(), r.point.clone())).collect(),
+            cut: Arc::new(watch::channel(Wish::GoOn).0),
+            ends_kept: false,
+            leftover: None,
+            failure: None,
+            words,
+            speak,
+        })
     }
 }
 
 impl Coordinator<'_> {
-    /// What a node of a site costs.
-    fn rate(&self, _site: &str) -> Box<dyn Rate> {
-        Box::new(Unpriced)
-    }
-
     fn write(&mut self, event: Event) -> Result<(), EngineError> {
         match self.journal.append(event) {
             Ok(entry) => {
@@ -279,10 +311,8 @@ impl Coordinator<'_> {
 
     /// Whether a failed run has no attempt left.
     fn used_up(&self, run: &RunId, attempt: u32) -> bool {
-        // what the cloud took back is no failure of the run's, until it is one of the plan
-        let reclaimed = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: Cause::Reclaimed, .. }));
-        let reclaimed = self.state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(reclaimed).count() as u32).min(MOST_RECLAIMED);
-        attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)).saturating_sub(reclaimed) > self.spec.run.retries
+        let counted = attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)).saturating_sub(self.blameless(run));
+        counted > self.spec.run.retries
     }
 
     fn look_for_obstacles(&mut self, plan: &Plan) -> Result<(), EngineError> {
@@ -345,6 +375,7 @@ impl Coordinator<'_> {
         // all runs before this one are settled
         let mut settled = 0;
         let mut interrupted = false;
+        let _forward = self.forward_wishes();
         loop {
             while plan.runs.get(settled).is_some_and(|r| self.settled(r) && !self.under_way.contains_key(&r.id)) {
                 settled += 1;
@@ -352,6 +383,14 @@ impl Coordinator<'_> {
             self.close_idle_clouds(plan, settled).await?;
             if *self.wishes.borrow() == Wish::GoOn {
                 while let Some(number) = self.next(plan, settled) {
+                    if let Some(reason) = self.unaffordable(&plan.runs[number]) {
+                        self.over_budget = true;
+                        let point = plan.runs[number].point.clone();
+                        let open = |r: &&PlannedRun| r.point == point && !self.settled(r);
+                        let runs = plan.runs.iter().filter(open).count() as u64;
+                        self.give_up(BTreeSet::from([point]), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                        continue;
+                    }
                     self.start(&plan.runs[number], number as u64 + 1, &tell, &mut attempts)?;
                 }
             }
@@ -366,11 +405,15 @@ impl Coordinator<'_> {
                 interrupted |= *self.wishes.borrow() > Wish::GoOn && settled < plan.runs.len();
                 break;
             }
+            let broke = self.money_lasts().filter(|_| !self.over_budget || *self.cut.borrow() == Wish::GoOn);
+            let allowance = self.allowance();
+            self.fleets.values().for_each(|f| f.set_allowance(allowance));
             tokio::select! {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
                 Some(word) = self.words.recv() => self.listen(word)?,
+                () = tokio::time::sleep(broke.unwrap_or_default()), if broke.is_some() => self.out_of_money(plan)?,
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| EngineError::Broken(e.to_string()))?;
                     while let Ok((run, what)) = news.try_recv() {
@@ -436,7 +479,7 @@ impl Coordinator<'_> {
     }
 
     fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
-        let mut summary = Summary { interrupted, ..Summary::default() };
+        let mut summary = Summary { interrupted, over_budget: self.over_budget, ..Summary::default() };
         for planned in &plan.runs {
             match self.state.run(&planned.id) {
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => summary.succeeded += 1,
@@ -505,7 +548,7 @@ impl Coordinator<'_> {
         let task =
             Task { planned: planned.clone(), disk_bytes: self.options.disk_bytes.get(&planned.point).copied(), nodes, point, attempt, lap };
         self.under_way.insert(run.clone(), task.clone());
-        let (wishes, teller) = (self.wishes.clone(), Teller { run: run.clone(), to: tell.clone() });
+        let (wishes, teller) = (self.cut.subscribe(), Teller { run: run.clone(), to: tell.clone() });
         attempts.spawn(async move {
             let result = match place {
                 Place::Here(bench) => bench.attempt(&task, wishes, &teller).await,
@@ -514,6 +557,19 @@ impl Coordinator<'_> {
             (run, result)
         });
         Ok(())
+    }
+
+    /// Attempts hear what the user wishes; the returned task goes with the walk.
+    fn forward_wishes(&self) -> AbortOnDrop {
+        let (cut, mut wishes) = (Arc::clone(&self.cut), self.wishes.clone());
+        cut.send_modify(|wish| *wish = (*wish).max(*wishes.borrow()));
+        AbortOnDrop(tokio::spawn(async move {
+            while wishes.changed().await.is_ok() {
+                let now = *wishes.borrow_and_update();
+                cut.send_modify(|wish| *wish = (*wish).max(now));
+            }
+            // without a sender nobody can want anything more
+        }))
     }
 
     /// Takes in what a run tells.
@@ -537,6 +593,10 @@ impl Coordinator<'_> {
         let (run, attempt) = (run.clone(), task.attempt);
         match attempted {
             Attempted::Interrupted => {
+                if let Some((cause, detail)) = self.ended_by_budget() {
+                    let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+                    return self.ended_with(&task, file, of_points);
+                }
                 self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                 Ok(false)
             }

@@ -28,14 +28,30 @@ impl Coordinator<'_> {
             .filter_map(|r| Some(self.points.get(&r.point)?.site.clone()))
             .collect();
         // one where an earlier controller was killed before it had taken everything away
-        let only_closed: BTreeSet<String> = self.state.open_sites.difference(&wanted).cloned().collect();
+        let only_closed: BTreeSet<String> = self.sites_with_something().into_iter().filter(|s| !wanted.contains(s)).collect();
         for name in wanted.union(&only_closed) {
             if self.places.contains_key(name) {
                 continue;
             }
-            let Some(brief) = Brief::of(self.spec, name) else { continue };
-            let cloud = brief.site.ec2.clone();
             let only_close = only_closed.contains(name);
+            let Some(brief) = Brief::of(self.spec, name) else {
+                // it has left the campaign file, and what a cloud gave for it costs on
+                self.close_forgotten(name).await?;
+                continue;
+            };
+            let cloud = brief.site.ec2.clone();
+            if let Some(reason) = self.unaffordable_fleet(name, plan).filter(|_| !only_close) {
+                self.over_budget = true;
+                let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| p.site == *name) && !self.settled(r);
+                let waiting: Vec<PointId> = plan.runs.iter().filter(of_site).map(|r| r.point.clone()).collect();
+                let runs = waiting.len() as u64;
+                self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                // what an earlier session had there costs on
+                if self.state.leases_of(name).iter().any(|l| !l.released) {
+                    self.close_forgotten(name).await?;
+                }
+                continue;
+            }
             let was_open = self.state.open_sites.contains(name);
             if !was_open {
                 self.write(Event::SiteOpened { site: name.clone() })?;
@@ -43,6 +59,7 @@ impl Coordinator<'_> {
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
             let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
+            let ends_kept = self.ends_kept;
             let opened = match cloud {
                 None => {
                     let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases, fleet: None };
@@ -50,7 +67,7 @@ impl Coordinator<'_> {
                 }
                 Some(settings) => match self.cloud_opening(plan, name, &settings).await {
                     Ok(opening) => tokio::spawn(async move {
-                        let opened = if only_close { opening.close_old(&leases).await } else { opening.open(wishes).await };
+                        let opened = if only_close { opening.close_old(&leases, ends_kept).await } else { opening.open(wishes).await };
                         match opened? {
                             Opened::Ready(remote) => Ok(Some(*remote)),
                             Opened::Closed => Ok(None),
@@ -82,6 +99,12 @@ impl Coordinator<'_> {
                     self.observer.on(&Progress::Site { what: error.to_string() });
                     let what = format!("it could not be cleared: {error}");
                     self.leftover.get_or_insert(EngineError::Leftover { site: name.clone(), what });
+                }
+                Err(error @ EngineError::OverBudget { .. }) => {
+                    self.over_budget = true;
+                    self.write(Event::SiteClosed { site: name.clone() })?;
+                    self.obstacles
+                        .extend(points.into_iter().map(|p| (p.id, format!("{error}; raise `budget.usd`, and `cvc run` goes on"))));
                 }
                 Err(error) if wanted.len() <= 1 => {
                     let unreached = matches!(

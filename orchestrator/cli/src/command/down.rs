@@ -1,0 +1,39 @@
+//! `cvc down`
+
+use super::{campaign_dir, load, load_stored, run, runtime};
+use crate::{
+    args::DownArgs,
+    display::{self, Varying},
+    failure::Failure,
+};
+use cvc_lib::run::{Wish, Wishes, close_campaign};
+use tokio::sync::watch;
+
+pub fn down(args: &DownArgs) -> Result<u8, Failure> {
+    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    // the copy that is kept with the runs lacks the descriptors that lie beside the file
+    let spec = if args.campaign.is_file() {
+        load(&args.campaign, &args.which)?
+    } else {
+        load_stored(&dir).map_err(|_| Failure::Other {
+            code: 2,
+            message: format!("{} cannot be read by itself", dir.campaign_file()),
+            help: Some("name the campaign file instead: `cvc down FILE`".into()),
+        })?
+    };
+    let closed = runtime()?.block_on(async {
+        let (wish, wishes): (_, Wishes) = watch::channel(Wish::GoOn);
+        let options = run::options(&args.place)?;
+        let mut observer = display::observer(args.json, Varying::default(), 0.0);
+        let closed = close_campaign(&spec, &dir, &options, wishes, observer.as_mut()).await;
+        drop(wish);
+        Ok::<_, Failure>(closed?)
+    })?;
+    if !args.json {
+        match closed.as_slice() {
+            [] => println!("nothing of {} was open", spec.name),
+            sites => println!("nothing of {} is left on {}", spec.name, sites.join(", ")),
+        }
+    }
+    Ok(0)
+}

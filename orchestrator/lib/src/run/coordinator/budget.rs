@@ -1,0 +1,208 @@
+//! The budget: it is not exceeded. What a campaign has spent is folded from its journal; before a run begins, what it will take is laid on top,
+//! with what it takes to give machines back; and what runs is ended while the rest still pays for that.
+
+use super::{
+    super::{error::EngineError, observe::Progress},
+    Coordinator, Place,
+};
+use crate::{
+    cost::{self, NodeRate},
+    journal::{Cause, Outcome},
+    plan::{Plan, PlannedRun},
+    point::Point,
+    spec::{Budget, WhenShort},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Giving instances back, seconds: they cost until the cloud has heard of it.
+const RELEASE_S: f64 = 60.0;
+/// From the order of instances until their first run can begin, seconds: they boot, and software is installed.
+const SET_UP_S: f64 = 300.0;
+/// A run that ends on time takes so much longer than its time limit: it is prepared, ended and collected.
+const AROUND_RUN_S: f64 = 60.0;
+/// Where nothing says how long a run takes, seconds.
+const UNKNOWN_RUN_S: f64 = 60.0;
+
+/// What a campaign costs at this moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Standing {
+    /// US dollars until now.
+    spent: f64,
+    /// US dollars for each second from now on, if nothing changes.
+    per_s: f64,
+}
+
+impl Coordinator<'_> {
+    /// What nodes cost on sites that are billed by use, as the user says.
+    fn billed_by_use(&self) -> BTreeMap<String, NodeRate> {
+        let rate = |name: &str| {
+            let site = self.spec.sites.get(name).filter(|s| s.ec2.is_none())?;
+            let cores = match self.places.get(name) {
+                Some(Place::Remote(remote)) => Some(remote.ready().cores),
+                Some(Place::Here(bench)) => Some(bench.site.cores),
+                None => None,
+            };
+            NodeRate::of_settings(&site.price, site.cluster.as_ref().and_then(|c| c.cores).or(cores))
+        };
+        self.spec.sites.keys().filter_map(|name| Some((name.clone(), rate(name)?))).collect()
+    }
+
+    /// What was spent, and what is being spent.
+    fn standing(&self) -> Standing {
+        let now = jiff::Timestamp::now();
+        let by_use = self.billed_by_use();
+        let site_of = |run: &crate::ids::RunId| {
+            let point = self.run_points.get(run).and_then(|id| self.points.get(id))?;
+            Some((point.site.clone(), point.mapping.nodes()))
+        };
+        let attempts = cost::attempts_cost(&self.state, site_of, &by_use, now);
+        let leases = cost::campaign_cost(&self.state, now);
+        let spent = cost::total(attempts.values()).usd + cost::total(leases.values()).usd;
+        let of_runs: f64 =
+            self.under_way.values().filter_map(|task| Some(by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()))).sum();
+        let of_leases: f64 = self
+            .state
+            .leases
+            .iter()
+            .filter(|l| !l.released)
+            .filter_map(|l| {
+                let order = l.order.as_ref()?;
+                let alive = if l.job.is_some() { l.instances().len() - l.lost.len() } else { order.count as usize };
+                Some(order.usd_per_hour? / 3600.0 * alive as f64)
+            })
+            .sum();
+        Standing { spent, per_s: of_runs + of_leases }
+    }
+
+    /// How long a run may take: what is expected, or its time limit where it is to be finished whatever happens.
+    fn run_s(&self, planned: &PlannedRun, budget: &Budget) -> f64 {
+        match budget.when_short {
+            WhenShort::End => self.options.expected_s.get(&planned.point).copied().unwrap_or(UNKNOWN_RUN_S),
+            WhenShort::Finish => self.spec.run.timeout_s + AROUND_RUN_S,
+        }
+    }
+
+    /// Why a run cannot be paid for; `None` if it can, or if it costs nothing.
+    pub(super) fn unaffordable(&self, planned: &PlannedRun) -> Option<String> {
+        let budget = self.spec.budget.as_ref()?;
+        let point = self.points.get(&planned.point)?;
+        let site = self.spec.sites.get(&point.site)?;
+        let standing = self.standing();
+        let run_s = self.run_s(planned, budget);
+        // fleets that are there cost while it runs, whichever site it is on
+        let own_per_s = match (&site.ec2, self.billed_by_use().get(&point.site)) {
+            (Some(_), _) => 0.0,
+            (None, Some(rate)) => rate.cost_of(1.0, point.mapping.nodes()),
+            (None, None) => 0.0,
+        };
+        let per_s = standing.per_s + own_per_s;
+        if per_s == 0.0 {
+            return None;
+        }
+        let needs = per_s * (run_s + RELEASE_S);
+        let short = standing.spent + needs > budget.usd;
+        short.then(|| {
+            format!(
+                "the budget: ${:.4} of ${:.2} is spent, and a run here needs ${needs:.4} ({run_s:.0} s and the time to give machines back)",
+                standing.spent, budget.usd
+            )
+        })
+    }
+
+    /// Why the instances of a site cannot be paid for; `None` if they can. Instances whose price nobody knows cannot.
+    pub(super) fn unaffordable_fleet(&self, site: &str, plan: &Plan) -> Option<String> {
+        let budget = self.spec.budget.as_ref()?;
+        let of_site = self.spec.sites.get(site)?;
+        of_site.ec2.as_ref()?;
+        let wanted: Vec<(&PlannedRun, &Point)> = plan
+            .runs
+            .iter()
+            .filter_map(|r| Some((r, self.points.get(&r.point)?)))
+            .filter(|(r, p)| p.site == site && !self.settled(r))
+            .collect();
+        let nodes = wanted.iter().map(|(_, p)| p.mapping.nodes()).max()?;
+        let book = cost::PriceBook::open(&cost::cache_file());
+        let Some(rate) = NodeRate::dearest(&book, of_site, None) else {
+            return Some(
+                "the budget: nobody knows what its instances cost, so that it could be exceeded; `cvc prices` asks the cloud".into(),
+            );
+        };
+        let standing = self.standing();
+        let run_s = wanted.iter().map(|(r, _)| self.run_s(r, budget)).fold(f64::INFINITY, f64::min);
+        let seconds = SET_UP_S + run_s + RELEASE_S;
+        let needs = rate.billed(seconds, nodes) + standing.per_s * seconds;
+        (standing.spent + needs > budget.usd).then(|| {
+            format!("the budget: ${:.4} of ${:.2} is spent, and {nodes} instances for one run need ${needs:.4}", standing.spent, budget.usd)
+        })
+    }
+
+    /// What is left for instances, after what it takes to give them back.
+    pub(super) fn allowance(&self) -> Option<f64> {
+        let budget = self.spec.budget.as_ref()?;
+        let standing = self.standing();
+        Some((budget.usd - standing.spent - standing.per_s * RELEASE_S).max(0.0))
+    }
+
+    /// When what runs must be ended, so that the budget pays for giving machines back; `None` if it lasts as long as anything may.
+    pub(super) fn money_lasts(&self) -> Option<Duration> {
+        let budget = self.spec.budget.as_ref()?;
+        let standing = self.standing();
+        if standing.per_s <= 0.0 {
+            return None;
+        }
+        let seconds = ((budget.usd - standing.spent) / standing.per_s - RELEASE_S).max(0.0);
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// The same for a site whose instances are about to be launched.
+    pub(super) fn money_lasts_with(&self, site: &str, plan: &Plan) -> Option<Duration> {
+        let budget = self.spec.budget.as_ref()?;
+        let of_site = self.spec.sites.get(site)?;
+        let points = plan.points.iter().filter(|p| p.point.site == site);
+        let nodes = points.map(|p| p.point.mapping.nodes()).max()?;
+        let rate = NodeRate::dearest(&cost::PriceBook::open(&cost::cache_file()), of_site, None)?;
+        let standing = self.standing();
+        let seconds = (budget.usd - standing.spent) / (standing.per_s + rate.cost_of(1.0, nodes)) - RELEASE_S;
+        Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+    }
+
+    /// Runs that cost are not begun any more, and those that run are ended.
+    pub(super) fn out_of_money(&mut self, plan: &Plan) -> Result<(), EngineError> {
+        let Some(budget) = self.spec.budget.clone() else { return Ok(()) };
+        self.over_budget = true;
+        self.observer.on(&Progress::Site {
+            what: format!("the budget of ${:.2} is used up: runs are ended, and machines are given back", budget.usd),
+        });
+        self.cut.send_replace(super::Wish::StopNow);
+        let waiting: Vec<_> =
+            plan.runs.iter().filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id)).map(|r| r.point.clone()).collect();
+        let runs = waiting.len() as u64;
+        self.give_up(
+            waiting.into_iter().collect(),
+            runs,
+            format!("the budget of ${:.2} is used up; raise `budget.usd`, and `cvc run` goes on", budget.usd),
+        )
+    }
+
+    /// What became of a run that was ended for want of money: it does not count as an attempt.
+    pub(super) fn ended_by_budget(&self) -> Option<(Cause, String)> {
+        let budget = self.spec.budget.as_ref().filter(|_| self.over_budget)?;
+        Some((
+            Cause::Budget,
+            format!(
+                "ended because the budget of ${:.2} would have been exceeded; raise `budget.usd`, and `cvc run` does it again",
+                budget.usd
+            ),
+        ))
+    }
+
+    /// Attempts that failed without any fault of the run's.
+    pub(super) fn blameless(&self, run: &crate::ids::RunId) -> u32 {
+        let of = |cause: Cause| {
+            let by = |a: &&crate::journal::Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: c, .. }) if c == cause);
+            self.state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
+        };
+        // what the cloud takes back again and again is one of the plan's problems
+        of(Cause::Reclaimed).min(super::MOST_RECLAIMED) + of(Cause::Budget)
+    }
+}

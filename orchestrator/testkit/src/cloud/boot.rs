@@ -1,0 +1,169 @@
+//! Nodes of the lab that instances are: switched on, set up as images do at their first start, switched off.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Stdio,
+    sync::{Arc, Weak},
+    thread,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    images,
+    machine::{Machine, Phase, Reason},
+    metadata,
+    moto::find,
+    world::World,
+};
+use crate::lab::{Node, Yard};
+
+/// Where user data lie on a node.
+const SCRIPT: &str = "/var/lib/cloud/instance/scripts/part-001";
+
+/// Lets new instances come up.
+pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
+    let mut nodes = Vec::new();
+    for machine in &mut machines {
+        let is_of_lab = machine.region == world.settings.region;
+        let Some(yard) = world.yard.as_ref().filter(|_| is_of_lab) else {
+            machine.enter(Phase::Pending, Some(world.settings.boot));
+            continue;
+        };
+        let node = yard.add(machine.address, images::user_and_root(&machine.image).0, &public_key(world, machine));
+        machine.node = Some(Arc::clone(&node));
+        if machine.unreachable {
+            // as a machine whose image does not start: EC2 says that it runs
+            machine.enter(Phase::Pending, Some(world.settings.boot));
+        } else {
+            nodes.push((machine.id.clone(), node, machine.user_data.clone()));
+        }
+    }
+    world.lock().machines.extend(machines);
+    for (id, node, user_data) in nodes {
+        let world = Arc::clone(world);
+        thread::spawn(move || {
+            let started = catch_unwind(AssertUnwindSafe(|| {
+                node.start();
+                metadata::serve(&world, &id, &node);
+                run(&node, user_data.as_deref());
+            }));
+            let mut state = world.lock();
+            match (started, state.machine_mut(&id)) {
+                (Ok(()), Some(machine)) if machine.phase() == Phase::Pending => machine.enter(Phase::Running, None),
+                (Ok(()), _) => {}
+                (Err(panic), machine) => {
+                    let was_wanted = machine.is_some_and(|m| m.phase() == Phase::Pending);
+                    drop(state);
+                    if was_wanted {
+                        world.trouble(format!("the node of {id} did not start: {}", said(&*panic)));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "for no known reason".into())
+}
+
+/// The public key of the instance's key pair.
+fn public_key(world: &World, machine: &Machine) -> String {
+    let asked = [("KeyName.1", machine.key.as_str()), ("IncludePublicKey", "true")];
+    let key = world.moto.ask(&machine.region, "DescribeKeyPairs", &asked).ok().and_then(|answer| find(&answer, "publicKey"));
+    key.map(|k| format!("{}\n", k.trim())).unwrap_or_default()
+}
+
+/// Runs user data that are a script, once, as cloud-init does: as root, after sshd is up, with what it says in a file.
+fn run(node: &Node, user_data: Option<&[u8]>) {
+    let Some(script) = user_data.filter(|d| d.starts_with(b"#!")) else { return };
+    let path = node.path(SCRIPT);
+    let written = fs::create_dir_all(path.parent().expect("a directory"))
+        .and_then(|()| fs::write(&path, script))
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o700)));
+    written.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut command = node.command("setsid");
+    command.args(["sh", "-c", &format!("exec {SCRIPT} >>/var/log/cloud-init-output.log 2>&1")]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.unwrap_or_else(|e| panic!("user data on {}: {e}", node.name()));
+    thread::spawn(move || child.wait());
+}
+
+/// Ends an instance: moto forgets its volumes at once, its node goes, and it is shutting down until that has gone.
+pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: Reason) {
+    for id in ids {
+        let mut state = world.lock();
+        let Some(machine) = state.machine_mut(id) else { continue };
+        if matches!(machine.phase(), Phase::ShuttingDown | Phase::Terminated) {
+            continue;
+        }
+        machine.enter(Phase::ShuttingDown, None);
+        machine.reason = Some((reason, Timestamp::now()));
+        machine.metadata = None;
+        let (node, interfaces, region) = (machine.node.clone(), machine.interfaces.clone(), machine.region.clone());
+        if let Some(request) = machine.spot.clone() {
+            super::spot::ended(&mut state, &request, reason);
+        }
+        drop(state);
+        let (world, id) = (Arc::clone(world), id.clone());
+        world.clone().spawn_on_network(move || {
+            // moto keeps them, EC2 does not
+            for interface in &interfaces {
+                let _ = world.moto.ask(&region, "DeleteNetworkInterface", &[("NetworkInterfaceId", interface)]);
+            }
+            end(&world, node, reason);
+            world.sleep(world.settings.stopping);
+            if let Some(machine) = world.lock().machine_mut(&id) {
+                machine.enter(Phase::Terminated, None);
+            }
+        });
+    }
+}
+
+/// Ends a node for good.
+fn end(world: &World, node: Option<Arc<Node>>, reason: Reason) {
+    let (Some(node), Some(yard)) = (node, world.yard.as_ref()) else { return };
+    if reason == Reason::Spot && node.is_up() {
+        // nobody is told
+        let _ = catch_unwind(AssertUnwindSafe(|| node.poweroff()));
+    }
+    if catch_unwind(AssertUnwindSafe(|| Yard::remove(yard, &node))).is_err() && !world.has_ended() {
+        world.trouble(format!("{} cannot be removed", node.name()));
+    }
+}
+
+/// Watches nodes until the cloud ends: one that has switched itself off ends its instance, or stops it.
+pub(super) fn watch(world: &Arc<World>) {
+    let weak: Weak<World> = Arc::downgrade(world);
+    world.spawn_on_network(move || {
+        while let Some(world) = weak.upgrade().filter(|w| !w.has_ended()) {
+            let living = |m: &&Machine| matches!(m.phase(), Phase::Pending | Phase::Running);
+            let nodes: Vec<(String, String, Arc<Node>, bool)> = {
+                let state = world.lock();
+                let machines = state.machines.iter().filter(living);
+                machines.filter_map(|m| Some((m.id.clone(), m.region.clone(), m.node.clone()?, m.ends_for_good))).collect()
+            };
+            for (id, region, node, ends_for_good) in nodes.into_iter().filter(|(_, _, node, _)| node.has_ended()) {
+                let action = if ends_for_good { "TerminateInstances" } else { "StopInstances" };
+                if let Err(e) = world.moto.ask(&region, action, &[("InstanceId.1", &id)]) {
+                    world.trouble(e);
+                }
+                node.end();
+                if ends_for_good {
+                    terminate(&world, &[id], Reason::Itself);
+                } else if let Some(machine) = world.lock().machine_mut(&id) {
+                    machine.enter(Phase::Stopped, None);
+                    machine.reason = Some((Reason::Itself, Timestamp::now()));
+                }
+            }
+            drop(world);
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+}

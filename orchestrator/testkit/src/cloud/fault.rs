@@ -1,0 +1,170 @@
+//! What goes wrong between a program and the cloud.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::{SignedDuration, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
+
+use super::{
+    query::Parameters,
+    server::{Answer, Request},
+    xml,
+};
+
+/// Something that goes wrong with calls of an action.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub(super) action: String,
+    pub(super) matching: Vec<(String, String)>,
+    pub(super) kind: Kind,
+    /// How often it still happens; `None` is for ever.
+    pub(super) count: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Error { code: String, http: u16, message: String },
+    Delay(Duration),
+    LostRequest,
+    LostAnswer,
+}
+
+impl Fault {
+    fn new(action: &str, kind: Kind) -> Self {
+        Self { action: action.to_owned(), matching: Vec::new(), kind, count: Some(1) }
+    }
+
+    /// The next call of an action (`*`: of any) gets this error, and nothing is done.
+    pub fn error(action: &str, code: &str, http: u16) -> Self {
+        Self::new(action, Kind::Error { code: code.to_owned(), http, message: "as the test wants it".to_owned() })
+    }
+
+    /// There are too many calls.
+    pub fn throttle(action: &str) -> Self {
+        Self::error(action, "RequestLimitExceeded", 503).message("Request limit exceeded.")
+    }
+
+    /// The zone has no instance of the type left.
+    pub fn no_capacity() -> Self {
+        Self::error("RunInstances", "InsufficientInstanceCapacity", 500)
+            .message("We currently do not have sufficient capacity in the Availability Zone you requested.")
+    }
+
+    /// The next call of an action is slow.
+    pub fn delay(action: &str, by: Duration) -> Self {
+        Self::new(action, Kind::Delay(by))
+    }
+
+    /// The connection is closed before anything is done.
+    pub fn lost_request(action: &str) -> Self {
+        Self::new(action, Kind::LostRequest)
+    }
+
+    /// All is done, but the connection is closed instead of an answer.
+    pub fn lost_answer(action: &str) -> Self {
+        Self::new(action, Kind::LostAnswer)
+    }
+
+    /// Only for calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be said more than once.
+    /// For a call that says no zone but a subnet, the zone is that of the subnet.
+    pub fn matching(mut self, parameter: &str, value: &str) -> Self {
+        self.matching.push((parameter.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What the error says.
+    pub fn message(mut self, text: &str) -> Self {
+        if let Kind::Error { message, .. } = &mut self.kind {
+            text.clone_into(message);
+        }
+        self
+    }
+
+    /// So many times, not once.
+    pub fn times(mut self, count: usize) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// From now on, every time.
+    pub fn always(mut self) -> Self {
+        self.count = None;
+        self
+    }
+
+    fn concerns(&self, action: &str, parameters: &Parameters) -> bool {
+        (self.action == "*" || self.action == action)
+            && self.count != Some(0)
+            && self.matching.iter().all(|(name, value)| parameters.get(name) == Some(value))
+    }
+}
+
+/// The faults that happen to this call, counted.
+pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
+        // one error is enough for a call; those behind it wait for the next
+        if kinds.iter().any(|k| !matches!(k, Kind::Delay(_))) {
+            break;
+        }
+        if let Some(count) = &mut fault.count {
+            *count -= 1;
+        }
+        kinds.push(fault.kind.clone());
+    }
+    faults.retain(|f| f.count != Some(0));
+    kinds
+}
+
+/// The cloud's clock, which may be wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock(pub(super) SignedDuration);
+
+impl Clock {
+    pub(super) fn now(self) -> Timestamp {
+        Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH).saturating_add(self.0).unwrap_or(Timestamp::MAX)
+    }
+
+    /// What the `Date` of answers says.
+    pub(super) fn date(self) -> String {
+        self.now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+    }
+
+    /// The refusal of a request whose signature is more than five minutes off.
+    pub(super) fn refuses(self, request: &Request) -> Option<Answer> {
+        let said = request.header("x-amz-date")?;
+        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", said).ok()?.to_zoned(TimeZone::UTC).ok()?;
+        let late = self.now().duration_since(when.timestamp());
+        let limit = SignedDuration::from_mins(5);
+        if late > limit {
+            Some(error(request, "RequestExpired", 400, "Request has expired."))
+        } else if late < -limit {
+            Some(error(request, "AuthFailure", 401, "AWS was not able to validate the provided access credentials"))
+        } else {
+            None
+        }
+    }
+}
+
+/// An error, in the format of the service that was asked.
+pub(super) fn error(request: &Request, code: &str, http: u16, message: &str) -> Answer {
+    if request.header("x-amz-target").is_some() {
+        let code = match code {
+            "RequestExpired" => "ExpiredTokenException",
+            "AuthFailure" => "InvalidSignatureException",
+            "RequestLimitExceeded" => "ThrottlingException",
+            code => code,
+        };
+        let body = serde_json::json!({ "__type": code, "message": message, "Message": message });
+        let mut answer = Answer::new(http, "application/x-amz-json-1.1", body.to_string());
+        answer.headers.push(("x-amzn-ErrorType".into(), code.to_owned()));
+        return answer;
+    }
+    ec2_error(code, http, message)
+}
+
+/// An error of EC2.
+pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> Answer {
+    let one = xml::node("Error", [xml::leaf("Code", code), xml::leaf("Message", message)]);
+    let root = xml::node("Response", [xml::node("Errors", [one]), xml::leaf("RequestID", &super::query::identity("req-"))]);
+    Answer::new(http, "text/xml;charset=UTF-8", xml::bytes(&root))
+}

@@ -1,0 +1,100 @@
+//! The images that the cloud has: what Debian, Ubuntu and Amazon publish, an older and a newer one of each.
+
+use serde_json::{Value, json};
+
+/// A line of images for one architecture.
+struct Line {
+    owner: &'static str,
+    /// What the release's date is put into, for `{}`.
+    name: &'static str,
+    architecture: &'static str,
+    root: &'static str,
+    user: &'static str,
+    /// The names of the parameters of the Systems Manager that say which is the newest.
+    parameter: &'static str,
+}
+
+const LINES: [Line; 10] = [
+    debian("debian-12-amd64-{}", "x86_64", "/aws/service/debian/release/12/latest/amd64"),
+    debian("debian-12-arm64-{}", "arm64", "/aws/service/debian/release/12/latest/arm64"),
+    debian("debian-13-amd64-{}", "x86_64", "/aws/service/debian/release/13/latest/amd64"),
+    debian("debian-13-arm64-{}", "arm64", "/aws/service/debian/release/13/latest/arm64"),
+    ubuntu(
+        "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-{}",
+        "x86_64",
+        "/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+    ),
+    ubuntu(
+        "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-arm64-server-{}",
+        "arm64",
+        "/aws/service/canonical/ubuntu/server/22.04/stable/current/arm64/hvm/ebs-gp2/ami-id",
+    ),
+    ubuntu(
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-{}",
+        "x86_64",
+        "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id",
+    ),
+    ubuntu(
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-{}",
+        "arm64",
+        "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id",
+    ),
+    amazon("al2023-ami-2023.9.{}.0-kernel-6.1-x86_64", "x86_64", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-x86_64"),
+    amazon("al2023-ami-2023.9.{}.0-kernel-6.1-arm64", "arm64", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-arm64"),
+];
+
+const fn debian(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
+    Line { owner: "136693071363", name, architecture, root: "/dev/xvda", user: "admin", parameter }
+}
+
+const fn ubuntu(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
+    Line { owner: "099720109477", name, architecture, root: "/dev/sda1", user: "ubuntu", parameter }
+}
+
+const fn amazon(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
+    Line { owner: "137112412989", name, architecture, root: "/dev/xvda", user: "ec2-user", parameter }
+}
+
+/// Releases, the older one first.
+const RELEASES: [&str; 2] = ["20250210", "20260112"];
+
+fn identity(line: usize, release: usize) -> String {
+    format!("ami-0{:015x}{release}", 0xC0FF_EE00 + line)
+}
+
+/// All images, as moto reads them.
+pub(super) fn for_moto() -> Value {
+    let all = LINES.iter().enumerate().flat_map(|(n, line)| (0..RELEASES.len()).map(move |release| (n, line, release)));
+    all.map(|(n, line, release)| {
+        let date = RELEASES[release];
+        let (year, month, day) = (&date[..4], &date[4..6], &date[6..]);
+        let name = line.name.replace("{}", date);
+        json!({
+            "ami_id": identity(n, release), "state": "available", "public": true, "owner_id": line.owner,
+            "image_location": format!("{}/{name}", line.owner), "sriov": "simple", "root_device_type": "ebs", "root_device_name": line.root,
+            "description": name, "image_type": "machine", "platform": null, "architecture": line.architecture, "name": name,
+            "virtualization_type": "hvm", "hypervisor": "xen", "creation_date": format!("{year}-{month}-{day}T06:00:00.000Z"),
+        })
+    })
+    .collect()
+}
+
+/// The value of a public parameter of the Systems Manager.
+pub(super) fn parameter(name: &str) -> Option<String> {
+    // Amazon's default kernel has a name of its own
+    let name = name.replace("kernel-default", "kernel-6.1");
+    let line = LINES.iter().position(|l| l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name)?;
+    Some(identity(line, RELEASES.len() - 1))
+}
+
+/// Who may log in to machines of an image, and what its root device is called.
+pub(super) fn user_and_root(image: &str) -> (&'static str, &'static str) {
+    let line = (0..LINES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &LINES[n]);
+    line.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
+}
+
+/// The newest Debian for this architecture, `x86_64` or `arm64`.
+pub(super) fn debian_for(architecture: &str) -> String {
+    let line = LINES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
+    identity(line.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)
+}

@@ -1,0 +1,220 @@
+//! What is told of instances, and how they end.
+
+use std::sync::Arc;
+
+use xmltree::{Element, XMLNode};
+
+use super::{
+    boot,
+    fault::ec2_error,
+    machine::{Machine, Phase, Reason},
+    page::page,
+    query::{self, Parameters},
+    server::{Answer, Request},
+    world::World,
+    xml::{self, leaf},
+};
+
+/// Writes what the cloud knows over what moto says of instances: in a reservation, or in many.
+pub(super) fn overlaid(world: &World, mut root: Element) -> Element {
+    let state = world.lock();
+    let over = |reservation: &mut Element| {
+        for item in xml::items_mut(reservation, "instancesSet") {
+            if let Some(machine) = xml::text(item, "instanceId").and_then(|id| state.machine(&id)) {
+                machine.overlay(item);
+            }
+        }
+    };
+    xml::items_mut(&mut root, "reservationSet").for_each(over);
+    over(&mut root);
+    root
+}
+
+/// Whether an instance passes a filter that is judged here: what moto does not know, or knows otherwise.
+fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
+    let text = |path: &[&str]| xml::text_at(item, path).unwrap_or_default();
+    let is = match name {
+        "instance-state-name" => query::is_any(values, &text(&["instanceState", "name"])),
+        "instance-state-code" => query::is_any(values, &text(&["instanceState", "code"])),
+        "client-token" => query::is_any(values, &text(&["clientToken"])),
+        "placement-group-name" => query::is_any(values, &text(&["placement", "groupName"])),
+        "instance-lifecycle" => query::is_any(values, &text(&["instanceLifecycle"])),
+        "spot-instance-request-id" => query::is_any(values, &text(&["spotInstanceRequestId"])),
+        _ => return query::by_tags(&xml::tags_of(item), name, values),
+    };
+    Some(is)
+}
+
+/// DescribeInstances, in pages of instances.
+pub(super) fn describe(world: &World, request: &Request, parameters: &Parameters) -> Answer {
+    if !parameters.list("InstanceId").is_empty() && parameters.get("MaxResults").is_some() {
+        let text = "The parameter instancesSet cannot be used with the parameter maxResults";
+        return ec2_error("InvalidParameterCombination", 400, text);
+    }
+    let probe = Element::new("item");
+    let (own, of_moto): (Vec<_>, Vec<_>) = parameters.filters().into_iter().partition(|(name, v)| passes(&probe, name, v).is_some());
+    let mut rest = parameters.clone();
+    rest.set_filters(&of_moto);
+    let mut root = match world.moto.reservations(request, &rest) {
+        Ok(root) => overlaid(world, root),
+        Err(answer) => return answer,
+    };
+    let name = |item: &Element| xml::text(item, "instanceId").unwrap_or_default();
+    let mut wanted = Vec::new();
+    for reservation in xml::items(&root, "reservationSet") {
+        for item in xml::items(reservation, "instancesSet") {
+            if own.iter().all(|(filter, values)| passes(item, filter, values) != Some(false)) {
+                wanted.push(name(item));
+            }
+        }
+    }
+    let (shown, next) = match page(parameters, &wanted, Clone::clone) {
+        Ok((shown, next)) => (shown.to_vec(), next),
+        Err(answer) => return answer,
+    };
+    for reservation in xml::items_mut(&mut root, "reservationSet") {
+        xml::retain(reservation, "instancesSet", |item| shown.contains(&name(item)));
+    }
+    xml::retain(&mut root, "reservationSet", |reservation| xml::items(reservation, "instancesSet").next().is_some());
+    root.children.retain(|c| c.as_element().is_none_or(|e| e.name != "nextToken"));
+    if let Some(next) = next {
+        root.children.push(XMLNode::Element(leaf("nextToken", &next)));
+    }
+    Answer::xml(xml::bytes(&root))
+}
+
+/// DescribeInstanceStatus.
+pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> Answer {
+    let state = world.lock();
+    let (ids, filters) = (parameters.list("InstanceId"), parameters.filters());
+    if let Some(unknown) = ids.iter().find(|id| state.machine(id).is_none_or(|m| m.region != region)) {
+        return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{unknown}' does not exist"));
+    }
+    let all = parameters.is_true("IncludeAllInstances");
+    let is_meant = |m: &&Machine| m.region == region && (ids.is_empty() || ids.contains(&m.id)) && (all || m.phase() == Phase::Running);
+    let mut found = Vec::new();
+    for machine in state.machines.iter().filter(is_meant) {
+        let checks = match machine.phase() {
+            Phase::Running if machine.impaired || machine.node.as_ref().is_some_and(|n| !n.is_up() && !machine.unreachable) => "impaired",
+            Phase::Running if machine.since.elapsed() < world.settings.checks => "initializing",
+            Phase::Running => "ok",
+            _ => "not-applicable",
+        };
+        let passes = |(name, values): &(String, Vec<String>)| match name.as_str() {
+            "instance-state-name" => query::is_any(values, machine.phase().name()),
+            "availability-zone" => query::is_any(values, &machine.zone),
+            "instance-status.status" | "system-status.status" => query::is_any(values, checks),
+            _ => true,
+        };
+        if filters.iter().all(passes) {
+            found.push((machine.id.clone(), item_of_status(machine, checks)));
+        }
+    }
+    match page(parameters, &found, |(id, _)| id.clone()) {
+        Ok((shown, next)) => {
+            let set = xml::list("instanceStatusSet", shown.iter().map(|(_, item)| item.clone()));
+            let next = next.map(|n| leaf("nextToken", &n));
+            Answer::xml(xml::response("DescribeInstanceStatus", [set].into_iter().chain(next)))
+        }
+        Err(answer) => answer,
+    }
+}
+
+fn item_of_status(machine: &Machine, checks: &str) -> Vec<Element> {
+    let detail = match checks {
+        "ok" => Some("passed"),
+        "impaired" => Some("failed"),
+        "initializing" => Some("initializing"),
+        _ => None,
+    };
+    let status = |name: &str| {
+        let details = detail.map(|d| xml::list("details", [vec![leaf("name", "reachability"), leaf("status", d)]]));
+        xml::node(name, [leaf("status", checks)].into_iter().chain(details))
+    };
+    vec![
+        leaf("instanceId", &machine.id),
+        leaf("availabilityZone", &machine.zone),
+        machine.phase().element("instanceState"),
+        status("systemStatus"),
+        status("instanceStatus"),
+    ]
+}
+
+/// TerminateInstances.
+pub(super) fn terminate(world: &Arc<World>, request: &Request, parameters: &Parameters) -> Answer {
+    let before: Vec<(String, Phase)> = {
+        let state = world.lock();
+        parameters.list("InstanceId").into_iter().filter_map(|id| state.machine(&id).map(|m| (id, m.phase()))).collect()
+    };
+    let answer = world.moto.forward(request, &request.body);
+    let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
+    let ids: Vec<String> = before.iter().map(|(id, _)| id.clone()).collect();
+    boot::terminate(world, &ids, Reason::User);
+    for item in xml::items_mut(&mut root, "instancesSet") {
+        let was = xml::text(item, "instanceId").and_then(|id| before.iter().find(|(b, _)| *b == id)).map(|(_, phase)| *phase);
+        if let Some(was) = was {
+            let is = if was == Phase::Terminated { Phase::Terminated } else { Phase::ShuttingDown };
+            xml::put(item, was.element("previousState"));
+            xml::put(item, is.element("currentState"));
+        }
+    }
+    Answer::xml(xml::bytes(&root))
+}
+
+/// DeleteSecurityGroup.
+pub(super) fn delete_group(world: &World, request: &Request, region: &str, parameters: &Parameters) -> Answer {
+    let wanted = parameters.get("GroupId").or(parameters.get("GroupName")).unwrap_or_default();
+    let is_used = {
+        let mut state = world.lock();
+        let is_held = state.held_groups > 0;
+        state.held_groups = state.held_groups.saturating_sub(1);
+        let uses = |m: &Machine| m.region == region && m.is_alive() && m.groups.iter().any(|(id, name)| id == wanted || name == wanted);
+        is_held || state.machines.iter().any(uses)
+    };
+    if is_used {
+        return ec2_error("DependencyViolation", 400, &format!("resource {wanted} has a dependent object"));
+    }
+    world.moto.forward(request, &request.body)
+}
+
+/// The subnets of a region: identity, zone, whether it is the zone's default.
+fn subnets(world: &World, region: &str) -> Vec<(String, String, bool)> {
+    let answer = world.moto.ask(region, "DescribeSubnets", &[]).unwrap_or_else(|_| Element::new("none"));
+    let all = xml::items(&answer, "subnetSet")
+        .filter_map(|s| Some((xml::text(s, "subnetId")?, xml::text(s, "availabilityZone")?, xml::text(s, "defaultForAz")? == "true")));
+    all.collect()
+}
+
+/// The zones of a region in which instances can be launched.
+pub(super) fn zones(world: &World, region: &str) -> Vec<String> {
+    let mut zones: Vec<String> = subnets(world, region).into_iter().map(|(_, zone, _)| zone).collect();
+    zones.sort();
+    zones.dedup();
+    zones
+}
+
+/// The zone of a subnet.
+pub(super) fn zone_of(world: &World, region: &str, subnet: &str) -> Option<String> {
+    subnets(world, region).into_iter().find(|(id, ..)| id == subnet).map(|(_, zone, _)| zone)
+}
+
+/// The default subnet of a zone.
+pub(super) fn default_subnet(world: &World, region: &str, zone: &str) -> Option<String> {
+    subnets(world, region).into_iter().find(|(_, z, is_default)| z == zone && *is_default).map(|(id, ..)| id)
+}
+
+/// DescribeAvailabilityZones and DescribeInstanceTypeOfferings, without zones in which nothing can be launched.
+pub(super) fn zones_with_subnets(world: &World, request: &Request, region: &str) -> Answer {
+    let answer = world.moto.forward(request, &request.body);
+    let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
+    let zones = zones(world, region);
+    let is_zone = |name: &str| name.len() > region.len() && name.starts_with(region);
+    let has_subnet = |item: &Element| {
+        let name = xml::text(item, "zoneName").or_else(|| xml::text(item, "location")).unwrap_or_default();
+        !is_zone(&name) || zones.contains(&name)
+    };
+    for list in ["availabilityZoneInfo", "instanceTypeOfferingSet"] {
+        xml::retain(&mut root, list, has_subnet);
+    }
+    Answer::xml(xml::bytes(&root))
+}

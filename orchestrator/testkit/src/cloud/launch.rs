@@ -1,0 +1,210 @@
+//! RunInstances: what EC2 checks and moto does not, and what becomes of a launch.
+
+use std::{collections::HashMap, sync::Arc, time::Instant};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use jiff::Timestamp;
+use xmltree::Element;
+
+use super::{
+    boot,
+    fault::ec2_error,
+    images, instances,
+    machine::Machine,
+    placement,
+    prices::QUOTAS,
+    query::{self, Parameters},
+    server::{Answer, Request},
+    spot::SpotRequest,
+    world::{Launch, World},
+    xml,
+};
+
+/// Launches instances, or says again what the same request has launched before.
+pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameters: &Parameters) -> Answer {
+    if parameters.is_true("DryRun") {
+        return world.moto.forward(request, &request.body);
+    }
+    let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
+    let asked = parameters.write();
+    if let Some(known) = token.as_ref().and_then(|t| world.lock().tokens.get(t).cloned()) {
+        return again(world, &known, &asked);
+    }
+    let wanted = match Wanted::of(world, region, parameters) {
+        Ok(wanted) => wanted,
+        Err(refusal) => return refusal,
+    };
+    let answer = world.moto.forward(request, wanted.parameters.write().as_bytes());
+    let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
+    let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
+    let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
+    wanted.shape(world, region, parameters, &mut machines);
+    boot::launch(world, machines);
+    if let Some(token) = token {
+        world.lock().tokens.insert(token, Launch { asked, instances: ids, answer: answer.body });
+    }
+    Answer::xml(xml::bytes(&instances::overlaid(world, root)))
+}
+
+/// A request whose token is known.
+fn again(world: &World, known: &Launch, asked: &str) -> Answer {
+    if known.asked != asked {
+        let text = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).";
+        return ec2_error("IdempotentParameterMismatch", 400, text);
+    }
+    let has_ended = |id: &String| world.lock().machine(id).is_none_or(|m| !m.is_alive());
+    if known.instances.iter().all(has_ended) {
+        let text = "The client token that you have provided is associated with a resource that is already deleted.";
+        return ec2_error("IdempotentInstanceTerminated", 400, text);
+    }
+    match Element::parse(known.answer.as_slice()) {
+        Ok(root) => Answer::xml(xml::bytes(&instances::overlaid(world, root))),
+        Err(e) => ec2_error("InternalError", 500, &e.to_string()),
+    }
+}
+
+/// A launch that EC2 would allow.
+struct Wanted {
+    /// As moto understands them.
+    parameters: Parameters,
+    vcpus: u32,
+    placement: Option<String>,
+    is_spot: bool,
+    spot_price: String,
+}
+
+impl Wanted {
+    fn of(world: &World, region: &str, asked: &Parameters) -> Result<Self, Answer> {
+        let mut parameters = asked.clone();
+        let kind = asked.get("InstanceType").unwrap_or("m1.small");
+        let count: u32 = asked.get("MaxCount").and_then(|n| n.parse().ok()).unwrap_or(1);
+        // moto launches as few as are allowed, EC2 as many
+        parameters.set("MinCount", count.to_string());
+        let zone = place(world, region, &mut parameters)?;
+        disks(&mut parameters);
+        let placement = asked.get("Placement.GroupName").filter(|g| !g.is_empty()).map(ToOwned::to_owned);
+        if let Some(group) = &placement
+            && !world.lock().groups.iter().any(|g| g.name == *group && g.region == region)
+        {
+            return Err(ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{group}' is unknown.")));
+        }
+        if let Some(group) = &placement {
+            placement::takes(world, region, group, kind)?;
+        }
+        let is_spot = asked.get("InstanceMarketOptions.MarketType") == Some("spot");
+        let offered = asked.get("InstanceMarketOptions.SpotOptions.MaxPrice").and_then(|p| p.parse::<f64>().ok());
+        let on_demand = world.settings.prices.0.get(kind).copied();
+        if is_spot && let Some(price) = world.settings.prices.spot(kind, zone) {
+            let offered = offered.or(on_demand).unwrap_or(price);
+            if offered < price {
+                let text = format!(
+                    "Your Spot request price of {offered} is lower than the minimum required Spot request fulfillment price of {price:.4}."
+                );
+                return Err(ec2_error("SpotMaxPriceTooLow", 400, &text));
+            }
+        }
+        let vcpus = world.vcpus(region, kind).unwrap_or(0);
+        let used: u32 = {
+            let state = world.lock();
+            let same = state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot);
+            same.map(|m| m.vcpus).sum()
+        };
+        let limit = world.settings.quotas[usize::from(is_spot)];
+        if f64::from(used + vcpus * count) > limit {
+            let text = format!(
+                "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket ({}).",
+                QUOTAS[usize::from(is_spot)].1
+            );
+            return Err(ec2_error(if is_spot { "MaxSpotInstanceCountExceeded" } else { "VcpuLimitExceeded" }, 400, &text));
+        }
+        let spot_price = offered.or(on_demand).map_or_else(String::new, |p| format!("{p:.6}"));
+        Ok(Self { parameters, vcpus, placement, is_spot, spot_price })
+    }
+
+    /// Writes what was asked for into the new instances, and their spot requests.
+    fn shape(&self, world: &World, region: &str, asked: &Parameters, machines: &mut [Machine]) {
+        let user_data = asked.get("UserData").and_then(|d| BASE64_STANDARD.decode(d).ok());
+        let mut state = world.lock();
+        let state = &mut *state;
+        for machine in machines {
+            machine.vcpus = self.vcpus;
+            machine.placement.clone_from(&self.placement);
+            machine.user_data.clone_from(&user_data);
+            machine.ends_for_good = asked.get("InstanceInitiatedShutdownBehavior") == Some("terminate");
+            machine.since = Instant::now();
+            machine.token = asked.get("ClientToken").map(ToOwned::to_owned);
+            for (count, flag) in [(&mut state.never_reachable, &mut machine.unreachable), (&mut state.impaired, &mut machine.impaired)] {
+                if *count > 0 {
+                    *count -= 1;
+                    *flag = true;
+                }
+            }
+            if self.is_spot {
+                let id = query::identity("sir-");
+                machine.spot = Some(id.clone());
+                state.requests.push(SpotRequest {
+                    id,
+                    region: region.to_owned(),
+                    instance: machine.id.clone(),
+                    is_persistent: asked.get("InstanceMarketOptions.SpotOptions.SpotInstanceType") == Some("persistent"),
+                    price: self.spot_price.clone(),
+                    kind: machine.kind.clone(),
+                    zone: machine.zone.clone(),
+                    state: "active",
+                    status: "fulfilled",
+                    created: Timestamp::now(),
+                    tags: asked.tags_for("spot-instances-request"),
+                });
+            }
+        }
+    }
+}
+
+/// Gives a launch a subnet, without which moto takes any address; the number of its zone.
+fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, Answer> {
+    let zones = instances::zones(world, region);
+    let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
+    let zone = match &given {
+        Some(subnet) => match instances::zone_of(world, region, subnet) {
+            Some(zone) => zone,
+            None => return Err(ec2_error("InvalidSubnetID.NotFound", 400, &format!("The subnet ID '{subnet}' does not exist"))),
+        },
+        None => match parameters.get("Placement.AvailabilityZone").or(zones.first().map(String::as_str)) {
+            Some(zone) => zone.to_owned(),
+            None => return Err(ec2_error("MissingInput", 400, "No subnets found for the default VPC. Please specify a subnet.")),
+        },
+    };
+    if given.is_none() {
+        let Some(subnet) = instances::default_subnet(world, region, &zone) else {
+            let text = format!("No default subnet for availability zone: '{zone}'.");
+            return Err(ec2_error("MissingInput", 400, &text));
+        };
+        let has_interfaces = !parameters.members("NetworkInterface").is_empty();
+        parameters.set(if has_interfaces { "NetworkInterface.1.SubnetId" } else { "SubnetId" }, subnet);
+    }
+    Ok(zones.iter().position(|z| *z == zone).unwrap_or(0))
+}
+
+/// Volumes as EC2 makes them: there is always one for the root, deleted with its instance unless said otherwise, and none for instance
+/// stores.
+fn disks(parameters: &mut Parameters) {
+    let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
+    let members = parameters.members("BlockDeviceMapping");
+    let mut of_root = None;
+    for (n, mapping) in &members {
+        let name = format!("BlockDeviceMapping.{n}");
+        if mapping.get("VirtualName").is_some_and(|v| v.starts_with("ephemeral")) {
+            parameters.remove(&name);
+        } else if mapping.get("DeviceName") == Some(root) {
+            of_root = Some((*n, mapping));
+        }
+    }
+    let n = of_root.map_or_else(|| members.keys().max().map_or(1, |n| n + 1), |(n, _)| n);
+    let said: HashMap<&str, &str> = of_root.iter().flat_map(|(_, m)| &m.0).map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    for (name, value) in [("DeviceName", root), ("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
+        if !said.contains_key(name) {
+            parameters.set(&format!("BlockDeviceMapping.{n}.{name}"), value);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the cloud knows of an instance beyond what moto knows: its state, its node, what will become of it.
+
+use std::{
+    net::Ipv4Addr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use xmltree::Element;
+
+use super::{server::Serving, xml};
+use crate::lab::Node;
+
+/// Where an instance is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Pending,
+    Running,
+    ShuttingDown,
+    Terminated,
+    Stopped,
+}
+
+impl Phase {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::ShuttingDown => "shutting-down",
+            Self::Terminated => "terminated",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Pending => 0,
+            Self::Running => 16,
+            Self::ShuttingDown => 32,
+            Self::Terminated => 48,
+            Self::Stopped => 80,
+        }
+    }
+
+    /// As `instanceState`, or another element of the kind.
+    pub(super) fn element(self, name: &str) -> Element {
+        xml::node(name, [xml::leaf("code", &self.code().to_string()), xml::leaf("name", self.name())])
+    }
+}
+
+/// Why an instance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// TerminateInstances.
+    User,
+    /// It switched itself off.
+    Itself,
+    /// The spot market wanted it back.
+    Spot,
+}
+
+impl Reason {
+    fn code(self) -> &'static str {
+        match self {
+            Self::User => "Client.UserInitiatedShutdown",
+            Self::Itself => "Client.InstanceInitiatedShutdown",
+            Self::Spot => "Server.SpotInstanceTermination",
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::User => "User initiated shutdown",
+            Self::Itself => "Instance initiated shutdown",
+            Self::Spot => "Spot instance termination",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) id: String,
+    pub(super) region: String,
+    pub(super) zone: String,
+    pub(super) kind: String,
+    pub(super) image: String,
+    pub(super) address: Ipv4Addr,
+    pub(super) key: String,
+    /// Its security groups, by identity and by name.
+    pub(super) groups: Vec<(String, String)>,
+    pub(super) interfaces: Vec<String>,
+    pub(super) placement: Option<String>,
+    /// Its spot request.
+    pub(super) spot: Option<String>,
+    pub(super) token: Option<String>,
+    pub(super) vcpus: u32,
+    pub(super) user_data: Option<Vec<u8>>,
+    /// Whether it is terminated, not stopped, when it switches itself off.
+    pub(super) ends_for_good: bool,
+    phase: Phase,
+    /// When a phase that ends by itself ends.
+    until: Option<Instant>,
+    /// Since when it is in this phase.
+    pub(super) since: Instant,
+    pub(super) reason: Option<(Reason, Timestamp)>,
+    /// Whether its status checks fail.
+    pub(super) impaired: bool,
+    /// Whether its node is to have no sshd, as an image may that does not start.
+    pub(super) unreachable: bool,
+    /// When the spot market takes it back.
+    pub(super) notice: Option<Timestamp>,
+    pub(super) node: Option<Arc<Node>>,
+    /// Its metadata service.
+    pub(super) metadata: Option<Serving>,
+}
+
+impl Machine {
+    /// From what moto says of a new instance.
+    pub(super) fn read(item: &Element, region: &str) -> Option<Self> {
+        let interfaces: Vec<&Element> = xml::items(item, "networkInterfaceSet").collect();
+        let of_interfaces = interfaces.iter().flat_map(|i| xml::items(i, "groupSet"));
+        let groups = xml::items(item, "groupSet").chain(of_interfaces);
+        Some(Self {
+            id: xml::text(item, "instanceId")?,
+            region: region.to_owned(),
+            zone: xml::text_at(item, &["placement", "availabilityZone"])?,
+            kind: xml::text(item, "instanceType")?,
+            image: xml::text(item, "imageId")?,
+            address: xml::text(item, "privateIpAddress")?.parse().ok()?,
+            key: xml::text(item, "keyName").unwrap_or_default(),
+            groups: groups.filter_map(|g| Some((xml::text(g, "groupId")?, xml::text(g, "groupName")?))).collect(),
+            interfaces: interfaces.iter().filter_map(|i| xml::text(i, "networkInterfaceId")).collect(),
+            placement: None,
+            spot: None,
+            token: xml::text(item, "clientToken"),
+            vcpus: 0,
+            user_data: None,
+            ends_for_good: false,
+            phase: Phase::Pending,
+            until: None,
+            since: Instant::now(),
+            reason: None,
+            impaired: false,
+            unreachable: false,
+            notice: None,
+            node: None,
+            metadata: None,
+        })
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        let is_over = self.until.is_some_and(|until| until <= Instant::now());
+        match self.phase {
+            Phase::Pending if is_over => Phase::Running,
+            Phase::ShuttingDown if is_over => Phase::Terminated,
+            phase => phase,
+        }
+    }
+
+    /// Goes into a phase, for ever or until it passes by itself.
+    pub(super) fn enter(&mut self, phase: Phase, passes_after: Option<Duration>) {
+        self.phase = phase;
+        self.since = Instant::now();
+        self.until = passes_after.map(|after| self.since + after);
+    }
+
+    /// Whether it uses groups and costs money.
+    pub(super) fn is_alive(&self) -> bool {
+        self.phase() != Phase::Terminated
+    }
+
+    /// Writes what is known here over what moto says.
+    pub(super) fn overlay(&self, item: &mut Element) {
+        let phase = self.phase();
+        xml::put(item, phase.element("instanceState"));
+        let address = self.address.to_string();
+        if matches!(phase, Phase::Pending | Phase::Running) && self.node.is_some() {
+            // the machine that asks is on the same network
+            for interface in xml::items_mut(item, "networkInterfaceSet") {
+                if let Some(association) = interface.get_mut_child("association") {
+                    xml::set(association, "publicIp", &address);
+                }
+            }
+            xml::set(item, "ipAddress", &address);
+            xml::set(item, "dnsName", "");
+        }
+        if !matches!(phase, Phase::Pending | Phase::Running) {
+            item.children.retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
+        }
+        if let (Some(group), Some(placement)) = (&self.placement, item.get_mut_child("placement")) {
+            xml::set(placement, "groupName", group);
+        }
+        if let Some(request) = &self.spot {
+            xml::set(item, "instanceLifecycle", "spot");
+            xml::set(item, "spotInstanceRequestId", request);
+        }
+        if let Some((reason, when)) = self.reason {
+            let message = format!("{}: {}", reason.code(), reason.message());
+            xml::put(item, xml::node("stateReason", [xml::leaf("code", reason.code()), xml::leaf("message", &message)]));
+            xml::set(item, "reason", &format!("{} ({})", reason.message(), when.strftime("%Y-%m-%d %H:%M:%S GMT")));
+        }
+    }
+}

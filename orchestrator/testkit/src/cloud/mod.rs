@@ -1,0 +1,373 @@
+//! A cloud like EC2 for tests: what it says is said by moto and by the rest that moto lacks, and its instances are nodes of a [`Lab`].
+mod boot;
+mod fault;
+mod front;
+mod images;
+mod instances;
+mod launch;
+mod left;
+mod machine;
+mod metadata;
+mod moto;
+mod page;
+mod placement;
+mod prices;
+mod query;
+mod server;
+mod spot;
+mod tags;
+mod world;
+mod xml;
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    process::Command,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::runtime::Runtime;
+
+pub use fault::Fault;
+pub use left::Left;
+pub(crate) use moto::python as moto;
+
+use crate::{
+    Lab,
+    lab::{Node, Yard},
+};
+use machine::Reason;
+use query::Parameters;
+use server::Serving;
+use world::{Settings, World};
+
+/// The access key of the cloud's one account: made up, and easy to find where it must not be.
+pub const ACCESS_KEY: &str = "AKIACVCTESTKITMADEUP";
+
+/// Its secret, likewise.
+pub const SECRET_KEY: &str = "cvcTestKitSecretThatMustBeNowhere+/0123456";
+
+/// What a cloud is to be like. Made by [`Cloud::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder(Settings);
+
+impl Builder {
+    /// The region whose instances are nodes of the lab; `us-east-1` if not said. In others they are on paper alone.
+    pub fn region(mut self, region: &str) -> Self {
+        region.clone_into(&mut self.0.region);
+        self
+    }
+
+    /// What an instance type costs on demand, in dollars per hour; some common ones have their prices already.
+    pub fn price(mut self, kind: &str, per_hour: f64) -> Self {
+        self.0.prices.0.insert(kind.to_owned(), per_hour);
+        self
+    }
+
+    /// How many vCPUs may run, on demand and spot; 256 each if not said.
+    pub fn quotas(mut self, on_demand: u32, spot: u32) -> Self {
+        self.0.quotas = [f64::from(on_demand), f64::from(spot)];
+        self
+    }
+
+    /// How long instances without a node are pending; not at all if not said.
+    pub fn boot(mut self, time: Duration) -> Self {
+        self.0.boot = time;
+        self
+    }
+
+    /// How long instances are shutting down, at least; 200 ms if not said.
+    pub fn stopping(mut self, time: Duration) -> Self {
+        self.0.stopping = time;
+        self
+    }
+
+    /// How long status checks of a running instance are `initializing`; not at all if not said.
+    pub fn checks(mut self, time: Duration) -> Self {
+        self.0.checks = time;
+        self
+    }
+
+    /// Starts it beside a lab, whose nodes its instances will be.
+    pub fn start(self, lab: &Lab) -> Cloud {
+        Cloud::new(self.0, Some(lab.yard()))
+    }
+
+    /// Starts it on this machine's loopback, with instances that are on paper alone.
+    pub fn without_nodes(self) -> Cloud {
+        Cloud::new(self.0, None)
+    }
+}
+
+/// A cloud, as the module says. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Cloud {
+    world: Arc<World>,
+    serving: Option<Serving>,
+    runtime: Option<Runtime>,
+    moto: moto::Process,
+}
+
+/// A call that the cloud has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When.
+    pub at: SystemTime,
+    /// What.
+    pub action: String,
+    /// In which region.
+    pub region: String,
+    /// With what; of user data only how long they are, of services that speak JSON `Body`.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Call {
+    fn new(at: SystemTime, action: &str, region: &str, body: Option<&[u8]>, parameters: &Parameters) -> Self {
+        let mut parameters = parameters.0.clone();
+        if let Some(data) = parameters.get_mut("UserData") {
+            *data = format!("{} characters", data.len());
+        }
+        if let Some(body) = body {
+            parameters.insert("Body".into(), String::from_utf8_lossy(body).into_owned());
+        }
+        Self { at, action: action.to_owned(), region: region.to_owned(), parameters }
+    }
+}
+
+/// An instance, as the cloud knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// `i-...`.
+    pub id: String,
+    /// Where it is reached from the laptop and from its like.
+    pub address: Ipv4Addr,
+    /// Its type.
+    pub kind: String,
+    /// Its image.
+    pub image: String,
+    /// Its region.
+    pub region: String,
+    /// Its zone.
+    pub zone: String,
+    /// `pending`, `running`, `shutting-down`, `terminated`, `stopped`.
+    pub state: String,
+    /// Whether it is a spot instance.
+    pub is_spot: bool,
+    /// Its placement group.
+    pub placement_group: Option<String>,
+    /// The client token of its launch.
+    pub client_token: Option<String>,
+    /// What its script is.
+    pub user_data: Option<Vec<u8>>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Cloud {
+    /// A cloud as it is if nothing else is said.
+    pub fn builder() -> Builder {
+        Builder(Settings {
+            region: "us-east-1".into(),
+            prices: prices::Prices::default(),
+            quotas: [256.0, 256.0],
+            boot: Duration::ZERO,
+            stopping: Duration::from_millis(200),
+            checks: Duration::ZERO,
+        })
+    }
+
+    /// Starts one beside a lab.
+    pub fn start(lab: &Lab) -> Self {
+        Self::builder().start(lab)
+    }
+
+    /// Starts one without nodes.
+    pub fn without_nodes() -> Self {
+        Self::builder().without_nodes()
+    }
+
+    fn new(settings: Settings, yard: Option<Yard>) -> Self {
+        let moto = moto::Process::start(|program| yard.as_ref().map_or_else(|| Command::new(program), |y| y.command(program)));
+        let open = || (server::runtime(), TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let (runtime, listener) = yard.as_ref().map_or_else(open, |yard| yard.on_network(open));
+        let world = Arc::new(World::new(moto::Moto::at(moto.port), settings, yard, runtime.handle().clone()));
+        world.on_network(|world| {
+            world.moto.wait();
+            if world.yard.is_some() {
+                world.prepare();
+            }
+        });
+        boot::watch(&world);
+        let front = Arc::clone(&world);
+        let serving = server::serve(runtime.handle(), listener, Arc::new(move |request| front::answer(&front, &request)));
+        Self { world, serving: Some(serving.expect("a port")), runtime: Some(runtime), moto }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.serving.as_ref().expect("until it ends").address
+    }
+
+    /// Where it answers: on the laptop's loopback, or on this machine's where there is no lab.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// What a program needs to speak to this cloud and to no other.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let all = [
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("AWS_ENDPOINT_URL", &self.endpoint()),
+            ("AWS_REGION", &self.world.settings.region),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_CONFIG_FILE", "/dev/null"),
+            ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+        ];
+        all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// The newest Debian image for `x86_64` or `arm64`.
+    pub fn image(&self, architecture: &str) -> String {
+        images::debian_for(architecture)
+    }
+
+    /// Something goes wrong from now on, as often as it says.
+    pub fn fault(&self, fault: Fault) {
+        self.world.lock().faults.push(fault);
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn clear_faults(&self) {
+        self.world.lock().faults.clear();
+    }
+
+    /// Whether all faults that were asked for have happened as often as they should.
+    pub fn faults_are_over(&self) -> bool {
+        self.world.lock().faults.is_empty()
+    }
+
+    /// Every call is refused because the credentials have expired.
+    pub fn expire_credentials(&self) {
+        self.world.lock().expired = true;
+    }
+
+    /// They are good again.
+    pub fn restore_credentials(&self) {
+        self.world.lock().expired = false;
+    }
+
+    /// The cloud's clock is so many seconds ahead of the machine's (behind it, where negative): signatures more than five minutes off are
+    /// refused, and the `Date` of answers is the cloud's.
+    pub fn skew(&self, seconds: i64) {
+        self.world.lock().clock = fault::Clock(SignedDuration::from_secs(seconds));
+    }
+
+    /// The next so many instances become running, but no sshd ever answers there.
+    pub fn never_reachable(&self, count: usize) {
+        self.world.lock().never_reachable = count;
+    }
+
+    /// The status checks of the next so many instances fail.
+    pub fn impaired(&self, count: usize) {
+        self.world.lock().impaired = count;
+    }
+
+    /// From now on the status checks of an instance fail, or do not.
+    #[track_caller]
+    pub fn impair(&self, instance: &str, is_impaired: bool) {
+        self.world.lock().machine_mut(instance).unwrap_or_else(|| panic!("there is no instance {instance}")).impaired = is_impaired;
+    }
+
+    /// The next so many calls that delete a security group find it still in use.
+    pub fn hold_group(&self, times: usize) {
+        self.world.lock().held_groups = times;
+    }
+
+    /// The spot market wants an instance back: its metadata service says so from now on, and after this time it loses its power.
+    #[track_caller]
+    pub fn interrupt(&self, instance: &str, notice: Duration) {
+        {
+            let mut state = self.world.lock();
+            let machine = state.machine_mut(instance).unwrap_or_else(|| panic!("there is no instance {instance}"));
+            assert!(machine.spot.is_some(), "{instance} is no spot instance");
+            machine.notice = Some(Timestamp::now().saturating_add(SignedDuration::try_from(notice).expect("a time")).expect("a time"));
+            let (region, request) = (machine.region.clone(), machine.spot.clone());
+            if let Some(request) = state.requests.iter_mut().find(|r| Some(&r.id) == request.as_ref() && r.region == region) {
+                request.status = "marked-for-termination";
+            }
+        }
+        let (world, id) = (Arc::clone(&self.world), instance.to_owned());
+        let take_back = move || {
+            world.sleep(notice);
+            let region = world.lock().machine(&id).filter(|m| m.is_alive()).map(|m| m.region.clone());
+            let Some(region) = region.filter(|_| !world.has_ended()) else { return };
+            boot::terminate(&world, std::slice::from_ref(&id), Reason::Spot);
+            if let Err(e) = world.moto.ask(&region, "TerminateInstances", &[("InstanceId.1", &id)]) {
+                world.trouble(e);
+            }
+        };
+        self.world.spawn_on_network(take_back);
+    }
+
+    /// All calls so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.world.lock().calls.clone()
+    }
+
+    /// How many calls of an action there were.
+    pub fn count(&self, action: &str) -> usize {
+        self.world.lock().calls.iter().filter(|c| c.action == action).count()
+    }
+
+    /// All instances there ever were, in the order in which they were launched.
+    pub fn instances(&self) -> Vec<Instance> {
+        left::instances(&self.world)
+    }
+
+    /// The node that an instance is.
+    #[track_caller]
+    pub fn node(&self, instance: &str) -> Arc<Node> {
+        let state = self.world.lock();
+        let machine = state.machine(instance).unwrap_or_else(|| panic!("there is no instance {instance}"));
+        machine.node.clone().unwrap_or_else(|| panic!("{instance} has no node"))
+    }
+
+    /// What costs money or is in the way, in all regions that were asked for anything.
+    pub fn alive(&self) -> Left {
+        left::alive(&self.world)
+    }
+
+    /// Panics if anything is left.
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        let left = self.alive();
+        assert!(left.is_empty(), "this is left in the cloud:\n{left}");
+        let troubles = self.world.lock().troubles.clone();
+        assert!(troubles.is_empty(), "the cloud itself had troubles:\n{}", troubles.join("\n"));
+    }
+
+    /// What went wrong in the cloud itself, for tests that cannot make sense of what they see.
+    pub fn troubles(&self) -> String {
+        format!("{}\n{}", self.world.lock().troubles.join("\n"), self.moto.log())
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        self.world.end();
+        self.serving = None;
+        let nodes: Vec<Arc<Node>> = {
+            let mut state = self.world.lock();
+            state.machines.iter_mut().for_each(|m| m.metadata = None);
+            state.machines.iter_mut().filter_map(|m| m.node.take()).collect()
+        };
+        for node in nodes {
+            node.end();
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! moto's server: where it is, how it is started, how it is asked.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use ureq::Agent;
+use xmltree::Element;
+
+use super::{
+    images,
+    query::Parameters,
+    server::{Answer, Request},
+    xml,
+};
+
+/// The version that the set-up brings.
+const VERSION: &str = "5.2.5";
+
+/// It ends when the test's end of its standard input closes, also because the test was killed.
+const LAUNCHER: &str = "import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+from moto.server import main
+main(sys.argv[1:])
+";
+
+/// The Python of the private environment in which moto is.
+pub(crate) fn python() -> Option<PathBuf> {
+    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
+    let environment = cache.join("cvc").join(format!("moto-{VERSION}")).join("bin");
+    environment.join("moto_server").is_file().then(|| environment.join("python"))
+}
+
+/// moto, running.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    pub(super) port: u16,
+    _files: TempDir,
+}
+
+impl Process {
+    /// Starts it by a command that is made of the program.
+    pub(super) fn start(command: impl FnOnce(&std::path::Path) -> Command) -> Self {
+        let python = python().expect("moto, which the set-up brings");
+        let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir().expect("a directory");
+        let list = files.path().join("images.json");
+        fs::write(&list, images::for_moto().to_string()).expect("the list of images");
+        let mut command = command(&python);
+        command.args(["-c", LAUNCHER, "-H", "127.0.0.1", "-p", "0"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.env("MOTO_AMIS_PATH", list).env("PYTHONUNBUFFERED", "1");
+        for check in ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION", "MOTO_ENABLE_KEYPAIR_VALIDATION", "MOTO_ENABLE_AMI_VALIDATION"] {
+            command.env(check, "1");
+        }
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
+        let (sender, receiver) = mpsc::channel();
+        let said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let log = files.path().join("moto.log");
+        thread::spawn(move || {
+            let mut kept = String::new();
+            for line in said.lines().map_while(Result::ok) {
+                if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
+                    let _ = sender.send(port.trim().parse::<u16>());
+                } else if !line.contains("\"POST / HTTP/1.1\" 200") {
+                    kept.push_str(&line);
+                    kept.push('\n');
+                    let _ = fs::write(&log, &kept);
+                }
+            }
+        });
+        match receiver.recv_timeout(Duration::from_secs(60)) {
+            Ok(Ok(port)) => Self { child, port, _files: files },
+            other => {
+                let _ = (child.kill(), child.wait());
+                panic!("moto did not start ({other:?}): {}", fs::read_to_string(files.path().join("moto.log")).unwrap_or_default());
+            }
+        }
+    }
+
+    /// What it complained of.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self._files.path().join("moto.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+    }
+}
+
+/// Asks moto, from the network on which the calling thread is.
+#[derive(Clone, Debug)]
+pub(super) struct Moto {
+    agent: Agent,
+    url: String,
+}
+
+impl Moto {
+    pub(super) fn at(port: u16) -> Self {
+        let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(Some(Duration::from_secs(60)));
+        Self { agent: config.build().into(), url: format!("http://127.0.0.1:{port}") }
+    }
+
+    /// Hands a request on, with this body.
+    pub(super) fn forward(&self, request: &Request, body: &[u8]) -> Answer {
+        let mut to = ureq::http::Request::builder().method(request.method.as_str()).uri(format!("{}{}", self.url, request.path));
+        for (name, value) in &request.headers {
+            if !["host", "content-length", "connection", "expect", "transfer-encoding", "accept-encoding"].contains(&name.as_str()) {
+                to = to.header(name, value);
+            }
+        }
+        let answer = to.body(body).map_err(ureq::Error::from).and_then(|r| self.agent.run(r));
+        let read = answer.and_then(|mut answer| {
+            let header = |name: &str| answer.headers().get(name).and_then(|v| v.to_str().ok()).map(ToOwned::to_owned);
+            let kind = header("content-type").unwrap_or_else(|| "text/xml".into());
+            let status = answer.status().as_u16();
+            Ok(Answer::new(status, &kind, answer.body_mut().with_config().limit(64 << 20).read_to_vec()?))
+        });
+        read.unwrap_or_else(|e| Answer::new(502, "text/plain", format!("moto: {e}")))
+    }
+
+    /// Asks EC2 of a region, for the cloud itself.
+    pub(super) fn ask(&self, region: &str, action: &str, parameters: &[(&str, &str)]) -> Result<Element, String> {
+        let mut all = Parameters::default();
+        all.set("Action", action);
+        all.set("Version", "2016-11-15");
+        parameters.iter().for_each(|(name, value)| all.set(name, *value));
+        let scope = format!("AWS4-HMAC-SHA256 Credential=cloud/20260101/{region}/ec2/aws4_request, SignedHeaders=host, Signature=0");
+        let headers = [("content-type", "application/x-www-form-urlencoded"), ("authorization", scope.as_str())].map(|(name, value)| {
+            (hyper::header::HeaderName::from_static(name), hyper::header::HeaderValue::from_str(value).expect("plain characters"))
+        });
+        let request = Request { method: hyper::Method::POST, path: "/".into(), headers: headers.into_iter().collect(), body: Vec::new() };
+        let answer = self.forward(&request, all.write().as_bytes());
+        if answer.status != 200 {
+            return Err(format!("{action} in {region}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body)));
+        }
+        Element::parse(answer.body.as_slice()).map_err(|e| format!("{action} in {region}: {e}"))
+    }
+
+    /// All instances of a region, whatever their state.
+    pub(super) fn reservations(&self, request: &Request, parameters: &Parameters) -> Result<Element, Answer> {
+        let mut parameters = parameters.clone();
+        parameters.remove("NextToken");
+        parameters.remove("MaxResults");
+        if parameters.list("InstanceId").is_empty() {
+            parameters.set("MaxResults", "100000");
+        }
+        let answer = self.forward(request, parameters.write().as_bytes());
+        if answer.status != 200 {
+            return Err(answer);
+        }
+        Element::parse(answer.body.as_slice()).map_err(|e| Answer::new(502, "text/plain", format!("moto: {e}")))
+    }
+
+    /// Waits until it answers.
+    pub(super) fn wait(&self) {
+        crate::wait_until("moto", Duration::from_secs(60), || self.ask("us-east-1", "DescribeKeyPairs", &[]).is_ok());
+    }
+}
+
+/// The first text of an element of this name anywhere below.
+pub(super) fn find(element: &Element, name: &str) -> Option<String> {
+    let here = xml::text(element, name);
+    here.or_else(|| element.children.iter().filter_map(|c| c.as_element()).find_map(|child| find(child, name)))
+}

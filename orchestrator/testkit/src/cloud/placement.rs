@@ -1,0 +1,106 @@
+//! Placement groups, which moto does not know.
+
+use xmltree::Element;
+
+use super::{
+    fault::ec2_error,
+    query::{self, Parameters},
+    server::Answer,
+    world::World,
+    xml::{self, leaf},
+};
+
+/// A placement group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) region: String,
+    strategy: String,
+    pub(super) tags: Vec<(String, String)>,
+}
+
+impl Group {
+    fn element(&self) -> Vec<Element> {
+        let arn = format!("arn:aws:ec2:{}:123456789012:placement-group/{}", self.region, self.name);
+        vec![
+            leaf("groupName", &self.name),
+            leaf("strategy", &self.strategy),
+            leaf("state", "available"),
+            leaf("groupId", &self.id),
+            leaf("groupArn", &arn),
+            xml::tags(&self.tags),
+        ]
+    }
+
+    fn passes(&self, name: &str, values: &[String]) -> bool {
+        query::by_tags(&self.tags, name, values).unwrap_or_else(|| match name {
+            "group-name" => query::is_any(values, &self.name),
+            "strategy" => query::is_any(values, &self.strategy),
+            "state" => query::is_any(values, "available"),
+            _ => false,
+        })
+    }
+}
+
+pub(super) fn create(world: &World, region: &str, parameters: &Parameters) -> Answer {
+    let mut state = world.lock();
+    let name = parameters.get("GroupName").unwrap_or_default().to_owned();
+    if state.groups.iter().any(|g| g.name == name && g.region == region) {
+        return ec2_error("InvalidPlacementGroup.Duplicate", 400, &format!("The Placement Group '{name}' already exists."));
+    }
+    let strategy = parameters.get("Strategy").unwrap_or("cluster").to_owned();
+    if !["cluster", "spread", "partition"].contains(&strategy.as_str()) {
+        return ec2_error("InvalidParameterValue", 400, &format!("Value ({strategy}) for parameter strategy is invalid."));
+    }
+    let tags = parameters.tags_for("placement-group");
+    let group = Group { id: query::identity("pg-"), name, region: region.to_owned(), strategy, tags };
+    let answer = xml::response("CreatePlacementGroup", [leaf("return", "true"), xml::node("placementGroup", group.element())]);
+    state.groups.push(group);
+    Answer::xml(answer)
+}
+
+pub(super) fn delete(world: &World, region: &str, parameters: &Parameters) -> Answer {
+    let mut state = world.lock();
+    let name = parameters.get("GroupName").unwrap_or_default();
+    let Some(place) = state.groups.iter().position(|g| g.name == name && g.region == region) else {
+        return ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{name}' is unknown."));
+    };
+    let is_used = |m: &super::machine::Machine| m.is_alive() && m.region == region && m.placement.as_deref() == Some(name);
+    if state.machines.iter().any(is_used) {
+        return ec2_error("InvalidPlacementGroup.InUse", 400, &format!("The placement group '{name}' is in use and may not be deleted."));
+    }
+    state.groups.remove(place);
+    Answer::xml(xml::response("DeletePlacementGroup", [leaf("return", "true")]))
+}
+
+pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> Answer {
+    let state = world.lock();
+    let (names, ids, filters) = (parameters.list("GroupName"), parameters.list("GroupId"), parameters.filters());
+    let here = || state.groups.iter().filter(|g| g.region == region);
+    if let Some(unknown) = names.iter().find(|n| !here().any(|g| g.name == **n)) {
+        return ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{unknown}' is unknown."));
+    }
+    let is_meant = |g: &&Group| (names.is_empty() || names.contains(&g.name)) && (ids.is_empty() || ids.contains(&g.id));
+    let found = here().filter(is_meant).filter(|g| filters.iter().all(|(name, values)| g.passes(name, values)));
+    Answer::xml(xml::response("DescribePlacementGroups", [xml::list("placementGroupSet", found.map(Group::element))]))
+}
+
+/// Whether instances of a type may be in a group.
+pub(super) fn takes(world: &World, region: &str, name: &str, kind: &str) -> Result<(), Answer> {
+    let strategy =
+        world.lock().groups.iter().find(|g| g.name == name && g.region == region).map(|g| g.strategy.clone()).unwrap_or_default();
+    let Ok(answer) = world.moto.ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)]) else { return Ok(()) };
+    let of_type = xml::items(&answer, "instanceTypeSet").next();
+    let strategies = of_type.and_then(|t| t.get_child("placementGroupInfo"));
+    let known: Vec<String> = strategies
+        .into_iter()
+        .flat_map(|s| xml::items(s, "supportedStrategies"))
+        .filter_map(|i| i.get_text().map(|t| t.into_owned()))
+        .collect();
+    if known.is_empty() || known.contains(&strategy) {
+        return Ok(());
+    }
+    let text = format!("The instance type '{kind}' is not supported by placement groups with strategy '{strategy}'.");
+    Err(ec2_error("InvalidParameterCombination", 400, &text))
+}

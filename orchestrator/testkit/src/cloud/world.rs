@@ -1,0 +1,175 @@
+//! What all parts of the cloud share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Handle;
+
+use super::{
+    Call, Fault,
+    fault::Clock,
+    machine::Machine,
+    moto::{Moto, find},
+    placement::Group,
+    prices::Prices,
+    spot::SpotRequest,
+    xml,
+};
+use crate::lab::Yard;
+
+/// What a cloud is to be like.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The region whose instances are nodes of the lab.
+    pub(super) region: String,
+    pub(super) prices: Prices,
+    /// vCPUs that may run, on demand and spot.
+    pub(super) quotas: [f64; 2],
+    /// How long an instance without a node is pending.
+    pub(super) boot: Duration,
+    /// How long an instance is shutting down, at least.
+    pub(super) stopping: Duration,
+    /// How long status checks are initializing.
+    pub(super) checks: Duration,
+}
+
+/// The cloud itself.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) moto: Moto,
+    pub(super) settings: Settings,
+    pub(super) yard: Option<Yard>,
+    pub(super) runtime: Handle,
+    state: Mutex<State>,
+    /// Held while instances are launched: a token is used by one of two requests that come at once.
+    pub(super) launching: Mutex<()>,
+    ends: AtomicBool,
+}
+
+/// What changes.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) calls: Vec<Call>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) clock: Clock,
+    pub(super) expired: bool,
+    /// In the order in which they were launched.
+    pub(super) machines: Vec<Machine>,
+    /// By region and client token: what was asked for, and the reservation and instances that came of it.
+    pub(super) tokens: HashMap<(String, String), Launch>,
+    pub(super) groups: Vec<Group>,
+    pub(super) requests: Vec<SpotRequest>,
+    pub(super) never_reachable: usize,
+    pub(super) impaired: usize,
+    pub(super) held_groups: usize,
+    /// Regions that were asked for anything.
+    pub(super) regions: BTreeSet<String>,
+    /// vCPUs by instance type, as moto said once.
+    vcpus: BTreeMap<String, u32>,
+    /// What went wrong in the cloud itself.
+    pub(super) troubles: Vec<String>,
+}
+
+/// A launch that a client token stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    pub(super) asked: String,
+    pub(super) instances: Vec<String>,
+    pub(super) answer: Vec<u8>,
+}
+
+impl State {
+    pub(super) fn machine(&self, id: &str) -> Option<&Machine> {
+        self.machines.iter().find(|m| m.id == id)
+    }
+
+    pub(super) fn machine_mut(&mut self, id: &str) -> Option<&mut Machine> {
+        self.machines.iter_mut().find(|m| m.id == id)
+    }
+}
+
+impl World {
+    pub(super) fn new(moto: Moto, settings: Settings, yard: Option<Yard>, runtime: Handle) -> Self {
+        let state = State { regions: [settings.region.clone()].into(), ..State::default() };
+        Self { moto, settings, yard, runtime, state: Mutex::new(state), launching: Mutex::default(), ends: AtomicBool::new(false) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells threads that wait for something to go.
+    pub(super) fn end(&self) {
+        self.ends.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits, but not beyond the cloud's end.
+    pub(super) fn sleep(&self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time && !self.has_ended() {
+            thread::sleep(Duration::from_millis(20).min(time.saturating_sub(begin.elapsed())));
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ends.load(Ordering::SeqCst)
+    }
+
+    /// Keeps what went wrong, for the test to be told.
+    pub(super) fn trouble(&self, what: String) {
+        if !self.has_ended() {
+            self.lock().troubles.push(what);
+        }
+    }
+
+    /// How many vCPUs an instance of a type has; `None` if there is no such type.
+    pub(super) fn vcpus(&self, region: &str, kind: &str) -> Option<u32> {
+        if let Some(known) = self.lock().vcpus.get(kind) {
+            return Some(*known);
+        }
+        let answer = self.moto.ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)]).ok()?;
+        let vcpus = find(&answer, "defaultVCpus")?.parse().ok()?;
+        self.lock().vcpus.insert(kind.to_owned(), vcpus);
+        Some(vcpus)
+    }
+
+    /// Runs this on the network of the cloud.
+    pub(super) fn on_network<T: Send>(&self, piece: impl FnOnce(&Self) -> T + Send) -> T {
+        match &self.yard {
+            Some(yard) => yard.on_network(|| piece(self)),
+            None => piece(self),
+        }
+    }
+
+    /// Lets this go on by itself, on the network of the cloud.
+    pub(super) fn spawn_on_network(&self, piece: impl FnOnce() + Send + 'static) {
+        // a new thread is where the one is that makes it: it has to be one of the runtime's
+        self.runtime.spawn(async { tokio::task::spawn_blocking(piece).await });
+    }
+
+    /// Puts the default network of the region on that of the lab: default subnets in three zones, whose addresses no node of the lab has.
+    pub(super) fn prepare(&self) {
+        let region = self.settings.region.as_str();
+        let ask = |action: &str, parameters: &[(&str, &str)]| self.moto.ask(region, action, parameters).unwrap_or_else(|e| panic!("{e}"));
+        let there = ask("DescribeSubnets", &[]);
+        let mut zones: Vec<String> = Vec::new();
+        for subnet in xml::items(&there, "subnetSet") {
+            zones.extend(xml::text(subnet, "availabilityZone"));
+            ask("DeleteSubnet", &[("SubnetId", &xml::text(subnet, "subnetId").unwrap_or_default())]);
+        }
+        zones.sort();
+        let network = find(&ask("DescribeVpcs", &[("Filter.1.Name", "is-default"), ("Filter.1.Value.1", "true")]), "vpcId");
+        let network = network.expect("a region has a default network");
+        ask("AssociateVpcCidrBlock", &[("VpcId", &network), ("CidrBlock", "10.77.0.0/24")]);
+        for (zone, block) in zones.iter().zip(["10.77.0.128/26", "10.77.0.192/26", "10.77.0.96/27"]) {
+            ask("CreateSubnet", &[("VpcId", &network), ("CidrBlock", block), ("AvailabilityZone", zone)]);
+        }
+    }
+}

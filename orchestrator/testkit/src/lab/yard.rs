@@ -1,0 +1,70 @@
+//! Where further machines come to a lab while it is there, and go again.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    process::Command,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{
+    node::{Node, Plan},
+    sandbox::Sandbox,
+    spaces,
+};
+
+/// What is needed to add machines to a lab. The lab ends them with itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Yard {
+    plan: Plan,
+    sandbox: Arc<Sandbox>,
+    guests: Arc<Mutex<Vec<Arc<Node>>>>,
+}
+
+impl Yard {
+    pub(super) fn new(plan: Plan, sandbox: Arc<Sandbox>) -> Self {
+        Self { plan, sandbox, guests: Arc::default() }
+    }
+
+    /// A machine that is still off, like the lab's nodes but for its users: it has one, whom these public keys let in. All nodes know its
+    /// name from now on, and nobody its host key.
+    pub(crate) fn add(&self, address: Ipv4Addr, user: &str, keys: &str) -> Arc<Node> {
+        let name = format!("ip-{}", address.to_string().replace('.', "-"));
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = Arc::new(Node::guest(name.clone(), address, self.plan.clone(), Arc::clone(&self.sandbox), user, keys));
+        guests.push(Arc::clone(&node));
+        let file = self.sandbox.outside().join("etc/hosts");
+        let line = format!("{address} {name}.ec2.internal {name}\n");
+        let known = fs::read_to_string(&file).expect("hosts of the nodes");
+        if !known.contains(&line) {
+            // in place: the nodes have this very file mounted
+            fs::write(&file, known + &line).expect("hosts of the nodes");
+        }
+        node
+    }
+
+    /// Ends a machine for good; its address may be used again.
+    pub(crate) fn remove(&self, node: &Arc<Node>) {
+        node.end();
+        node.unplug();
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = guests.iter().position(|g| Arc::ptr_eq(g, node)) {
+            guests.remove(place);
+            node.scrap();
+        }
+    }
+
+    pub(crate) fn guests(&self) -> Vec<Arc<Node>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A program on the laptop.
+    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+        self.sandbox.command(program)
+    }
+
+    /// Runs this on the laptop's network, in a thread of its own.
+    pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
+        spaces::on_network(&self.sandbox.spaces, piece)
+    }
+}
