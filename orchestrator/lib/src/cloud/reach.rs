@@ -172,10 +172,13 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
          echo $d | $as tee /etc/cvc-deadline.new >/dev/null && $as mv /etc/cvc-deadline.new /etc/cvc-deadline"
     );
     let mut all = JoinSet::new();
+    let permits = Arc::new(Semaphore::new(MOST_AT_ONCE));
     for entry in hosts {
         let host = SshHost::new(Target::new(name, entry, ssh));
         let argv = ["sh".to_owned(), "-c".to_owned(), script.clone()];
+        let permits = Arc::clone(&permits);
         all.spawn(async move {
+            let _permit = permits.acquire().await;
             let output = host.ask(&argv, &BTreeMap::new(), KNOCK_LIMIT).await?;
             host.disconnect().await;
             if output.code == Some(0) {

@@ -1,7 +1,7 @@
 //! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
 
 use super::{Fleet, reach};
-use crate::{journal::Event, run::EngineError};
+use crate::{host::HostError, journal::Event, run::EngineError};
 use std::time::{Duration, Instant};
 
 /// Terminating takes minutes, and groups are in use until then.
@@ -12,6 +12,7 @@ const TICK: Duration = Duration::from_secs(2);
 impl Fleet {
     /// Ends and removes everything of this fleet; an error if something stays.
     pub async fn down(&self, how: &str) -> Result<(), EngineError> {
+        self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
         loop {
@@ -36,6 +37,19 @@ impl Fleet {
         Ok(())
     }
 
+    /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.
+    pub async fn extend(&self) -> Result<(), HostError> {
+        let machines = self.machines();
+        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).collect();
+        let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
+        reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
+    }
+
+    /// How long the deadline may stand before it is moved on.
+    pub fn extend_after(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.lifetime_s / 4.0)
+    }
+
     /// Keeps the instances for a next campaign: their own deadline is moved to then. Whether that could be done.
     pub async fn keep(&self, keep_s: f64) -> Result<(), EngineError> {
         let hosts: Vec<_> = self.machines().iter().map(|m| self.entry(m)).collect();
@@ -43,9 +57,11 @@ impl Fleet {
         reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await?;
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
         let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
-        for lease in self.open_leases() {
+        let leases = self.open_leases();
+        for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
+        super::kept::put(&self.campaign, &self.place, &self.tags.fleet, &self.settings, until, &leases)?;
         self.speaker.note(format!(
             "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
             self.name,

@@ -26,7 +26,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
 
@@ -477,8 +477,16 @@ impl Remote {
 /// Looks at the instances of a fleet, and ends the link to a head that is there no more.
 async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speaker: Speaker) {
     let mut told = BTreeMap::new();
+    // an earlier controller may have set it long ago
+    let mut extended: Option<Instant> = None;
     loop {
         tokio::time::sleep(WATCH_TICK).await;
+        if extended.is_none_or(|at| at.elapsed() > fleet.extend_after()) {
+            extended = Some(Instant::now());
+            if let Err(error) = fleet.extend().await {
+                speaker.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+            }
+        }
         // a cloud that does not answer for a while is no reason to give anything up
         let Ok(gone) = fleet.look_for_gone().await else { continue };
         for (node, why) in &gone {

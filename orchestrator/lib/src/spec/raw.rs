@@ -276,7 +276,8 @@ pub(crate) struct RawEc2 {
     /// Directory that the first node exports by NFS and all others mount. Default: none.
     #[serde(default)]
     pub nfs: Option<String>,
-    /// An instance ends by itself after so long, whatever becomes of cvc, as in `4h`. Default: `4h`.
+    /// An instance ends by itself so long after cvc was last there, whatever became of cvc, as in `4h`; with a budget no later than that pays
+    /// for. Default: `4h`.
     #[serde(default)]
     pub lifetime: Option<String>,
     /// How long instances are kept after the campaign for the next one with the same settings, as in `30m`. Default: not at all.

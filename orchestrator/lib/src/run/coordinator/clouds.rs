@@ -68,6 +68,7 @@ impl Coordinator<'_> {
             identity: &identity(&self.dir),
             dir: self.dir.root(),
             leases: self.state.leases_of(name),
+            takes: !self.ends_kept,
             prices: PriceBook::open(&cost::cache_file()),
             speaker: Speaker(self.speak.clone()),
         };

@@ -1,0 +1,8 @@
+//! Campaigns on EC2 instances: launched, set up, used and given back. The instances are nodes of a lab, and the cloud is moto's, with what it
+//! lacks laid before it by the test kit.
+#![cfg(feature = "ec2")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod on_cloud;
+mod whole;
