@@ -44,6 +44,8 @@ pub enum Tool {
     SlurmAccounting,
     /// A lab, and GlusterFS to run on it.
     Gluster,
+    /// A lab, and disks for its nodes: [`crate::lab::Disk`].
+    Disks,
     /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
     LabImage,
     /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
@@ -90,6 +92,7 @@ impl Tool {
             }
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
             Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::Disks => crate::lab::missing_for_disks().is_none().then(|| PathBuf::from("/dev/loop-control")),
             Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting().is_none().then(|| PathBuf::from("/usr/sbin/slurmdbd")),
             Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
@@ -101,6 +104,7 @@ impl Tool {
         match self {
             Self::Lab => crate::lab::missing(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting(),
+            Self::Disks => crate::lab::missing_for_disks(),
             Self::LabImage => crate::lab::missing_for_image(),
             Self::Gluster => crate::lab::missing_for_gluster(),
             Self::Slurm => crate::lab::missing_for_slurm(),
@@ -144,6 +148,7 @@ impl Tool {
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
+            Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",
             Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
             Self::SlurmAccounting => "Slurm on a lab with accounting (slurmdbd, mariadb-server)",
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",

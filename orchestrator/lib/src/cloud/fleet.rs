@@ -190,6 +190,11 @@ impl Fleet {
         self.place.set_up()
     }
 
+    /// Why nodes are gone that the spot market has said it takes back.
+    pub fn reclaimed() -> String {
+        RECLAIMED.to_owned()
+    }
+
     /// Whether this is why a node is gone: the spot market.
     pub fn was_reclaimed(&self, why: &str) -> bool {
         why == RECLAIMED

@@ -139,6 +139,12 @@ impl LaunchOrder {
         self.tags.lease.as_deref().unwrap_or_default()
     }
 
+    /// The name that the further volume at this place is asked for with: of those that EC2 recommends for volumes, in their order. `None` when
+    /// there are no more. Machines may call the disk something else; the set-up finds it by this name.
+    pub fn device_of(index: usize) -> Option<String> {
+        ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
+    }
+
     /// What an instance does at its first boot, as root: it gives itself a deadline, by its own clock, that survives reboots and can be moved
     /// by writing another time into `/etc/cvc-deadline`.
     pub fn user_data(&self) -> String {
@@ -149,6 +155,12 @@ impl LaunchOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_have_the_names_that_ec2_recommends() {
+        let names: Vec<String> = (0..20).map_while(LaunchOrder::device_of).collect();
+        assert_eq!((names.len(), names[0].as_str(), names[10].as_str()), (11, "/dev/sdf", "/dev/sdp"));
+    }
 
     #[test]
     fn tags_are_read_back_as_they_were_written() {
