@@ -183,6 +183,7 @@ impl Fleet {
             profile: self.settings.profile.clone(),
             endpoint: self.settings.endpoint.clone(),
             usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
+            rate,
             zone,
             instance_type: facts.name.clone(),
             vcpus: facts.vcpus,
