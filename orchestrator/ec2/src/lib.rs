@@ -1,1 +1,121 @@
-//! EC2 instances as a site of cvc.
+//! EC2 instances as a site of cvc: the only crate that talks to AWS. What it must be able to do stands in [`cvc_lib::cloud`].
+
+mod call;
+mod caller;
+mod discover;
+mod error;
+mod images;
+mod launch;
+mod look;
+mod observe;
+mod prepare;
+mod prices;
+mod quota;
+mod remove;
+mod session;
+mod tags;
+
+use async_trait::async_trait;
+use cvc_lib::{
+    cloud::{
+        Account, Clouds, FleetOrder, Health, Instance, LaunchOrder, Offer, Prepared, Provider, ProviderError, Quota, Quote, Resource,
+        TypeFacts,
+    },
+    spec::Ec2Settings,
+};
+use std::{
+    fmt,
+    sync::{Arc, RwLock},
+};
+
+use session::Session;
+
+/// Opens accounts of AWS, or of what answers as AWS does, with the credentials that the AWS command line would use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ec2;
+
+impl Ec2 {
+    /// The same as [`Ec2::default`].
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+#[async_trait]
+impl Clouds for Ec2 {
+    async fn open(&self, account: &Account) -> Result<Arc<dyn Provider>, ProviderError> {
+        let session = Session::load(account).await?;
+        Ok(Arc::new(Region { account: account.clone(), name: session.region.clone(), session: RwLock::new(Arc::new(session)) }))
+    }
+}
+
+/// One region of one account.
+pub(crate) struct Region {
+    account: Account,
+    name: String,
+    /// Clients with an identity; replaced by fresh ones when the identity has expired.
+    session: RwLock<Arc<Session>>,
+}
+
+impl fmt::Debug for Region {
+    /// Where calls go, never in whose name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("name", &self.name).field("endpoint", &self.account.endpoint).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Provider for Region {
+    fn region(&self) -> &str {
+        &self.name
+    }
+
+    async fn look(&self, settings: &Ec2Settings) -> Result<Offer, ProviderError> {
+        self.offer(settings).await
+    }
+
+    async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError> {
+        self.vcpus(instance_type, spot).await
+    }
+
+    async fn prepare(&self, order: &FleetOrder) -> Result<Prepared, ProviderError> {
+        self.prepare_fleet(order).await
+    }
+
+    async fn launch(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
+        self.run_instances(order).await
+    }
+
+    async fn observe(&self, fleet: &str) -> Result<Vec<Instance>, ProviderError> {
+        self.instances_of(fleet).await
+    }
+
+    async fn health(&self, fleet: &str) -> Result<Vec<(String, Health)>, ProviderError> {
+        self.checks_of(fleet).await
+    }
+
+    async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError> {
+        self.end_instances(ids).await
+    }
+
+    async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+        self.everything_of(owner, fleet).await
+    }
+
+    async fn remove(
+        &self,
+        resources: &[Resource],
+        limit_s: f64,
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Vec<(Resource, String)>, ProviderError> {
+        self.remove_all(resources, limit_s, tell).await
+    }
+
+    async fn regions(&self) -> Result<Vec<String>, ProviderError> {
+        self.enabled_regions().await
+    }
+
+    async fn prices(&self, instance_types: &[String], spot: bool) -> Result<Vec<Quote>, ProviderError> {
+        if spot { self.spot_prices(instance_types).await } else { self.list_prices(instance_types).await }
+    }
+}

@@ -1,4 +1,5 @@
-//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, processes that were left, tables.
+//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, several nodes on this machine,
+//! a cloud whose instances are such nodes, processes that were left, tables.
 //!
 //! A test kit may panic: that is how a test says that it failed.
 

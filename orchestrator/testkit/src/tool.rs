@@ -54,6 +54,8 @@ pub enum Tool {
     Ansible,
     /// moto with the server of EC2, in the private environment that the set-up makes.
     Moto,
+    /// Loop devices, for disks of the cloud's instances.
+    LoopDevices,
     /// ansible-lint, likewise.
     AnsibleLint,
 }
@@ -83,6 +85,7 @@ impl Tool {
             Self::Ansible => of_ansible("ansible-playbook"),
             Self::AnsibleLint => of_ansible("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
+            Self::LoopDevices => crate::cloud::disks::are_possible().then(|| PathBuf::from("/dev/loop-control")),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
@@ -119,6 +122,7 @@ impl Tool {
             | Self::Ansible
             | Self::AnsibleLint
             | Self::Moto
+            | Self::LoopDevices
             | Self::Mpich5 => None,
         }
     }
@@ -139,6 +143,7 @@ impl Tool {
             Self::Python => "python3",
             Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
+            Self::LoopDevices => "loop devices",
             Self::Moto => "moto with its server (the set-up)",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",

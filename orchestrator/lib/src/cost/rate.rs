@@ -56,7 +56,8 @@ impl NodeRate {
     /// All sources, each once, in the order of the parts.
     pub fn sources(&self) -> Vec<String> {
         let mut all = Vec::new();
-        for source in self.parts.iter().map(|p| p.price.source()) {
+        for price in self.parts.iter().map(|p| &p.price) {
+            let source = format!("{}{}", price.from, if price.stale { ", old" } else { "" });
             if !all.contains(&source) {
                 all.push(source);
             }
@@ -98,7 +99,7 @@ impl NodeRate {
         let market = if spot { " (spot)" } else { "" };
         let mut parts = vec![RatePart { what: format!("{instance_type}{market}"), price: machine }];
         if let Some(credits) = book.credits(instance_type) {
-            parts.push(RatePart { what: "processor credits".into(), price: credits });
+            parts.push(RatePart { what: "processor credits if always busy".into(), price: credits });
         }
         let root = DiskSize {
             kind: &settings.root.kind,

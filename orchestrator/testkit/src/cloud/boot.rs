@@ -13,7 +13,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    images,
+    disks, images,
     machine::{Machine, Phase, Reason},
     metadata,
     moto::find,
@@ -39,15 +39,20 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
             // as a machine whose image does not start: EC2 says that it runs
             machine.enter(Phase::Pending, Some(world.settings.boot));
         } else {
-            nodes.push((machine.id.clone(), node, machine.user_data.clone()));
+            nodes.push((machine.id.clone(), node, machine.user_data.clone(), machine.wanted_disks.clone()));
         }
     }
     world.lock().machines.extend(machines);
-    for (id, node, user_data) in nodes {
+    for (id, node, user_data, wanted_disks) in nodes {
         let world = Arc::clone(world);
         thread::spawn(move || {
             let started = catch_unwind(AssertUnwindSafe(|| {
                 node.start();
+                let devices = disks::attach(&node, &wanted_disks);
+                disks::plug(&node, &devices);
+                if let Some(machine) = world.lock().machine_mut(&id) {
+                    machine.disks = devices;
+                }
                 metadata::serve(&world, &id, &node);
                 run(&node, user_data.as_deref());
             }));
@@ -118,6 +123,9 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: Reason) {
                 let _ = world.moto.ask(&region, "DeleteNetworkInterface", &[("NetworkInterfaceId", interface)]);
             }
             end(&world, node, reason);
+            if let Some(machine) = world.lock().machine_mut(&id) {
+                machine.disks.clear();
+            }
             world.sleep(world.settings.stopping);
             if let Some(machine) = world.lock().machine_mut(&id) {
                 machine.enter(Phase::Terminated, None);
@@ -138,32 +146,66 @@ fn end(world: &World, node: Option<Arc<Node>>, reason: Reason) {
     }
 }
 
-/// Watches nodes until the cloud ends: one that has switched itself off ends its instance, or stops it.
+/// Watches nodes until the cloud ends: one that has switched itself off ends its instance, or stops it. One that a test switches off keeps
+/// its instance, as a machine that is broken does.
 pub(super) fn watch(world: &Arc<World>) {
     let weak: Weak<World> = Arc::downgrade(world);
     world.spawn_on_network(move || {
         while let Some(world) = weak.upgrade().filter(|w| !w.has_ended()) {
-            let living = |m: &&Machine| matches!(m.phase(), Phase::Pending | Phase::Running);
-            let nodes: Vec<(String, String, Arc<Node>, bool)> = {
+            let nodes: Vec<(String, Arc<Node>)> = {
                 let state = world.lock();
-                let machines = state.machines.iter().filter(living);
-                machines.filter_map(|m| Some((m.id.clone(), m.region.clone(), m.node.clone()?, m.ends_for_good))).collect()
+                let running = state.machines.iter().filter(|m| m.phase() == Phase::Running);
+                running.filter_map(|m| Some((m.id.clone(), m.node.clone()?))).collect()
             };
-            for (id, region, node, ends_for_good) in nodes.into_iter().filter(|(_, _, node, _)| node.has_ended()) {
-                let action = if ends_for_good { "TerminateInstances" } else { "StopInstances" };
-                if let Err(e) = world.moto.ask(&region, action, &[("InstanceId.1", &id)]) {
-                    world.trouble(e);
-                }
-                node.end();
-                if ends_for_good {
-                    terminate(&world, &[id], Reason::Itself);
-                } else if let Some(machine) = world.lock().machine_mut(&id) {
-                    machine.enter(Phase::Stopped, None);
-                    machine.reason = Some((Reason::Itself, Timestamp::now()));
+            for (id, node) in nodes {
+                if node.has_ended() {
+                    switched_off(&world, &id, &node);
+                } else {
+                    keep_services(&world, &id, &node);
                 }
             }
             drop(world);
             thread::sleep(Duration::from_millis(50));
         }
     });
+}
+
+/// An instance has switched itself off.
+fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
+    node.end();
+    let (region, ends_for_good) = {
+        let state = world.lock();
+        let Some(machine) = state.machine(id) else { return };
+        (machine.region.clone(), machine.ends_for_good)
+    };
+    let action = if ends_for_good { "TerminateInstances" } else { "StopInstances" };
+    if let Err(e) = world.moto.ask(&region, action, &[("InstanceId.1", id)]) {
+        world.trouble(e);
+    }
+    if ends_for_good {
+        terminate(world, &[id.to_owned()], Reason::Itself);
+    } else if let Some(machine) = world.lock().machine_mut(id) {
+        machine.enter(Phase::Stopped, None);
+        machine.metadata = None;
+        machine.reason = Some((Reason::Itself, Timestamp::now()));
+    }
+}
+
+/// Disks and the metadata service are there while a node is on, also again.
+fn keep_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
+    let now = node.boot();
+    let is_up_to_date = world.lock().machine(id).is_none_or(|m| m.metadata.as_ref().map(|(boot, _)| *boot) == now);
+    if is_up_to_date || (now.is_none() && node.is_up()) {
+        return;
+    }
+    if let Some(machine) = world.lock().machine_mut(id) {
+        machine.metadata = None;
+        if now.is_some() {
+            // a test may switch it off at any time
+            let _ = catch_unwind(AssertUnwindSafe(|| disks::plug(node, &machine.disks)));
+        }
+    }
+    if now.is_some() {
+        let _ = catch_unwind(AssertUnwindSafe(|| metadata::serve(world, id, node)));
+    }
 }

@@ -1,7 +1,8 @@
 //! What is told of instances, and how they end.
 
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use xmltree::{Element, XMLNode};
 
 use super::{
@@ -159,6 +160,27 @@ pub(super) fn terminate(world: &Arc<World>, request: &Request, parameters: &Para
         }
     }
     Answer::xml(xml::bytes(&root))
+}
+
+/// GetConsoleOutput: the host keys, as cloud-init shows them, and what user data said.
+pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> Answer {
+    let id = parameters.get("InstanceId").unwrap_or_default();
+    let state = world.lock();
+    let Some(machine) = state.machine(id).filter(|m| m.region == region) else {
+        return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{id}' does not exist"));
+    };
+    let node = machine.node.clone().filter(|_| machine.phase() == Phase::Running && !machine.unreachable);
+    drop(state);
+    let text = node.map(|node| {
+        let said =
+            if node.is_up() { fs::read_to_string(node.path("/var/log/cloud-init-output.log")).unwrap_or_default() } else { String::new() };
+        let key = node.known();
+        let key = key.split_once(' ').map_or("", |(_, key)| key);
+        format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{said}", node.name())
+    });
+    let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+    let output = leaf("output", &BASE64_STANDARD.encode(text.unwrap_or_default()));
+    Answer::xml(xml::response("GetConsoleOutput", [leaf("instanceId", id), leaf("timestamp", &now), output]))
 }
 
 /// DeleteSecurityGroup.

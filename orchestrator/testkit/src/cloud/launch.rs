@@ -1,13 +1,13 @@
 //! RunInstances: what EC2 checks and moto does not, and what becomes of a launch.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
 use xmltree::Element;
 
 use super::{
-    boot,
+    boot, disks,
     fault::ec2_error,
     images, instances,
     machine::Machine,
@@ -22,9 +22,6 @@ use super::{
 
 /// Launches instances, or says again what the same request has launched before.
 pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameters: &Parameters) -> Answer {
-    if parameters.is_true("DryRun") {
-        return world.moto.forward(request, &request.body);
-    }
     let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
@@ -35,11 +32,15 @@ pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameter
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
+    // a dry run ends here, with an error that says that all is well
     let answer = world.moto.forward(request, wanted.parameters.write().as_bytes());
     let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
     let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
     let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
     wanted.shape(world, region, parameters, &mut machines);
+    for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.yard.is_some()) {
+        machine.wanted_disks = disks::of(world, machine, parameters, item);
+    }
     boot::launch(world, machines);
     if let Some(token) = token {
         world.lock().tokens.insert(token, Launch { asked, instances: ids, answer: answer.body });
@@ -82,7 +83,7 @@ impl Wanted {
         // moto launches as few as are allowed, EC2 as many
         parameters.set("MinCount", count.to_string());
         let zone = place(world, region, &mut parameters)?;
-        disks(&mut parameters);
+        volumes(&mut parameters);
         let placement = asked.get("Placement.GroupName").filter(|g| !g.is_empty()).map(ToOwned::to_owned);
         if let Some(group) = &placement
             && !world.lock().groups.iter().any(|g| g.name == *group && g.region == region)
@@ -107,11 +108,12 @@ impl Wanted {
         let vcpus = world.vcpus(region, kind).unwrap_or(0);
         let used: u32 = {
             let state = world.lock();
-            let same = state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot);
+            let same =
+                state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot && is_standard(&m.kind));
             same.map(|m| m.vcpus).sum()
         };
         let limit = world.settings.quotas[usize::from(is_spot)];
-        if f64::from(used + vcpus * count) > limit {
+        if is_standard(kind) && f64::from(used + vcpus * count) > limit {
             let text = format!(
                 "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket ({}).",
                 QUOTAS[usize::from(is_spot)].1
@@ -161,6 +163,12 @@ impl Wanted {
     }
 }
 
+/// Whether the quotas for ordinary instances count a type.
+fn is_standard(kind: &str) -> bool {
+    let family: String = kind.chars().take_while(char::is_ascii_alphabetic).collect();
+    !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str()) && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
+}
+
 /// Gives a launch a subnet, without which moto takes any address; the number of its zone.
 fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, Answer> {
     let zones = instances::zones(world, region);
@@ -188,23 +196,27 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
 
 /// Volumes as EC2 makes them: there is always one for the root, deleted with its instance unless said otherwise, and none for instance
 /// stores.
-fn disks(parameters: &mut Parameters) {
+fn volumes(parameters: &mut Parameters) {
     let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
-    let members = parameters.members("BlockDeviceMapping");
-    let mut of_root = None;
-    for (n, mapping) in &members {
-        let name = format!("BlockDeviceMapping.{n}");
-        if mapping.get("VirtualName").is_some_and(|v| v.starts_with("ephemeral")) {
-            parameters.remove(&name);
-        } else if mapping.get("DeviceName") == Some(root) {
-            of_root = Some((*n, mapping));
+    let members = parameters.members("BlockDeviceMapping").into_values();
+    let is_volume = |mapping: &Parameters| !mapping.get("VirtualName").is_some_and(|name| name.starts_with("ephemeral"));
+    let mut mappings: Vec<Parameters> = members.filter(is_volume).collect();
+    if !mappings.iter().any(|m| m.get("DeviceName") == Some(root)) {
+        mappings.insert(0, Parameters::default());
+        mappings[0].set("DeviceName", root);
+    }
+    for mapping in mappings.iter_mut().filter(|m| m.get("DeviceName") == Some(root)) {
+        for (name, value) in [("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
+            if mapping.get(name).is_none() {
+                mapping.set(name, value);
+            }
         }
     }
-    let n = of_root.map_or_else(|| members.keys().max().map_or(1, |n| n + 1), |(n, _)| n);
-    let said: HashMap<&str, &str> = of_root.iter().flat_map(|(_, m)| &m.0).map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    for (name, value) in [("DeviceName", root), ("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
-        if !said.contains_key(name) {
-            parameters.set(&format!("BlockDeviceMapping.{n}.{name}"), value);
+    // numbered anew: moto stops at a gap
+    parameters.remove("BlockDeviceMapping");
+    for (n, mapping) in mappings.iter().enumerate() {
+        for (name, value) in &mapping.0 {
+            parameters.set(&format!("BlockDeviceMapping.{}.{name}", n + 1), value.as_str());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the cloud knows of an instance beyond what moto knows: its state, its node, what will become of it.
 
 use std::{
+    fs::File,
     net::Ipv4Addr,
     sync::Arc,
     time::{Duration, Instant},
@@ -9,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use xmltree::Element;
 
-use super::{server::Serving, xml};
+use super::{disks::Disk, server::Serving, xml};
 use crate::lab::Node;
 
 /// Where an instance is in its life.
@@ -111,8 +112,11 @@ pub(super) struct Machine {
     /// When the spot market takes it back.
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
-    /// Its metadata service.
-    pub(super) metadata: Option<Serving>,
+    /// What disks it is to have besides the root, and once it has a node their devices.
+    pub(super) wanted_disks: Vec<Disk>,
+    pub(super) disks: Vec<(Disk, File)>,
+    /// Its metadata service, and for which time that the node is on.
+    pub(super) metadata: Option<(i32, Serving)>,
 }
 
 impl Machine {
@@ -145,6 +149,8 @@ impl Machine {
             unreachable: false,
             notice: None,
             node: None,
+            wanted_disks: Vec::new(),
+            disks: Vec::new(),
             metadata: None,
         })
     }
@@ -187,6 +193,10 @@ impl Machine {
         }
         if !matches!(phase, Phase::Pending | Phase::Running) {
             item.children.retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
+        }
+        if xml::items(item, "groupSet").next().is_none() {
+            let groups = self.groups.iter().map(|(id, name)| vec![xml::leaf("groupId", id), xml::leaf("groupName", name)]);
+            xml::put(item, xml::list("groupSet", groups));
         }
         if let (Some(group), Some(placement)) = (&self.placement, item.get_mut_child("placement")) {
             xml::set(placement, "groupName", group);

@@ -14,14 +14,15 @@ use super::{
 };
 use crate::lab::Node;
 
-/// Starts it for a node that is up. It ends with the instance.
+/// Starts it for a node that is up. It ends with the instance, and what watches nodes sees to it when that is switched off and on.
 pub(super) fn serve(world: &Arc<World>, id: &str, node: &Arc<Node>) {
+    let Some(boot) = node.boot() else { return };
     let listener = node.on_network(|| TcpListener::bind("169.254.169.254:80")).unwrap_or_else(|e| panic!("the metadata service: {e}"));
     let (weak, of, token): (Weak<World>, String, String) = (Arc::downgrade(world), id.to_owned(), identity("AQAAA"));
     let handler = move |request: Request| weak.upgrade().map(|world| answer(&world, &of, &token, &request));
     let serving = server::serve(&world.runtime, listener, Arc::new(handler)).unwrap_or_else(|e| panic!("the metadata service: {e}"));
     if let Some(machine) = world.lock().machine_mut(id) {
-        machine.metadata = Some(serving);
+        machine.metadata = Some((boot, serving));
     }
 }
 
@@ -40,6 +41,12 @@ fn answer(world: &World, id: &str, token: &str, request: &Request) -> Answer {
     }
     let state = world.lock();
     let Some(machine) = state.machine(id) else { return text(404, "Not Found") };
+    if request.path == "/latest/user-data" {
+        return machine
+            .user_data
+            .as_ref()
+            .map_or_else(|| text(404, "Not Found"), |d| Answer::new(200, "application/octet-stream", d.as_slice()));
+    }
     let Some(path) = request.path.strip_prefix("/latest/meta-data/") else { return text(404, "Not Found") };
     let address = machine.address.to_string();
     let notice = machine.notice.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());

@@ -3,9 +3,9 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -24,9 +24,13 @@ use super::{
 /// The version that the set-up brings.
 const VERSION: &str = "5.2.5";
 
-/// It ends when the test's end of its standard input closes, also because the test was killed.
-const LAUNCHER: &str = "import os, sys, threading
-threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+/// It ends when the test's end of its standard input closes, also because the test was killed, and takes its files along.
+const LAUNCHER: &str = "import os, shutil, sys, threading
+def end():
+    sys.stdin.read()
+    shutil.rmtree(os.path.dirname(os.environ['MOTO_AMIS_PATH']), ignore_errors=True)
+    os._exit(0)
+threading.Thread(target=end, daemon=True).start()
 from moto.server import main
 main(sys.argv[1:])
 ";
@@ -44,14 +48,15 @@ pub(crate) fn python() -> Option<PathBuf> {
 pub(super) struct Process {
     child: Child,
     pub(super) port: u16,
+    log: Arc<Mutex<String>>,
     _files: TempDir,
 }
 
 impl Process {
-    /// Starts it by a command that is made of the program.
-    pub(super) fn start(command: impl FnOnce(&std::path::Path) -> Command) -> Self {
+    /// Starts it by a command that is made of the program, with its files in a directory.
+    pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
         let python = python().expect("moto, which the set-up brings");
-        let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir().expect("a directory");
+        let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir_in(directory).expect("a directory");
         let list = files.path().join("images.json");
         fs::write(&list, images::for_moto().to_string()).expect("the list of images");
         let mut command = command(&python);
@@ -63,31 +68,30 @@ impl Process {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
         let (sender, receiver) = mpsc::channel();
         let said = BufReader::new(child.stderr.take().expect("its standard error"));
-        let log = files.path().join("moto.log");
+        let log: Arc<Mutex<String>> = Arc::default();
+        let into = Arc::clone(&log);
         thread::spawn(move || {
-            let mut kept = String::new();
+            let told = ["Press CTRL+C", "development server", "\"POST / HTTP/1.1\" 200"];
             for line in said.lines().map_while(Result::ok) {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
-                } else if !line.contains("\"POST / HTTP/1.1\" 200") {
-                    kept.push_str(&line);
-                    kept.push('\n');
-                    let _ = fs::write(&log, &kept);
+                } else if !told.iter().any(|t| line.contains(t)) {
+                    into.lock().unwrap_or_else(PoisonError::into_inner).push_str(&format!("{line}\n"));
                 }
             }
         });
         match receiver.recv_timeout(Duration::from_secs(60)) {
-            Ok(Ok(port)) => Self { child, port, _files: files },
+            Ok(Ok(port)) => Self { child, port, log, _files: files },
             other => {
                 let _ = (child.kill(), child.wait());
-                panic!("moto did not start ({other:?}): {}", fs::read_to_string(files.path().join("moto.log")).unwrap_or_default());
+                panic!("moto did not start ({other:?}): {}", log.lock().unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
 
     /// What it complained of.
     pub(super) fn log(&self) -> String {
-        fs::read_to_string(self._files.path().join("moto.log")).unwrap_or_default()
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -34,7 +34,7 @@ impl Parameters {
 
     /// The values of a list: `InstanceId.1`, `InstanceId.2`.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
-        self.members(name).into_iter().filter_map(|(_, m)| m.get("").map(ToOwned::to_owned)).collect()
+        self.members(name).into_values().filter_map(|m| m.get("").map(ToOwned::to_owned)).collect()
     }
 
     /// The members of a list, each with its own parameters: of `Filter.1.Name` with `Filter` that is `Name`.

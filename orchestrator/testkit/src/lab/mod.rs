@@ -101,9 +101,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How many nodes, `n1` to `nK`; 4 if not said, at most 64.
+    /// How many nodes, `n1` to `nK`; 4 if not said, at most 64, none where all come by a [`crate::Cloud`].
     pub fn nodes(mut self, nodes: u8) -> Self {
-        assert!((1..=64).contains(&nodes), "a lab has 1 to 64 nodes, not {nodes}");
+        assert!(nodes <= 64, "a lab has at most 64 nodes, not {nodes}");
         self.nodes = nodes;
         self
     }
@@ -203,7 +203,9 @@ impl Lab {
         let ssh = self.home().join(".ssh");
         keys::make(&ssh.join("id_ed25519"), "laptop");
         let common = self.sandbox.outside().join("etc");
-        fs::create_dir_all(&common).expect("a directory of the lab");
+        for directory in [&common, &self.sandbox.outside().join("nodes")] {
+            fs::create_dir_all(directory).expect("a directory of the lab");
+        }
         for key in ["id_ed25519", "id_ed25519.pub"] {
             fs::copy(ssh.join(key), common.join(key)).expect("the user's key");
         }

@@ -131,6 +131,11 @@ impl Node {
         self.sandbox.outside().join("nodes").join(&self.name)
     }
 
+    /// A directory in the sandbox's memory that stays while it is off, as the test sees it.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.own()
+    }
+
     /// A disk and a host key, before it is switched on for the first time.
     pub(super) fn prepare(&self) {
         let (own, size) = (self.sandbox.inside().join("nodes").join(&self.name), self.plan.disk_mib);
@@ -169,7 +174,7 @@ impl Node {
     }
 
     /// The line of its key for a file of known hosts.
-    pub(super) fn known(&self) -> String {
+    pub(crate) fn known(&self) -> String {
         let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
         let parts: Vec<&str> = key.split_whitespace().take(2).collect();
         format!("{},{} {}", self.name, self.address, parts.join(" "))
@@ -203,6 +208,11 @@ impl Node {
     pub(crate) fn has_ended(&self) -> bool {
         // busy: it is just being switched on or off
         self.state.try_lock().is_ok_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
+    }
+
+    /// Which time it is on, by the number of its process 1; `None` while it is off or just being switched.
+    pub(crate) fn boot(&self) -> Option<i32> {
+        self.state.try_lock().ok()?.as_ref().map(|r| r.init)
     }
 
     /// Runs this on its network, in a thread of its own.

@@ -1,0 +1,83 @@
+//! One way to call: with the identity of now, and with a fresh one if that has expired.
+
+use crate::{
+    Region,
+    error::{Doubt, Effect, failure},
+    session::Session,
+};
+use aws_sdk_ec2::{
+    config::http::HttpResponse,
+    error::{ProvideErrorMetadata, SdkError},
+};
+use cvc_lib::cloud::{ProviderError, Trouble};
+use std::{
+    error::Error,
+    sync::{Arc, PoisonError},
+};
+
+impl Region {
+    /// The clients of now.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the user's configuration for an identity again: what was read from a file or the environment may have been replaced since.
+    async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
+        let fresh = Arc::new(Session::load(&self.account).await?);
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    /// A call that changes nothing.
+    pub(crate) async fn ask<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+        C: Fn(&Session) -> F + Send,
+        F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+        T: Send,
+    {
+        self.call(what, Effect::None, &Doubt::default(), call).await
+    }
+
+    /// A call that changes something.
+    pub(crate) async fn order<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+        C: Fn(&Session) -> F + Send,
+        F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+        T: Send,
+    {
+        self.call(what, Effect::Some, &Doubt::default(), call).await
+    }
+
+    /// The same; `doubt` remembers whether the answer of any attempt was lost.
+    pub(crate) async fn call<T, E, C, F>(&self, what: &str, effect: Effect, doubt: &Doubt, call: C) -> Result<T, ProviderError>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+        C: Fn(&Session) -> F + Send,
+        F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
+        T: Send,
+    {
+        let failed = |error| failure(what, &self.name, effect, doubt, &error);
+        // the future is made before it is awaited, so that no client is borrowed meanwhile
+        let first = call(&self.session());
+        let mut error = match first.await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => failed(error),
+        };
+        // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
+        if error.code.as_deref() == Some("RequestExpired") {
+            let again = call(&self.session());
+            error = match again.await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => failed(error),
+            };
+        }
+        if error.trouble == Trouble::Credentials {
+            let fresh = self.renew().await?;
+            let last = call(&fresh);
+            return last.await.map_err(failed);
+        }
+        Err(error)
+    }
+}

@@ -1,0 +1,268 @@
+//! What a failed call means: the kind of trouble, and what may be left of it.
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_ec2::{
+    config::http::HttpResponse,
+    error::{ProvideErrorMetadata, SdkError},
+};
+use cvc_lib::cloud::{Left, ProviderError, Trouble};
+use std::{
+    error::Error,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Whether a call changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It only asks.
+    None,
+    /// It does.
+    Some,
+}
+
+/// Whether the answer to some attempt of a call was lost: then its last attempt does not speak for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doubt(Arc<AtomicBool>);
+
+impl Doubt {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A failed call in cvc's words. Nothing of the request is in it, and of the answer only code and message.
+pub(crate) fn failure<E>(what: &str, region: &str, effect: Effect, doubt: &Doubt, error: &SdkError<E, HttpResponse>) -> ProviderError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let status = error.raw_response().map(|r| r.status().as_u16());
+    let code = error.as_service_error().and_then(|e| e.code()).map(str::to_owned);
+    let message = error.as_service_error().and_then(|e| e.message());
+    let (trouble, said) = match error {
+        SdkError::ServiceError(_) => {
+            let trouble = trouble(code.as_deref(), message, status);
+            (trouble, answer(trouble, code.as_deref(), message, status))
+        }
+        SdkError::ResponseError(_) => {
+            let said = format!("the answer cannot be read (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()));
+            (if status.is_some_and(|s| s >= 500) { Trouble::Transient } else { Trouble::Other }, said)
+        }
+        SdkError::TimeoutError(_) => (Trouble::Unreachable, "no answer in time".into()),
+        _ if has::<CredentialsError>(error) => (Trouble::Credentials, without_credentials(error)),
+        SdkError::DispatchFailure(_) => (Trouble::Unreachable, chain(error)),
+        _ => (Trouble::Other, chain(error)),
+    };
+    let left =
+        if effect == Effect::None || !(doubt.is_there() || is_lost(error, code.as_deref(), status)) { Left::Clear } else { Left::Unknown };
+    ProviderError { what: what.to_owned(), region: region.to_owned(), code, said, trouble, left }
+}
+
+/// Whether it may have been done although it failed.
+fn is_lost<E>(error: &SdkError<E, HttpResponse>, code: Option<&str>, status: Option<u16>) -> bool
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    match error {
+        SdkError::ConstructionFailure(_) => false,
+        SdkError::ServiceError(_) => !refused(code, status),
+        SdkError::DispatchFailure(_) => !(has::<CredentialsError>(error) || never_arrived(error)),
+        _ => true,
+    }
+}
+
+/// Whether an answer says that nothing was done.
+pub(crate) fn refused(code: Option<&str>, status: Option<u16>) -> bool {
+    let of_code = trouble(code, None, status);
+    // want of capacity comes with status 500, too many calls and a service that is away with 503
+    status.is_none_or(|s| s < 500) || !matches!(of_code, Trouble::Transient | Trouble::Other) || is_turned_away(code)
+}
+
+/// Turned away at the door.
+fn is_turned_away(code: Option<&str>) -> bool {
+    code.is_some_and(|c| is_throttling(c) || matches!(c, "Unavailable" | "ServiceUnavailable"))
+}
+
+/// Whether no connection came about.
+pub(crate) fn never_arrived(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(e) = next {
+        if let Some(io) = e.downcast_ref::<io::Error>() {
+            use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+            if matches!(io.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable) {
+                return true;
+            }
+        }
+        next = e.source();
+    }
+    false
+}
+
+fn is_throttling(code: &str) -> bool {
+    code.starts_with("Throttl")
+        || matches!(
+            code,
+            "RequestLimitExceeded"
+                | "BandwidthLimitExceeded"
+                | "EC2ThrottledException"
+                | "RequestThrottled"
+                | "RequestThrottledException"
+                | "TooManyRequestsException"
+                | "PriorRequestNotComplete"
+                | "SlowDown"
+                | "LimitExceededException"
+        )
+}
+
+/// What kind of trouble a code is.
+fn trouble(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Trouble {
+    let Some(code) = code else {
+        return match status {
+            Some(401) => Trouble::Credentials,
+            Some(403) => Trouble::Denied,
+            Some(429) => Trouble::Transient,
+            Some(s) if s >= 500 => Trouble::Transient,
+            _ => Trouble::Other,
+        };
+    };
+    // older answers say who is to blame first
+    let code = code.strip_prefix("Client.").or_else(|| code.strip_prefix("Server.")).unwrap_or(code);
+    match code {
+        "InsufficientFreeAddressesInSubnet" => Trouble::Capacity,
+        c if c.starts_with("Insufficient") => Trouble::Capacity,
+        "Unsupported" | "UnsupportedOperation" if message.is_some_and(|m| m.contains("Availability Zone")) => Trouble::Capacity,
+        "SpotMaxPriceTooLow" => Trouble::SpotPrice,
+        "MaxSpotInstanceCountExceeded" => Trouble::Quota,
+        c if is_throttling(c) => Trouble::Transient,
+        c if c.ends_with("LimitExceeded") || c == "ServiceQuotaExceededException" => Trouble::Quota,
+        "AuthFailure"
+        | "ExpiredToken"
+        | "ExpiredTokenException"
+        | "RequestExpired"
+        | "RequestTimeTooSkewed"
+        | "InvalidClientTokenId"
+        | "InvalidAccessKeyId"
+        | "UnrecognizedClientException"
+        | "IncompleteSignature"
+        | "IncompleteSignatureException"
+        | "InvalidSignatureException"
+        | "SignatureDoesNotMatch"
+        | "MissingAuthenticationToken"
+        | "MissingAuthenticationTokenException"
+        | "InvalidSecurity" => Trouble::Credentials,
+        "UnauthorizedOperation"
+        | "UnauthorizedException"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "NotAuthorized"
+        | "OperationNotPermitted"
+        | "OptInRequired"
+        | "SubscriptionRequiredException"
+        | "PendingVerification"
+        | "Blocked" => Trouble::Denied,
+        "Unavailable"
+        | "ServiceUnavailable"
+        | "ServiceUnavailableException"
+        | "InternalError"
+        | "InternalFailure"
+        | "InternalServerError"
+        | "InternalServiceErrorException"
+        | "InternalErrorException"
+        | "ServiceException"
+        | "RequestTimeout"
+        | "RequestTimeoutException" => Trouble::Transient,
+        "IdempotentParameterMismatch" => Trouble::TokenMismatch,
+        "IdempotentInstanceTerminated" => Trouble::NotFound,
+        "DependencyViolation" | "VolumeInUse" | "IncorrectState" | "IncorrectInstanceState" | "ResourceInUseException" => Trouble::InUse,
+        c if c.ends_with(".InUse") => Trouble::InUse,
+        // images and subnets are named by the user
+        c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => Trouble::Invalid,
+        "InvalidPlacementGroup.Unknown"
+        | "ParameterNotFound"
+        | "ParameterVersionNotFound"
+        | "NoSuchResourceException"
+        | "NotFoundException" => Trouble::NotFound,
+        c if c.ends_with(".NotFound") => Trouble::NotFound,
+        c if ["Invalid", "Missing", "Malformed", "Unknown", "Unsupported", "Validation", "VPCIdNotSpecified"]
+            .iter()
+            .any(|p| c.starts_with(p)) =>
+        {
+            Trouble::Invalid
+        }
+        _ if status.is_some_and(|s| s >= 500) => Trouble::Transient,
+        _ => Trouble::Other,
+    }
+}
+
+/// What the cloud said, as far as it may be told.
+fn answer(trouble: Trouble, code: Option<&str>, message: Option<&str>, status: Option<u16>) -> String {
+    // some services quote the request that they would have signed, session token included
+    if matches!(code, Some("SignatureDoesNotMatch" | "InvalidSignatureException")) {
+        return "the signature is not that of these credentials: the secret key is wrong, or this machine's clock is".into();
+    }
+    match message.map(str::trim).filter(|m| !m.is_empty()) {
+        // a blob of a thousand characters that only an administrator can decode
+        Some(m) => short(m.split("Encoded authorization failure message").next().unwrap_or(m)),
+        None if trouble == Trouble::Transient => {
+            format!("it is unwell (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()))
+        }
+        None => format!("it says no more (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string())),
+    }
+}
+
+/// Why there are no credentials. What a program or a file for them said may be a secret: only the outermost words are told.
+fn without_credentials(error: &(dyn Error + 'static)) -> String {
+    let mut next = Some(error);
+    while let Some(e) = next {
+        if let Some(error) = e.downcast_ref::<CredentialsError>() {
+            return match error {
+                CredentialsError::CredentialsNotLoaded(_) => "no credentials are configured".into(),
+                CredentialsError::ProviderTimedOut(_) => "where credentials come from did not answer in time".into(),
+                CredentialsError::InvalidConfiguration(_) => "the configuration of credentials is invalid: see ~/.aws/config".into(),
+                _ => "there are credentials configured, but none could be had (a session that has ended?)".into(),
+            };
+        }
+        next = e.source();
+    }
+    "no credentials".into()
+}
+
+fn has<T: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(e) = next {
+        if e.is::<T>() {
+            return true;
+        }
+        next = e.source();
+    }
+    false
+}
+
+/// An error and what it comes from, as they show themselves: without the request, which only their debug form has.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut next: Option<&dyn Error> = Some(error);
+    while let Some(e) = next {
+        let text = e.to_string();
+        if !parts.iter().any(|p| p.contains(&text)) {
+            parts.push(text);
+        }
+        next = e.source();
+    }
+    short(&parts.join(": "))
+}
+
+/// One line of bounded length.
+fn short(text: &str) -> String {
+    const LONGEST: usize = 400;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.trim_end_matches(['.', ' ']);
+    if line.chars().count() <= LONGEST { line.to_owned() } else { format!("{}…", line.chars().take(LONGEST).collect::<String>()) }
+}

@@ -1,0 +1,154 @@
+//! Images: which one a site means for an architecture, and who may log in to it.
+
+use crate::{Region, tags};
+use aws_sdk_ec2::types;
+use cvc_lib::{
+    cloud::{ImageFacts, ProviderError, Trouble},
+    spec::Image,
+};
+
+/// How an image is found.
+#[derive(Debug, PartialEq, Eq)]
+enum Way {
+    Id(String),
+    Named { owner: String, name: String },
+    Parameter(String),
+}
+
+const DEBIAN: &str = "136693071363";
+const CANONICAL: &str = "099720109477";
+
+/// How the image of a site is found for an architecture.
+fn way(image: &Image, architecture: &str) -> Result<Way, String> {
+    // as Debian and Ubuntu write it
+    let short = if architecture == "x86_64" { "amd64" } else { architecture };
+    let named = |owner: &str, name: String| Way::Named { owner: owner.into(), name };
+    Ok(match image {
+        Image::Id(id) => Way::Id(id.clone()),
+        Image::Named { owner, name } => named(owner, name.clone()),
+        Image::Parameter(name) => Way::Parameter(name.clone()),
+        Image::Known(known) => match known.as_str() {
+            "debian-12" => named(DEBIAN, format!("debian-12-{short}-*")),
+            "debian-13" => named(DEBIAN, format!("debian-13-{short}-*")),
+            "ubuntu-22.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-22.04-{short}-server-*")),
+            "ubuntu-24.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-24.04-{short}-server-*")),
+            "amazon-linux-2023" => Way::Parameter(format!("/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}")),
+            other => return Err(format!("there is no image called {other:?}")),
+        },
+    })
+}
+
+impl Region {
+    /// An image for each architecture.
+    pub(crate) async fn images(&self, image: &Image, architectures: &[String]) -> Result<Vec<ImageFacts>, ProviderError> {
+        let mut found = Vec::new();
+        for architecture in architectures {
+            found.push(self.image(image, architecture).await?);
+        }
+        Ok(found)
+    }
+
+    async fn image(&self, image: &Image, architecture: &str) -> Result<ImageFacts, ProviderError> {
+        let what = "looking for the image";
+        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what, &self.name, said);
+        let found = match way(image, architecture).map_err(refuse)? {
+            Way::Id(id) => self.image_by_id(what, &id).await?,
+            Way::Parameter(name) => {
+                let answer = match self.ask(what, |s| s.ssm.get_parameter().name(&name).send()).await {
+                    Err(e) if e.trouble == Trouble::NotFound => return Err(refuse(format!("there is no parameter {name}"))),
+                    other => other?,
+                };
+                let id = answer.parameter().and_then(|p| p.value()).unwrap_or_default().trim().to_owned();
+                if !id.starts_with("ami-") {
+                    return Err(refuse(format!("the parameter {name} names no image")));
+                }
+                self.image_by_id(what, &id).await?
+            }
+            Way::Named { owner, name } => {
+                let filters = [
+                    tags::filter("name", [name.as_str()]),
+                    tags::filter("architecture", [architecture]),
+                    tags::filter("state", ["available"]),
+                    tags::filter("root-device-type", ["ebs"]),
+                    tags::filter("virtualization-type", ["hvm"]),
+                ];
+                let all = self
+                    .ask(what, |s| {
+                        let call = s.ec2.describe_images().owners(&owner).set_filters(Some(filters.to_vec()));
+                        call.into_paginator().items().send().try_collect()
+                    })
+                    .await?;
+                // creation dates are written so that their order is that of time
+                let newest = all.into_iter().max_by(|a, b| (a.creation_date(), a.image_id()).cmp(&(b.creation_date(), b.image_id())));
+                newest.ok_or_else(|| refuse(format!("{owner} has no image for {architecture} whose name is like {name:?}")))?
+            }
+        };
+        let facts = facts(&found).ok_or_else(|| refuse("the answer names no image or no root device".into()))?;
+        if facts.architecture != architecture {
+            return Err(refuse(format!("{} is for {}, and the site has instance types for {architecture}", facts.id, facts.architecture)));
+        }
+        Ok(facts)
+    }
+
+    async fn image_by_id(&self, what: &str, id: &str) -> Result<types::Image, ProviderError> {
+        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what, &self.name, said);
+        let answer = self.ask(what, |s| s.ec2.describe_images().image_ids(id).send()).await?;
+        let image = answer.images.unwrap_or_default().into_iter().next();
+        let image = image.ok_or_else(|| refuse(format!("there is no image {id}, or it is not shared with this account")))?;
+        match image.state() {
+            Some(types::ImageState::Available) | None => Ok(image),
+            Some(state) => Err(refuse(format!("image {id} is {}", state.as_str()))),
+        }
+    }
+}
+
+fn facts(image: &types::Image) -> Option<ImageFacts> {
+    let root_device = image.root_device_name()?.to_owned();
+    let root = image.block_device_mappings().iter().find(|m| m.device_name() == Some(&root_device));
+    let size = root.and_then(|m| m.ebs()).and_then(|e| e.volume_size());
+    let name = image.name().unwrap_or_default().to_owned();
+    Some(ImageFacts {
+        id: image.image_id()?.to_owned(),
+        architecture: image.architecture().map(|a| a.as_str().to_owned()).unwrap_or_default(),
+        root_device,
+        root_gib: size.and_then(|s| u32::try_from(s).ok()).unwrap_or(0),
+        user: user(&name, image.description().unwrap_or_default()).to_owned(),
+        name,
+    })
+}
+
+/// Who may log in, by the habits of those who publish images.
+fn user(name: &str, description: &str) -> &'static str {
+    const HABITS: [(&str, &str); 6] =
+        [("ubuntu", "ubuntu"), ("debian", "admin"), ("rocky", "rocky"), ("fedora", "fedora"), ("centos", "centos"), ("alma", "ec2-user")];
+    let of = |text: &str| {
+        let text = text.to_lowercase();
+        HABITS.iter().find(|(word, _)| text.contains(word)).map(|(_, user)| *user)
+    };
+    of(name).or_else(|| of(description)).unwrap_or("ec2-user")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_images_are_found_for_each_architecture() {
+        let of = |image: &str, architecture: &str| way(&Image::Known(image.into()), architecture);
+        assert_eq!(of("debian-12", "x86_64"), Ok(Way::Named { owner: DEBIAN.into(), name: "debian-12-amd64-*".into() }));
+        assert_eq!(of("debian-13", "arm64"), Ok(Way::Named { owner: DEBIAN.into(), name: "debian-13-arm64-*".into() }));
+        let name = "ubuntu/images/hvm-ssd*/ubuntu-*-24.04-arm64-server-*".into();
+        assert_eq!(of("ubuntu-24.04", "arm64"), Ok(Way::Named { owner: CANONICAL.into(), name }));
+        let name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64".into();
+        assert_eq!(of("amazon-linux-2023", "x86_64"), Ok(Way::Parameter(name)));
+        assert!(of("windows-95", "x86_64").is_err());
+    }
+
+    #[test]
+    fn who_logs_in_follows_from_the_name() {
+        assert_eq!(user("debian-12-amd64-20260112", ""), "admin");
+        assert_eq!(user("ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260112", ""), "ubuntu");
+        assert_eq!(user("al2023-ami-2023.9.1-kernel-6.1-x86_64", "Amazon Linux 2023"), "ec2-user");
+        assert_eq!(user("our-own-3", "Debian with our libraries"), "admin");
+    }
+}

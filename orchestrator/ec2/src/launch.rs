@@ -1,0 +1,221 @@
+//! Instances are ordered: one call, all or none, with the lease as client token.
+
+use crate::{
+    Region,
+    error::{Doubt, Effect, never_arrived, refused},
+    observe, tags,
+};
+use aws_sdk_ec2::{
+    config::{
+        ConfigBag, Intercept, RuntimeComponents,
+        interceptors::{BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef},
+    },
+    error::ProvideErrorMetadata,
+    operation::run_instances::{RunInstancesError, builders::RunInstancesFluentBuilder},
+    types::{
+        BlockDeviceMapping, EbsBlockDevice, HttpTokensState, InstanceInterruptionBehavior, InstanceMarketOptionsRequest,
+        InstanceMetadataEndpointState, InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification, InstanceType, MarketType,
+        Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior, SpotInstanceType, SpotMarketOptions, VolumeType,
+    },
+};
+use aws_smithy_runtime_api::{box_error::BoxError, client::interceptors::dyn_dispatch_hint};
+use cvc_lib::cloud::{Instance, LaunchOrder, Left, ProviderError, Trouble};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+/// What was made just now is not known everywhere at once: so many pauses until it is.
+const PAUSES: [Duration; 5] =
+    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
+/// Families whose own disks are there only if they are asked for; those of all newer ones are NVMe disks, and always there.
+const ASK_FOR_DISKS: [&str; 15] = ["c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", "hs1", "i2", "m1", "m2", "m3", "r3", "x1", "x1e"];
+
+impl Region {
+    pub(crate) async fn run_instances(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
+        let what = format!("launching {} {}", order.count, order.instance_type);
+        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what.clone(), &self.name, said);
+        if order.lease().is_empty() {
+            return Err(refuse("the order has no lease".into()));
+        }
+        if order.region != self.name {
+            return Err(refuse(format!("the order is for {}", order.region)));
+        }
+        let disks = disks(order).map_err(refuse)?;
+        let doubt = Doubt::default();
+        let mut pauses = PAUSES.iter();
+        loop {
+            let answer = self
+                .call(&what, Effect::Some, &doubt, |session| {
+                    request(session.ec2.run_instances(), order, disks.clone()).customize().interceptor(Watch::new(&doubt)).send()
+                })
+                .await;
+            match answer {
+                Ok(answer) => {
+                    let made = answer.instances().iter();
+                    return Ok(made.filter_map(|i| observe::instance(i, Some(order.lease()))).collect());
+                }
+                Err(e) if e.code.as_deref() == Some("IdempotentInstanceTerminated") => {
+                    // they were launched by this very order, and have ended since
+                    let theirs = tags::filter("client-token", [order.lease()]);
+                    let there = self.instances_with(&what, vec![theirs]).await?;
+                    return if there.is_empty() { Err(e) } else { Ok(there) };
+                }
+                Err(e) if e.trouble == Trouble::NotFound && e.left == Left::Clear => match pauses.next() {
+                    Some(pause) => tokio::time::sleep(*pause).await,
+                    None => return Err(e),
+                },
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// The call; all of it follows from the order, so that the same order gives the same call.
+fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<BlockDeviceMapping>) -> RunInstancesFluentBuilder {
+    let count = i32::try_from(order.count).unwrap_or(i32::MAX);
+    let mut kinds = vec![ResourceType::Instance, ResourceType::Volume, ResourceType::NetworkInterface];
+    if order.spot {
+        kinds.push(ResourceType::SpotInstancesRequest);
+    }
+    let metadata = InstanceMetadataOptionsRequest::builder()
+        .http_endpoint(InstanceMetadataEndpointState::Enabled)
+        .http_tokens(HttpTokensState::Required)
+        .http_put_response_hop_limit(2)
+        .build();
+    let call = call
+        .client_token(order.lease())
+        .min_count(count)
+        .max_count(count)
+        .instance_type(InstanceType::from(order.instance_type.as_str()))
+        .image_id(&order.image)
+        .key_name(&order.key_name)
+        .instance_initiated_shutdown_behavior(ShutdownBehavior::Terminate)
+        .metadata_options(metadata)
+        .monitoring(RunInstancesMonitoringEnabled::builder().enabled(false).build())
+        .user_data(aws_smithy_types::base64::encode(order.user_data()))
+        .set_block_device_mappings(Some(disks))
+        .set_tag_specifications(Some(kinds.into_iter().map(|k| tags::of_new(k, &order.tags)).collect()))
+        .set_placement(placement(order))
+        .set_instance_market_options(market(order));
+    if order.efa {
+        // an adapter of this kind is asked for as an interface, and then group and subnet are the interface's
+        let adapter = InstanceNetworkInterfaceSpecification::builder()
+            .device_index(0)
+            .interface_type("efa")
+            .groups(&order.group_id)
+            .set_subnet_id(order.subnet.clone())
+            .delete_on_termination(true)
+            .build();
+        call.network_interfaces(adapter)
+    } else {
+        call.security_group_ids(&order.group_id).set_subnet_id(order.subnet.clone())
+    }
+}
+
+fn placement(order: &LaunchOrder) -> Option<Placement> {
+    (order.zone.is_some() || order.placement_group.is_some())
+        .then(|| Placement::builder().set_availability_zone(order.zone.clone()).set_group_name(order.placement_group.clone()).build())
+}
+
+fn market(order: &LaunchOrder) -> Option<InstanceMarketOptionsRequest> {
+    order.spot.then(|| {
+        let options = SpotMarketOptions::builder()
+            .spot_instance_type(SpotInstanceType::OneTime)
+            .instance_interruption_behavior(InstanceInterruptionBehavior::Terminate)
+            .set_max_price(order.max_price_usd.map(|p| p.to_string()))
+            .build();
+        InstanceMarketOptionsRequest::builder().market_type(MarketType::Spot).spot_options(options).build()
+    })
+}
+
+/// Root and further volumes, which all go with their instance.
+fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
+    let number = |n: Option<u32>| n.and_then(|n| i32::try_from(n).ok());
+    let ebs = |kind: &str, size: Option<u32>, iops: Option<u32>, throughput: Option<u32>| {
+        EbsBlockDevice::builder()
+            .volume_type(VolumeType::from(kind))
+            .set_volume_size(number(size))
+            .set_iops(number(iops))
+            .set_throughput(number(throughput))
+            .delete_on_termination(true)
+            .build()
+    };
+    let root = &order.root;
+    let mut disks = vec![
+        BlockDeviceMapping::builder()
+            .device_name(&order.root_device)
+            .ebs(ebs(&root.kind, root.size_gib, root.iops, root.throughput_mib_s))
+            .build(),
+    ];
+    // the names that EC2 recommends for EBS volumes
+    let mut names = ('f'..='p').map(|letter| format!("/dev/sd{letter}"));
+    for volume in &order.volumes {
+        let name = names.next().ok_or_else(|| format!("{} further volumes: an instance takes 11 at most", order.volumes.len()))?;
+        let ebs = ebs(&volume.kind, Some(volume.size_gib), volume.iops, volume.throughput_mib_s);
+        disks.push(BlockDeviceMapping::builder().device_name(name).ebs(ebs).build());
+    }
+    let family = order.instance_type.split('.').next().unwrap_or_default();
+    if ASK_FOR_DISKS.contains(&family) {
+        // more than the type has is no error
+        let own = ('b'..='e').enumerate();
+        disks.extend(own.map(|(n, letter)| {
+            BlockDeviceMapping::builder().device_name(format!("/dev/sd{letter}")).virtual_name(format!("ephemeral{n}")).build()
+        }));
+    }
+    Ok(disks)
+}
+
+/// Watches every attempt of a launch, also those that are repeated: one whose answer was lost may have launched instances, whatever is said
+/// to the attempts after it.
+#[derive(Debug)]
+struct Watch {
+    doubt: Doubt,
+    /// Whether an attempt is on its way; before that it fails for want of credentials, and has done nothing.
+    under_way: AtomicBool,
+}
+
+impl Watch {
+    fn new(doubt: &Doubt) -> Self {
+        Self { doubt: doubt.clone(), under_way: AtomicBool::new(false) }
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for Watch {
+    fn name(&self) -> &'static str {
+        "Watch"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.under_way.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let under_way = self.under_way.swap(false, Ordering::Relaxed);
+        let Some(Err(error)) = context.output_or_error() else { return Ok(()) };
+        let lost = match context.response() {
+            Some(response) => {
+                let said = error.as_operation_error().and_then(|e| e.downcast_ref::<RunInstancesError>());
+                !refused(said.and_then(|e| e.code()), Some(response.status().as_u16()))
+            }
+            None => under_way && !error.as_connector_error().is_some_and(|e| never_arrived(e)),
+        };
+        if lost {
+            self.doubt.raise();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! What instances there are, how they are, and their end.
+
+use crate::{Region, tags};
+use aws_sdk_ec2::{
+    primitives::DateTime,
+    types::{self, Filter, InstanceLifecycleType, InstanceStateName, InstanceStatusSummary, SummaryStatus},
+};
+use cvc_lib::cloud::{Health, Instance, InstanceState, ProviderError, Trouble};
+use jiff::Timestamp;
+
+/// So many entries an answer has at most.
+pub(crate) const PAGE: i32 = 1000;
+/// So many instances can be asked for by name at once.
+const NAMED: usize = 100;
+/// So many values a filter takes.
+pub(crate) const VALUES: usize = 200;
+
+impl Region {
+    pub(crate) async fn instances_of(&self, fleet: &str) -> Result<Vec<Instance>, ProviderError> {
+        self.instances_with("looking for instances", tags::ours(None, Some(fleet))).await
+    }
+
+    /// Instances that pass filters.
+    pub(crate) async fn instances_with(&self, what: &str, filters: Vec<Filter>) -> Result<Vec<Instance>, ProviderError> {
+        let found = self.described(what, filters).await?;
+        Ok(found.iter().filter_map(|i| instance(i, None)).collect())
+    }
+
+    /// The same, as the cloud describes them.
+    pub(crate) async fn described(&self, what: &str, filters: Vec<Filter>) -> Result<Vec<types::Instance>, ProviderError> {
+        let reservations = self
+            .ask(what, |s| {
+                s.ec2.describe_instances().set_filters(Some(filters.clone())).into_paginator().page_size(PAGE).items().send().try_collect()
+            })
+            .await?;
+        Ok(reservations.into_iter().flat_map(|r| r.instances.unwrap_or_default()).collect())
+    }
+
+    pub(crate) async fn checks_of(&self, fleet: &str) -> Result<Vec<(String, Health)>, ProviderError> {
+        let instances = self.instances_of(fleet).await?;
+        let running: Vec<String> = instances.into_iter().filter(|i| i.state == InstanceState::Running).map(|i| i.id).collect();
+        let mut all = Vec::new();
+        for ids in running.chunks(NAMED) {
+            // one that has gone meanwhile would fail the whole call if it were asked for by name alone
+            let answer = self
+                .ask("asking for the cloud's checks", |s| {
+                    s.ec2.describe_instance_status().set_instance_ids(Some(ids.to_vec())).include_all_instances(true).send()
+                })
+                .await;
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(e) if e.trouble == Trouble::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            for status in answer.instance_statuses() {
+                let Some(id) = status.instance_id() else { continue };
+                let checks = [("instance", status.instance_status()), ("system", status.system_status())];
+                all.push((id.to_owned(), health(&checks)));
+            }
+        }
+        Ok(all)
+    }
+
+    pub(crate) async fn end_instances(&self, ids: &[String]) -> Result<(), ProviderError> {
+        let what = format!("terminating {} instances", ids.len());
+        for ids in ids.chunks(VALUES) {
+            match self.order(&what, |s| s.ec2.terminate_instances().set_instance_ids(Some(ids.to_vec())).send()).await {
+                Ok(_) => {}
+                // none at all is terminated if one of them is unknown: those that there are have to be found first
+                Err(e) if e.trouble == Trouble::NotFound => {
+                    let there = self.instances_with(&what, vec![tags::filter("instance-id", ids)]).await?;
+                    let there: Vec<String> = there.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id).collect();
+                    if !there.is_empty() {
+                        self.order(&what, |s| s.ec2.terminate_instances().set_instance_ids(Some(there.clone())).send()).await?;
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An instance in cvc's words; `lease` is for answers that come before the tags do.
+pub(crate) fn instance(seen: &types::Instance, lease: Option<&str>) -> Option<Instance> {
+    let given = |text: Option<&str>| text.filter(|t| !t.is_empty()).map(str::to_owned);
+    let internal = given(seen.private_ip_address());
+    let reason = given(seen.state_reason().and_then(|r| r.code())).or_else(|| given(seen.state_transition_reason()));
+    Some(Instance {
+        id: seen.instance_id()?.to_owned(),
+        lease: tags::read(seen.tags()).and_then(|t| t.lease).or_else(|| lease.map(str::to_owned)).unwrap_or_default(),
+        state: state(seen.state().and_then(|s| s.name())),
+        address: given(seen.public_ip_address()).or_else(|| given(seen.public_dns_name())).or_else(|| internal.clone()),
+        internal,
+        zone: seen.placement().and_then(|p| p.availability_zone()).unwrap_or_default().to_owned(),
+        instance_type: seen.instance_type().map(|t| t.as_str().to_owned()).unwrap_or_default(),
+        spot: seen.instance_lifecycle() == Some(&InstanceLifecycleType::Spot),
+        launched: time(seen.launch_time()),
+        reason,
+    })
+}
+
+fn state(name: Option<&InstanceStateName>) -> InstanceState {
+    match name {
+        Some(InstanceStateName::Running) => InstanceState::Running,
+        Some(InstanceStateName::ShuttingDown | InstanceStateName::Stopping) => InstanceState::Ending,
+        Some(InstanceStateName::Stopped) => InstanceState::Stopped,
+        Some(InstanceStateName::Terminated) => InstanceState::Terminated,
+        _ => InstanceState::Pending,
+    }
+}
+
+/// From the checks of instance and machine: what is wrong, if anything.
+fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
+    let said = |s: &InstanceStatusSummary| {
+        let failed = s.details().iter().filter(|d| d.status().is_some_and(|s| s.as_str() == "failed"));
+        let failed: Vec<&str> = failed.filter_map(|d| d.name().map(|n| n.as_str())).collect();
+        if failed.is_empty() { "impaired".to_owned() } else { format!("{} failed", failed.join(", ")) }
+    };
+    let impaired: Vec<String> = checks
+        .iter()
+        .filter_map(|(name, summary)| {
+            let summary = summary.filter(|s| s.status() == Some(&SummaryStatus::Impaired))?;
+            Some(format!("{name} status check: {}", said(summary)))
+        })
+        .collect();
+    if !impaired.is_empty() {
+        return Health::Impaired(impaired.join("; "));
+    }
+    let fine = |s: &Option<&InstanceStatusSummary>| {
+        s.and_then(|s| s.status()).is_some_and(|s| matches!(s, SummaryStatus::Ok | SummaryStatus::NotApplicable))
+    };
+    if checks.iter().all(|(_, s)| fine(s)) { Health::Ok } else { Health::Unknown }
+}
+
+/// A time of the cloud's.
+pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
+    at.and_then(|t| Timestamp::from_second(t.secs()).ok())
+}

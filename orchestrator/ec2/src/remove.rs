@@ -1,0 +1,184 @@
+//! Removal in the order in which things depend on each other, until they are gone or the time is up.
+
+use crate::{
+    Region,
+    observe::VALUES,
+    tags::{self},
+};
+use cvc_lib::cloud::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+
+/// What is heard of the work.
+type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
+
+/// Pauses between looks: short at first, since some things go at once.
+struct Pauses {
+    next: Duration,
+    until: Instant,
+}
+
+impl Pauses {
+    const LONGEST: Duration = Duration::from_secs(5);
+
+    fn new(until: Instant) -> Self {
+        Self { next: Duration::from_millis(100), until }
+    }
+
+    /// Whether there is time for another look.
+    async fn pass(&mut self) -> bool {
+        let rest = self.until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return false;
+        }
+        sleep(self.next.min(rest)).await;
+        self.next = (self.next * 2).min(Self::LONGEST);
+        true
+    }
+}
+
+impl Region {
+    pub(crate) async fn remove_all(
+        &self,
+        resources: &[Resource],
+        limit_s: f64,
+        tell: Tell<'_>,
+    ) -> Result<Vec<(Resource, String)>, ProviderError> {
+        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::from_secs(24 * 3600));
+        let until = Instant::now() + limit;
+        let (mine, others): (Vec<&Resource>, Vec<&Resource>) = resources.iter().partition(|r| r.region == self.name);
+        let mut left: Vec<(Resource, String)> =
+            others.into_iter().map(|r| (r.clone(), format!("it is in {}, not in {}", r.region, self.name))).collect();
+        let of = |kind: ResourceKind| -> Vec<&Resource> { mine.iter().copied().filter(|r| r.kind == kind).collect() };
+        // a request that stands could launch another instance
+        self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left).await;
+        self.remove_instances(&of(ResourceKind::Instance), until, tell, &mut left).await;
+        self.remove_each(&of(ResourceKind::Volume), until, tell, &mut left).await;
+        self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left).await;
+        let groups = of(ResourceKind::SecurityGroup);
+        self.part(&groups, tell).await;
+        self.remove_each(&groups, until, tell, &mut left).await;
+        self.remove_each(&of(ResourceKind::KeyPair), until, tell, &mut left).await;
+        Ok(left)
+    }
+
+    async fn remove_instances(&self, instances: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
+        let mut there: BTreeSet<String> = instances.iter().map(|r| r.id.clone()).collect();
+        let mut pauses = Pauses::new(until);
+        let mut asked = false;
+        let mut reason = "it has not ended in time".to_owned();
+        while !there.is_empty() {
+            let ids: Vec<String> = there.iter().cloned().collect();
+            let step = if asked {
+                self.alive(&ids).await.map(|alive| there = alive)
+            } else {
+                tell(format!("terminating {} instances in {}", ids.len(), self.name));
+                self.end_instances(&ids).await.map(|()| asked = true)
+            };
+            if let Err(e) = step {
+                reason = e.to_string();
+                if !e.later() {
+                    break;
+                }
+            }
+            if !there.is_empty() && !pauses.pass().await {
+                break;
+            }
+        }
+        left.extend(instances.iter().filter(|r| there.contains(&r.id)).map(|r| ((*r).clone(), reason.clone())));
+    }
+
+    /// Which of these instances are not terminated yet.
+    async fn alive(&self, ids: &[String]) -> Result<BTreeSet<String>, ProviderError> {
+        let mut alive = BTreeSet::new();
+        for ids in ids.chunks(VALUES) {
+            // asked for by filter: one that is not shown any more is no error
+            let seen = self.instances_with("waiting for instances to end", vec![tags::filter("instance-id", ids)]).await?;
+            alive.extend(seen.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id));
+        }
+        Ok(alive)
+    }
+
+    /// Removes things of one kind; what is in use is tried again.
+    async fn remove_each(&self, resources: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
+        let mut pauses = Pauses::new(until);
+        let mut rest: Vec<(&Resource, Option<ProviderError>)> = resources.iter().map(|r| (*r, None)).collect();
+        loop {
+            let mut again = Vec::new();
+            for (resource, before) in rest {
+                match self.remove_one(resource).await {
+                    Ok(()) => tell(format!("removed {} {} in {}", resource.kind, resource.id, self.name)),
+                    Err(e) if e.later() => {
+                        if before.is_none() {
+                            tell(format!("{} {} in {} cannot be removed yet: {}", resource.kind, resource.id, self.name, e.said));
+                        }
+                        again.push((resource, Some(e)));
+                    }
+                    Err(e) => left.push((resource.clone(), e.to_string())),
+                }
+            }
+            rest = again;
+            if rest.is_empty() || !pauses.pass().await {
+                break;
+            }
+        }
+        left.extend(rest.into_iter().map(|(r, e)| (r.clone(), e.map_or_else(String::new, |e| e.to_string()))));
+    }
+
+    async fn remove_one(&self, resource: &Resource) -> Result<(), ProviderError> {
+        let (what, id) = (format!("removing {} {}", resource.kind, resource.id), resource.id.as_str());
+        let answer = match resource.kind {
+            ResourceKind::Instance => self.end_instances(&[id.to_owned()]).await,
+            ResourceKind::SpotRequest => {
+                self.order(&what, |s| s.ec2.cancel_spot_instance_requests().spot_instance_request_ids(id).send()).await.map(drop)
+            }
+            ResourceKind::Volume => self.order(&what, |s| s.ec2.delete_volume().volume_id(id).send()).await.map(drop),
+            ResourceKind::PlacementGroup => self.order(&what, |s| s.ec2.delete_placement_group().group_name(id).send()).await.map(drop),
+            ResourceKind::SecurityGroup => self.order(&what, |s| s.ec2.delete_security_group().group_id(id).send()).await.map(drop),
+            ResourceKind::KeyPair => self.order(&what, |s| s.ec2.delete_key_pair().key_name(id).send()).await.map(drop),
+        };
+        match answer {
+            Err(e) if e.trouble == Trouble::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes away the rules by which these groups refer to others: two that refer to each other could not be removed in any order. What goes
+    /// wrong here shows when the groups themselves are removed.
+    async fn part(&self, groups: &[&Resource], tell: Tell<'_>) {
+        for group in groups {
+            let what = format!("looking for rules of {}", group.id);
+            let rules = self
+                .ask(&what, |s| {
+                    let call = s.ec2.describe_security_group_rules().filters(tags::filter("group-id", [group.id.as_str()]));
+                    call.into_paginator().page_size(1000).items().send().try_collect()
+                })
+                .await;
+            let Ok(rules) = rules else { continue };
+            let others = rules.iter().filter(|r| r.referenced_group_info().and_then(|g| g.group_id()).is_some_and(|g| g != group.id));
+            let (mut inward, mut outward) = (Vec::new(), Vec::new());
+            for rule in others {
+                let Some(id) = rule.security_group_rule_id().map(str::to_owned) else { continue };
+                if rule.is_egress() == Some(true) { outward.push(id) } else { inward.push(id) }
+            }
+            let what = format!("removing rules of {}", group.id);
+            let mut failed = Vec::new();
+            if !inward.is_empty() {
+                let call = |s: &crate::Session| {
+                    s.ec2.revoke_security_group_ingress().group_id(&group.id).set_security_group_rule_ids(Some(inward.clone())).send()
+                };
+                failed.extend(self.order(&what, call).await.err());
+            }
+            if !outward.is_empty() {
+                let call = |s: &crate::Session| {
+                    s.ec2.revoke_security_group_egress().group_id(&group.id).set_security_group_rule_ids(Some(outward.clone())).send()
+                };
+                failed.extend(self.order(&what, call).await.err());
+            }
+            failed.into_iter().for_each(|e| tell(e.to_string()));
+        }
+    }
+}

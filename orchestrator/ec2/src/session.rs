@@ -1,0 +1,73 @@
+//! Clients of the services that cvc asks, made from what the user has configured for AWS.
+
+use aws_config::{AppName, BehaviorVersion, Region, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_types::service_config::ServiceConfigKey;
+use cvc_lib::cloud::{Account, ProviderError, Trouble};
+use std::time::Duration;
+
+/// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
+const ATTEMPTS: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(5);
+/// Launching many instances is answered after some ten seconds.
+const ATTEMPT: Duration = Duration::from_secs(60);
+const CALL: Duration = Duration::from_secs(240);
+
+/// Clients with one identity. The identity is asked for at the first call, and again before it expires if it says when it will.
+pub(crate) struct Session {
+    pub(crate) region: String,
+    pub(crate) ec2: aws_sdk_ec2::Client,
+    pub(crate) ssm: aws_sdk_ssm::Client,
+    pub(crate) pricing: aws_sdk_pricing::Client,
+    pub(crate) quotas: aws_sdk_servicequotas::Client,
+    /// Where calls to EC2 go, if not to AWS itself.
+    pub(crate) endpoint: Option<String>,
+}
+
+impl Session {
+    /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
+    pub(crate) async fn load(account: &Account) -> Result<Self, ProviderError> {
+        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(LONGEST_PAUSE);
+        let limits = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(retries).timeout_config(limits);
+        if let Ok(name) = AppName::new("cvc") {
+            loader = loader.app_name(name);
+        }
+        if let Some(region) = &account.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        if let Some(profile) = &account.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(endpoint) = &account.endpoint {
+            loader = loader.endpoint_url(endpoint);
+        }
+        let config = loader.load().await;
+        let Some(region) = config.region().map(ToString::to_string) else {
+            let said = "no region is given: say `region`, or set AWS_REGION, or give the profile one";
+            return Err(ProviderError::before(Trouble::Invalid, "looking for a region", "-", said));
+        };
+        // the price list is the same for all regions, and answered in few
+        let home_of_prices = if region.starts_with("cn-") { "cn-northwest-1" } else { "us-east-1" };
+        let pricing = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(home_of_prices)).build();
+        Ok(Self {
+            region,
+            ec2: aws_sdk_ec2::Client::new(&config),
+            ssm: aws_sdk_ssm::Client::new(&config),
+            pricing: aws_sdk_pricing::Client::from_conf(pricing),
+            quotas: aws_sdk_servicequotas::Client::new(&config),
+            endpoint: endpoint_of_ec2(&config),
+        })
+    }
+}
+
+/// The endpoint that the site, AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or the profile says, in the order in which the SDK reads them.
+fn endpoint_of_ec2(config: &SdkConfig) -> Option<String> {
+    let general = config.endpoint_url().map(str::to_owned);
+    if config.get_origin("endpoint_url").is_client_config() {
+        return general;
+    }
+    let key = ServiceConfigKey::builder().service_id("EC2").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok();
+    key.and_then(|k| config.service_config()?.load_config(k)).or(general)
+}

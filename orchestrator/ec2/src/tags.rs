@@ -1,0 +1,51 @@
+//! Tags and filters, written and read.
+
+use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
+use cvc_lib::cloud::Tags;
+
+/// A filter: one of the values.
+pub(crate) fn filter<V: Into<String>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Filter {
+    let values = values.into_iter().map(Into::into).collect();
+    Filter::builder().name(name).set_values(Some(values)).build()
+}
+
+/// What carries cvc's tags, of this owner and fleet.
+pub(crate) fn ours(owner: Option<&str>, fleet: Option<&str>) -> Vec<Filter> {
+    let mut filters = Vec::new();
+    if let Some(owner) = owner {
+        // an owner may be called as a pattern is written
+        filters.push(filter(format!("tag:{}", Tags::OWNER), [literal(owner)]));
+    }
+    filters.push(match fleet {
+        Some(fleet) => filter(format!("tag:{}", Tags::FLEET), [literal(fleet)]),
+        None => filter("tag-key", [Tags::FLEET]),
+    });
+    filters
+}
+
+/// A value that stands for itself in a filter.
+pub(crate) fn literal(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        if matches!(c, '*' | '?' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// As calls take them.
+pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
+    tags.pairs().into_iter().map(|(name, value)| Tag::builder().key(name).value(value).build()).collect()
+}
+
+/// Tags of something that is being made.
+pub(crate) fn of_new(kind: ResourceType, tags: &Tags) -> TagSpecification {
+    TagSpecification::builder().resource_type(kind).set_tags(Some(written(tags))).build()
+}
+
+/// Reads them back; `None` if they are not cvc's.
+pub(crate) fn read(tags: &[Tag]) -> Option<Tags> {
+    Tags::read(tags.iter().filter_map(|t| Some((t.key()?, t.value()?))))
+}

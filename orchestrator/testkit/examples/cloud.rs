@@ -1,0 +1,17 @@
+//! A shell on the laptop of a lab beside a cloud, to try programs by hand: `cargo run -p cvc-testkit --example cloud -- [NODES]`, where the
+//! nodes are those that the lab has besides the instances of the cloud (none if not said).
+
+use cvc_testkit::{Cloud, Lab};
+
+fn main() {
+    let nodes = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(0);
+    let lab = Lab::builder().nodes(nodes).build();
+    let cloud = Cloud::start(&lab);
+    for (name, value) in cloud.environment() {
+        println!("{name}={value}");
+    }
+    println!("newest Debian image: {}", cloud.image("x86_64"));
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let _ = lab.command(shell).envs(cloud.environment()).status();
+    println!("left in the cloud:\n{}", cloud.alive());
+}
