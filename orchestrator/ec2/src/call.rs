@@ -58,7 +58,13 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        let failed = |error| failure(what, &self.name, effect, doubt, &error);
+        let failed = |error| {
+            let mut error = failure(what, &self.name, effect, doubt, &error);
+            if let (Trouble::Credentials, Some(profile)) = (error.trouble, &self.account.profile) {
+                error.said = format!("profile {profile}: {}", error.said);
+            }
+            error
+        };
         // the future is made before it is awaited, so that no client is borrowed meanwhile
         let first = call(&self.session());
         let mut error = match first.await {

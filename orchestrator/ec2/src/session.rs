@@ -1,6 +1,9 @@
 //! Clients of the services that cvc asks, made from what the user has configured for AWS.
 
-use aws_config::{AppName, BehaviorVersion, Region, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::{
+    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig, retry::RetryConfig,
+    timeout::TimeoutConfig,
+};
 use aws_types::service_config::ServiceConfigKey;
 use cvc_lib::cloud::{Account, ProviderError, Trouble};
 use std::time::Duration;
@@ -38,7 +41,14 @@ impl Session {
             loader = loader.region(Region::new(region.clone()));
         }
         if let Some(profile) = &account.profile {
-            loader = loader.profile_name(profile);
+            // A profile that the site names is meant, whatever else there is: keys in the environment, which come first otherwise, may be those
+            // of another account.
+            let of_region = match &account.region {
+                Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
+                None => ProviderConfig::with_default_region().await,
+            };
+            let provider = ProfileFileCredentialsProvider::builder().configure(&of_region).profile_name(profile).build();
+            loader = loader.profile_name(profile).credentials_provider(provider);
         }
         if let Some(endpoint) = &account.endpoint {
             loader = loader.endpoint_url(endpoint);

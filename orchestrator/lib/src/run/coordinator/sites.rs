@@ -139,7 +139,13 @@ impl Coordinator<'_> {
             tokio::select! {
                 biased;
                 Some(word) = self.words.recv() => self.listen(word)?,
-                done = &mut work => return Ok(done),
+                done = &mut work => {
+                    // its last words
+                    while let Ok(word) = self.words.try_recv() {
+                        self.listen(word)?;
+                    }
+                    return Ok(done);
+                }
             }
         }
     }
