@@ -106,8 +106,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // already waited for, or the test has failed
-        if std::thread::panicking() && self.is_alive() {
-            eprintln!("the command that is killed now has said:\n{}", self.said());
+        if std::thread::panicking() {
+            eprintln!("a command that was not waited for has said:\n{}", self.said());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -135,7 +135,10 @@ impl Clock {
         let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", said).ok()?.to_zoned(TimeZone::UTC).ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
-        if late > limit {
+        // services that speak JSON tell a signature that is too old from an identity that has expired
+        if late > limit && request.header("x-amz-target").is_some() {
+            Some(error(request, "InvalidSignatureException", 400, "Signature expired: it is earlier than five minutes ago."))
+        } else if late > limit {
             Some(error(request, "RequestExpired", 400, "Request has expired."))
         } else if late < -limit {
             Some(error(request, "AuthFailure", 401, "AWS was not able to validate the provided access credentials"))
