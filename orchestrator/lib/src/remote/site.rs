@@ -500,14 +500,14 @@ async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speak
         if let Some(why) = gone.get(&head) {
             let reclaimed = fleet.was_reclaimed(why) || hub.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
+            hub.change(|s| {
+                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
+            });
             if let Gate::Ssh(host) = &gate {
                 // nobody waits for it
                 host.set_patience(Duration::ZERO);
                 host.disconnect().await;
             }
-            hub.change(|s| {
-                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
-            });
             return;
         }
     }

@@ -33,6 +33,20 @@ use std::{
 };
 use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 
+/// Between looks at how long a host is still to be waited for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a connection is tried.
+#[derive(Clone, Copy)]
+enum Patience {
+    /// Once.
+    None,
+    /// As long as the host is worth waiting for at that time.
+    OfHost,
+    /// So long.
+    For(Duration),
+}
+
 /// How long a lost host is waited for, unless [`SshHost::set_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
@@ -179,7 +193,7 @@ impl SshHost {
         &self.0.target
     }
 
-    /// How long every operation waits for a host that was reached before.
+    /// How long every operation waits for a host that was reached before, also those that wait already.
     pub fn set_patience(&self, patience: Duration) {
         self.0.patience_ms.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -198,7 +212,7 @@ impl SshHost {
     /// # Errors
     /// The last reason why it could not be reached.
     pub async fn connect_within(&self, patience: Duration) -> Result<(), HostError> {
-        self.up_within(Some(patience)).await.map(|_| ())
+        self.up_within(Patience::For(patience)).await.map(|_| ())
     }
 
     /// Whether there is a connection now; none is made.
@@ -233,15 +247,14 @@ impl SshHost {
     }
 
     async fn up(&self) -> Result<Arc<Master>, HostError> {
-        let patience = self.0.reached.load(Ordering::Relaxed).then(|| self.patience());
-        self.up_within(patience).await
+        self.up_within(if self.0.reached.load(Ordering::Relaxed) { Patience::OfHost } else { Patience::None }).await
     }
 
     fn patience(&self) -> Duration {
         Duration::from_millis(self.0.patience_ms.load(Ordering::Relaxed))
     }
 
-    async fn up_within(&self, patience: Option<Duration>) -> Result<Arc<Master>, HostError> {
+    async fn up_within(&self, patience: Patience) -> Result<Arc<Master>, HostError> {
         let inner = &self.0;
         // whoever comes while the connection is made waits for the same
         let mut held = inner.master.lock().await;
@@ -255,8 +268,9 @@ impl SshHost {
         let again = inner.reached.load(Ordering::Relaxed);
         let begin = Instant::now();
         let made = match patience {
-            None => master::connect(&inner.target, &*inner.tell).await,
-            Some(patience) => self.patiently(patience).await,
+            Patience::None => master::connect(&inner.target, &*inner.tell).await,
+            Patience::OfHost => self.patiently(|| self.patience()).await,
+            Patience::For(time) => self.patiently(|| time).await,
         };
         let master = Arc::new(made?);
         if again {
@@ -267,7 +281,7 @@ impl SshHost {
         Ok(master)
     }
 
-    async fn patiently(&self, patience: Duration) -> Result<Master, HostError> {
+    async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
         let inner = &self.0;
         let last = std::sync::Mutex::new(None);
         let delays = ExponentialBuilder::default()
@@ -284,12 +298,19 @@ impl SshHost {
             }
             *last = Some(HostError::Lost { host: inner.target.name.clone(), during: "for good".into(), said: error.to_string() });
         });
-        match tokio::time::timeout(patience, attempts).await {
-            Ok(made) => made,
-            Err(_) => Err(last.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(|| HostError::Unreachable {
+        // it may become less while it lasts: of a machine that is known to be gone
+        let begin = Instant::now();
+        let at_its_end = async {
+            while let Some(rest) = patience().checked_sub(begin.elapsed()).filter(|rest| !rest.is_zero()) {
+                tokio::time::sleep(rest.min(LOOK)).await;
+            }
+        };
+        tokio::select! {
+            made = attempts => made,
+            () = at_its_end => Err(last.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(|| HostError::Unreachable {
                 host: inner.target.name.clone(),
                 cause: super::Obstacle::Silence,
-                said: format!("no connection within {} s", patience.as_secs()),
+                said: format!("no connection within {} s", patience().as_secs()),
             })),
         }
     }
