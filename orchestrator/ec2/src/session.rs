@@ -1,8 +1,8 @@
 //! Clients of the services that cvc asks, made from what the user has configured for AWS.
 
 use aws_config::{
-    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig, retry::RetryConfig,
-    timeout::TimeoutConfig,
+    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig,
+    retry::RetryConfig, timeout::TimeoutConfig,
 };
 use aws_types::service_config::ServiceConfigKey;
 use cvc_lib::cloud::{Account, ProviderError, Trouble};

@@ -37,7 +37,11 @@ fn without_room_for_the_first_type_it_is_the_second_and_without_any_it_is_told()
     std::fs::write(&file, text.replace("[\"c5.xlarge\"]", "[\"c5.xlarge\", \"c5a.xlarge\"]")).expect("writes");
     cloud.cloud.fault(Fault::no_capacity().always());
     let said = cloud.run().expect(3);
-    assert!(said.stderr.contains("InsufficientInstanceCapacity") && said.stderr.contains("give further `instance_types` or `zones`"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("InsufficientInstanceCapacity") && said.stderr.contains("give further `instance_types` or `zones`"),
+        "{}",
+        said.stderr
+    );
     let tried = cloud.on.campaign.events("lease-intended").len();
     assert!(tried >= 5 && cloud.cloud.count("RunInstances") == tried, "{tried}");
     assert!(cloud.cloud.instances().is_empty());
@@ -93,7 +97,11 @@ fn one_that_nobody_reaches_again_is_told() {
     let cloud = small("dead", "ready_limit_s = 5");
     cloud.cloud.never_reachable(2);
     let said = cloud.run().expect(3);
-    assert!(said.stderr.contains("instances fail again after they were replaced") && said.stderr.contains("ssh did not let cvc in"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("instances fail again after they were replaced") && said.stderr.contains("ssh did not let cvc in"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(cloud.cloud.instances().len(), 2);
     assert!(cloud.on.starts().is_empty());
     cloud.assert_over();
@@ -110,7 +118,11 @@ fn an_instance_whose_status_checks_fail_is_replaced_before_the_time_is_up() {
     let said = cloud.run().expect(0);
     let launched = cloud.cloud.instances();
     assert_eq!(launched.len(), 3);
-    assert!(said.stderr.contains(&format!("replaced: {} (its status checks fail: instance status check", launched[0].id)), "{}", said.stderr);
+    assert!(
+        said.stderr.contains(&format!("replaced: {} (its status checks fail: instance status check", launched[0].id)),
+        "{}",
+        said.stderr
+    );
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 }

@@ -25,7 +25,10 @@ fn instances_that_somebody_else_terminates_cost_an_attempt_and_are_replaced_also
     cloud.cloud.terminate(&head);
     cloud.on.wait_finished(3);
     let failures = cloud.on.campaign.failures();
-    assert!(failures.len() == 2 && failures[1].0 == "node-lost" && failures[1].1.contains(&format!("the instance {head} was terminated")), "{failures:?}");
+    assert!(
+        failures.len() == 2 && failures[1].0 == "node-lost" && failures[1].1.contains(&format!("the instance {head} was terminated")),
+        "{failures:?}"
+    );
     cloud.on.wait_start(4);
     cloud.on.go_all();
     let said = ends(cvc, 0);

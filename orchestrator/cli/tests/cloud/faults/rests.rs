@@ -13,7 +13,8 @@ fn a_group_that_stays_in_use_is_told_and_down_ends_it_later() {
     cloud.on.campaign.env("CVC_REMOVE_LIMIT_S", "6");
     cloud.cloud.hold_group(usize::MAX);
     let said = cloud.run().expect(9);
-    let group = cloud.cloud.calls().into_iter().rfind(|c| c.action == "DeleteSecurityGroup").and_then(|c| c.parameters.get("GroupId").cloned());
+    let group =
+        cloud.cloud.calls().into_iter().rfind(|c| c.action == "DeleteSecurityGroup").and_then(|c| c.parameters.get("GroupId").cloned());
     assert!(group.as_ref().is_some_and(|g| said.stderr.contains(&format!("security group {g}"))), "{group:?} {}", said.stderr);
     assert!(said.stderr.contains("has a dependent object") && said.stderr.contains("cvc down"), "{}", said.stderr);
     cloud.on.campaign.assert_whole(1);
