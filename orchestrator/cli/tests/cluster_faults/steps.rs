@@ -105,7 +105,7 @@ impl OnLab {
     /// Waits for the n-th start.
     #[track_caller]
     pub fn wait_start(&self, n: usize) {
-        wait_until(&format!("start {n}"), 60 * SECOND, || self.starts().len() >= n);
+        wait_until(&format!("start {n}"), 150 * SECOND, || self.starts().len() >= n);
     }
 
     /// Lets the n-th start go on to its end.
@@ -121,7 +121,7 @@ impl OnLab {
     /// Waits until this many attempts have ended.
     #[track_caller]
     pub fn wait_finished(&self, n: usize) {
-        wait_until(&format!("{n} finished attempts"), 60 * SECOND, || self.campaign.events("run-finished").len() >= n);
+        wait_until(&format!("{n} finished attempts"), 150 * SECOND, || self.campaign.events("run-finished").len() >= n);
     }
 
     /// The one failure that there is: its detail, if the cause is this.
