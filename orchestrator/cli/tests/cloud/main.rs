@@ -2,8 +2,11 @@
 //! lacks laid before it by the test kit.
 #![cfg(feature = "ec2")]
 
+mod both;
 #[path = "../common/mod.rs"]
 mod common;
+mod kept;
+mod money;
 mod on_cloud;
 mod reclaim;
 #[path = "../cluster_faults/steps.rs"]

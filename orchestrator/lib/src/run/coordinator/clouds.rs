@@ -163,8 +163,10 @@ impl Coordinator<'_> {
                 }
             }
         }
-        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
+        // nobody is to wait for a head that is about to go
+        drop(remote);
         self.places.remove(site);
+        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
         self.fleets.remove(site);
         self.write(Event::SiteClosed { site: site.to_owned() })
     }

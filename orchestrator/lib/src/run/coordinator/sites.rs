@@ -42,10 +42,8 @@ impl Coordinator<'_> {
             let cloud = brief.site.ec2.clone();
             if let Some(reason) = self.unaffordable_fleet(name, plan).filter(|_| !only_close) {
                 self.over_budget = true;
-                let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| p.site == *name) && !self.settled(r);
-                let waiting: Vec<PointId> = plan.runs.iter().filter(of_site).map(|r| r.point.clone()).collect();
-                let runs = waiting.len() as u64;
-                self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                let points = plan.points.iter().filter(|p| p.point.site == *name);
+                self.obstacles.extend(points.map(|p| (p.id.clone(), format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))));
                 // what an earlier session had there costs on
                 if self.state.leases_of(name).iter().any(|l| !l.released) {
                     self.close_forgotten(name).await?;
@@ -139,7 +137,13 @@ impl Coordinator<'_> {
             tokio::select! {
                 biased;
                 Some(word) = self.words.recv() => self.listen(word)?,
-                done = &mut work => return Ok(done),
+                done = &mut work => {
+                    // what was said last
+                    while let Ok(word) = self.words.try_recv() {
+                        self.listen(word)?;
+                    }
+                    return Ok(done);
+                }
             }
         }
     }
@@ -160,8 +164,8 @@ impl Coordinator<'_> {
 
     /// Ends what works on other machines, and leaves nothing there. One where that fails is in the way of no other; the first failure is told.
     pub(super) async fn close_sites(&mut self) -> Result<(), EngineError> {
-        let remotes: Vec<Arc<Remote>> =
-            self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
+        let here = |place: &Place| if let Place::Remote(remote) = place { Some(Arc::clone(remote)) } else { None };
+        let remotes: Vec<Arc<Remote>> = self.places.values().filter_map(here).filter(|r| !r.is_cloud()).collect();
         let mut first = None;
         let clouds: Vec<String> = self.fleets.keys().cloned().collect();
         for site in clouds {
@@ -171,7 +175,7 @@ impl Coordinator<'_> {
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }
         }
-        for remote in remotes.into_iter().filter(|r| !r.is_cloud()) {
+        for remote in remotes {
             let site = remote.name().to_owned();
             match self.while_listening(async move { remote.close().await }).await? {
                 Ok(()) => self.write(Event::SiteClosed { site })?,
