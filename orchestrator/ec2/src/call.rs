@@ -23,7 +23,7 @@ impl Region {
 
     /// Asks the user's configuration for an identity again: what was read from a file or the environment may have been replaced since.
     async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
-        let fresh = Arc::new(Session::load(&self.account).await?);
+        let fresh = Arc::new(Session::load(&self.account, self.profiles.as_deref()).await?);
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         Ok(fresh)
     }
