@@ -1,10 +1,6 @@
 //! Removal in the order in which things depend on each other, until they are gone or the time is up.
 
-use crate::{
-    Region,
-    observe::VALUES,
-    tags::{self},
-};
+use crate::{Region, observe::VALUES, session::Session, tags};
 use cvc_lib::cloud::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
 use std::{
     collections::BTreeSet,
@@ -167,13 +163,13 @@ impl Region {
             let what = format!("removing rules of {}", group.id);
             let mut failed = Vec::new();
             if !inward.is_empty() {
-                let call = |s: &crate::Session| {
+                let call = |s: &Session| {
                     s.ec2.revoke_security_group_ingress().group_id(&group.id).set_security_group_rule_ids(Some(inward.clone())).send()
                 };
                 failed.extend(self.order(&what, call).await.err());
             }
             if !outward.is_empty() {
-                let call = |s: &crate::Session| {
+                let call = |s: &Session| {
                     s.ec2.revoke_security_group_egress().group_id(&group.id).set_security_group_rule_ids(Some(outward.clone())).send()
                 };
                 failed.extend(self.order(&what, call).await.err());

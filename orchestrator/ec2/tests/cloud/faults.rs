@@ -86,6 +86,10 @@ fn a_clock_that_is_wrong_is_put_right_by_the_clouds_answers() {
         site.cloud.skew(seconds);
         let made = site.prepare(&fleet("f"));
         assert_eq!(site.launch(&order(&site, "f", 1, 1, &made)).len(), 1);
+        // an identity that is fetched anew knows nothing of the clock yet
+        site.cloud.fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
+        assert_eq!(site.alive("f").len(), 1);
+        assert!(site.cloud.faults_are_over());
         assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
         site.cloud.assert_nothing_left();
     }

@@ -6,6 +6,7 @@ mod faults;
 mod launches;
 mod removal;
 
+use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
 use cvc_ec2::Ec2;
 use cvc_lib::{
     cloud::{Account, Clouds, FleetOrder, Instance, InstanceState, LaunchOrder, Prepared, Provider, ProviderError, Tags},
@@ -77,6 +78,16 @@ impl Site {
         let running = || self.alive(fleet).into_iter().filter(|i| i.state == InstanceState::Running).collect::<Vec<_>>();
         cvc_testkit::wait_until("running instances", Duration::from_secs(60), || running().len() == count);
         running()
+    }
+
+    /// Somebody else in the same account, who does without cvc.
+    fn stranger(&self) -> aws_sdk_ec2::Client {
+        let config = aws_sdk_ec2::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .endpoint_url(self.cloud.endpoint())
+            .credentials_provider(Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "test"));
+        aws_sdk_ec2::Client::from_conf(config.build())
     }
 
     /// Removes everything of a fleet, or of all; gives what is left.

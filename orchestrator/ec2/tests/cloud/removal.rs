@@ -1,6 +1,7 @@
 //! What was made is found by its tags alone, and goes, in order, and no more than that.
 
 use crate::{KEY, OTHER_KEY, Site, fleet, order};
+use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
 use cvc_lib::cloud::{FleetOrder, ResourceKind, Trouble};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::collections::BTreeMap;
@@ -60,13 +61,46 @@ fn a_fleet_keeps_to_its_key_and_its_rules() {
 
     let e = site.wait(site.provider.prepare(&FleetOrder { allow_from: "everybody".into(), ..fleet("f") })).expect_err("no network");
     assert_eq!(e.trouble, Trouble::Invalid);
-    // what has the name of a fleet but not its tags is not touched
-    let stranger = FleetOrder { tags: cvc_lib::cloud::Tags { fleet: "g".into(), ..crate::tags("g") }, ..fleet("g") };
-    site.prepare(&stranger);
-    let mut untagged = stranger.clone();
-    untagged.tags.fleet = "g".into();
-    assert_eq!(untagged.public_key, KEY);
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
+    site.cloud.assert_nothing_left();
+}
+
+#[test]
+fn what_has_the_name_without_the_tags_is_not_touched() {
+    require!(Tool::Moto);
+    let site = Site::new(Cloud::without_nodes());
+    let stranger = site.stranger();
+    let key = aws_sdk_ec2::primitives::Blob::new(KEY);
+    site.wait(stranger.import_key_pair().key_name("f").public_key_material(key).send()).expect("a key pair");
+    let e = site.wait(site.provider.prepare(&fleet("f"))).expect_err("somebody else's");
+    assert!(e.trouble == Trouble::Invalid && e.said.contains("does not touch it"), "{e}");
+    let group = stranger.create_security_group().group_name("g").description("somebody's").send();
+    let group = site.wait(group).expect("a group").group_id.expect("its name");
+    let e = site.wait(site.provider.prepare(&fleet("g"))).expect_err("somebody else's");
+    assert!(e.trouble == Trouble::Invalid && e.said.contains("does not touch it"), "{e}");
+    // the key pair of g was made before
+    assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
+    let left = site.cloud.alive();
+    assert_eq!((left.key_pairs, left.security_groups), (vec!["f".to_owned()], vec!["g".to_owned()]));
+    site.wait(stranger.delete_security_group().group_id(group).send()).expect("its end");
+    site.wait(stranger.delete_key_pair().key_name("f").send()).expect("its end");
+    site.cloud.assert_nothing_left();
+}
+
+#[test]
+fn groups_that_refer_to_each_other_are_parted_first() {
+    require!(Tool::Moto);
+    let site = Site::new(Cloud::without_nodes());
+    let groups = ["f", "g"].map(|name| site.prepare(&fleet(name)).group_id);
+    let stranger = site.stranger();
+    for (one, other) in [(&groups[0], &groups[1]), (&groups[1], &groups[0])] {
+        let pair = UserIdGroupPair::builder().group_id(other).build();
+        let rule = IpPermission::builder().ip_protocol("-1").user_id_group_pairs(pair).build();
+        site.wait(stranger.authorize_security_group_ingress().group_id(one).ip_permissions(rule.clone()).send()).expect("a rule");
+        site.wait(stranger.authorize_security_group_egress().group_id(one).ip_permissions(rule).send()).expect("a rule");
+    }
+    assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
+    assert_eq!((site.cloud.count("RevokeSecurityGroupIngress"), site.cloud.count("RevokeSecurityGroupEgress")), (2, 2));
     site.cloud.assert_nothing_left();
 }
 
