@@ -2,7 +2,7 @@
 
 use cvc_lib::{
     mapping::Mapping,
-    plan::{self, ExcludedBy, Machine, Plan},
+    plan::{self, ExcludedBy, Machines, Plan},
     point::{CheckpointerKind, Compression, Repeat},
     spec::{self, Spec},
 };
@@ -219,7 +219,7 @@ fn identifiers_do_not_change_unnoticed() {
 fn estimates_follow_the_descriptor_and_the_machine() {
     let spec = spec("[matrix]\napp = 'demo'\nclass = ['S', 'W']\nprocesses = 4\ncheckpointer = ['none', 'dmtcp']\n[run]\nrepeats = 2");
     let plan = plan::build(&spec);
-    let on = |cores| plan::estimate(&spec, &plan, Machine { cores });
+    let on = |cores| plan::estimate(&spec, &plan, &Machines { cores, sites: HashMap::new() });
     let (two, four) = (on(2), on(4));
     assert!(four.total_s < two.total_s);
     assert_eq!(two.unknown, 0);
@@ -404,7 +404,7 @@ fn the_quickstart_is_as_large_as_promised_and_short() {
     let plan = plan::build(&spec);
     let own = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Application).count();
     assert_eq!((own, plan.points.len(), plan.runs.len(), plan.excluded.len()), (12, 14, 42, 0));
-    let estimates = plan::estimate(&spec, &plan, Machine { cores: 2 });
+    let estimates = plan::estimate(&spec, &plan, &Machines { cores: 2, sites: HashMap::new() });
     assert_eq!(estimates.unknown, 0);
     assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
 }

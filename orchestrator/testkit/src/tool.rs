@@ -44,6 +44,8 @@ pub enum Tool {
     SlurmAccounting,
     /// A lab, and GlusterFS to run on it.
     Gluster,
+    /// A lab, and disks for its nodes: [`crate::lab::Disk`].
+    Disks,
     /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
     LabImage,
     /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
@@ -52,6 +54,8 @@ pub enum Tool {
     Ansible,
     /// moto with the server of EC2, in the private environment that the set-up makes.
     Moto,
+    /// Loop devices, for disks of the cloud's instances.
+    LoopDevices,
     /// ansible-lint, likewise.
     AnsibleLint,
 }
@@ -81,12 +85,14 @@ impl Tool {
             Self::Ansible => of_ansible("ansible-playbook"),
             Self::AnsibleLint => of_ansible("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
+            Self::LoopDevices => crate::cloud::disks::are_possible().then(|| PathBuf::from("/dev/loop-control")),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
             }
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
             Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::Disks => crate::lab::missing_for_disks().is_none().then(|| PathBuf::from("/dev/loop-control")),
             Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting().is_none().then(|| PathBuf::from("/usr/sbin/slurmdbd")),
             Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
@@ -98,6 +104,7 @@ impl Tool {
         match self {
             Self::Lab => crate::lab::missing(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting(),
+            Self::Disks => crate::lab::missing_for_disks(),
             Self::LabImage => crate::lab::missing_for_image(),
             Self::Gluster => crate::lab::missing_for_gluster(),
             Self::Slurm => crate::lab::missing_for_slurm(),
@@ -115,6 +122,7 @@ impl Tool {
             | Self::Ansible
             | Self::AnsibleLint
             | Self::Moto
+            | Self::LoopDevices
             | Self::Mpich5 => None,
         }
     }
@@ -135,10 +143,12 @@ impl Tool {
             Self::Python => "python3",
             Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
+            Self::LoopDevices => "loop devices",
             Self::Moto => "moto with its server (the set-up)",
             Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
+            Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",
             Self::LabImage => "a minimal image for a lab (mmdebstrap, apt-utils, apt)",
             Self::SlurmAccounting => "Slurm on a lab with accounting (slurmdbd, mariadb-server)",
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",

@@ -1,5 +1,6 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
 
+mod costs;
 mod doctor;
 mod down;
 mod install;

@@ -1,12 +1,13 @@
 //! `cvc plan`
 
-use super::{ask_sites, load, paragraph, runtime, table};
+use super::{ask_sites, costs, load, paragraph, runtime, table};
 use crate::{
     args::PlanArgs,
     display::{Varying, duration},
     failure::Failure,
 };
 use cvc_lib::{
+    cost::{self, PriceBook},
     plan::{self, ExcludedBy, Plan},
     point::{Point, Repeat},
     run::{Readiness, ReadySite},
@@ -32,8 +33,9 @@ pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
 }
 
 fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {
-    let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
-    let estimates = plan::estimate(spec, plan, plan::Machine { cores });
+    let book = PriceBook::open(&cost::cache_file());
+    let machines = costs::machines(spec, sites, &book);
+    let estimates = plan::estimate(spec, plan, &machines);
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
@@ -44,8 +46,14 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
     }
     constants(out, plan, &varying)?;
 
-    let obstacles: HashMap<_, _> =
-        plan.points.iter().filter_map(|p| Some((&p.id, sites.get(&p.point.site)?.obstacle(&p.point)?))).collect();
+    let obstacle = |point: &Point| match sites.get(&point.site) {
+        Some(site) => site.obstacle(point),
+        None => costs::obstacle(spec, &book, point),
+    };
+    let obstacles: HashMap<_, _> = plan.points.iter().filter_map(|p| Some((&p.id, obstacle(&p.point)?))).collect();
+    let cores = |site: &str| machines.sites.get(site).copied();
+    let expected = cost::expected(spec, plan, &estimates, &book, cores, |point| !obstacles.contains_key(point));
+    let one = expected.of_point(plan);
     let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
     for run in &plan.runs {
         let (warmups, measured) = runs.entry(&run.point).or_default();
@@ -54,7 +62,14 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
             Repeat::Measured(_) => *measured += 1,
         }
     }
-    let mut points = table(["point"].into_iter().chain(varying.names().iter().map(String::as_str)).chain(["runs", "each", "space"]), &[]);
+    let mut points = table(
+        ["point"]
+            .into_iter()
+            .chain(varying.names().iter().map(String::as_str))
+            .chain(["runs", "each", "space"])
+            .chain(expected.has_price().then_some("cost")),
+        &[],
+    );
     for (planned, estimate) in plan.points.iter().zip(&estimates.points).filter(|(p, _)| !obstacles.contains_key(&p.id)) {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
@@ -62,6 +77,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         row.push(if warmups > 0 { format!("{measured} + {warmups} warm-up") } else { measured.to_string() });
         row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
         row.push(mib(estimate.peak_bytes));
+        if expected.has_price() {
+            row.push(costs::of_point(&expected, &one, &planned.id, &planned.point.site, warmups + measured));
+        }
         points.add_row(row);
     }
     writeln!(out, "\n{}", points.trim_fmt())?;
@@ -108,6 +126,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
     }
     for need in &estimates.disk {
         space(out, spec, plan, need)?;
+    }
+    if expected.has_price() {
+        costs::show(out, spec, &expected, &book)?;
     }
     Ok(())
 }

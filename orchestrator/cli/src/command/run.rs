@@ -1,6 +1,6 @@
 //! `cvc run`
 
-use super::{ask_sites, install, load, report, runtime, shown};
+use super::{ask_sites, costs, install, load, report, runtime, shown};
 use crate::{
     args::{RunArgs, Where},
     display::{self, Varying},
@@ -8,6 +8,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_lib::{
+    cost::{self, PriceBook},
     install::{Found, Lock},
     plan,
     run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
@@ -49,8 +50,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         for (name, site) in &sites {
             Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
         }
-        let cores = sites.values().map(|s| s.cores).min().unwrap_or(1);
-        let estimates = plan::estimate(&spec, &plan, plan::Machine { cores });
+        let book = PriceBook::open(&cost::cache_file());
+        let estimates = plan::estimate(&spec, &plan, &costs::machines(&spec, &sites, &book));
         let options = Options {
             retry_failed: args.retry_failed,
             update_lock: args.update_lock,

@@ -15,6 +15,7 @@
 //! | `runs/` | directories of runs, as in a campaign, until the controller has fetched them |
 
 mod attach;
+mod leaving;
 mod nodes;
 mod protocol;
 mod serve;

@@ -1,6 +1,6 @@
 //! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
 
-use super::protocol::Orders;
+use super::{leaving, protocol::Orders};
 use crate::{
     crew::{self, Crew, CrewError, Member, Settings},
     paths,
@@ -115,7 +115,19 @@ pub(super) async fn gather(
     }
     let head = ways[0].node.clone();
     let all = order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
-    Ok((Nodes { crew, head, all, ways: kind, facts, interface: cluster.interface.clone() }, ways))
+    let mut instances = BTreeMap::new();
+    if orders.brief.site.ec2.is_some() {
+        for (node, answer) in crew.instances(&names, leaving::service().as_deref(), SOON).await {
+            match answer {
+                Ok(facts) => {
+                    instances.insert(node, facts);
+                }
+                // a number without its machine is better than none
+                Err(error) => note(format!("{node} does not know which instance it is: {error}")),
+            }
+        }
+    }
+    Ok((Nodes { crew, head, all, ways: kind, facts, instances, interface: cluster.interface.clone() }, ways))
 }
 
 /// Copies a file of this machine to the same path on a node.

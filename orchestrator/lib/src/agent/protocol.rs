@@ -138,6 +138,16 @@ pub enum Event {
         /// What was seen.
         reason: String,
     },
+    /// The cloud takes a node back: it takes no runs any more, and what runs there goes on until it ends or the node goes.
+    NodeLeaving {
+        /// Which node.
+        node: String,
+        /// When; `None` if the cloud has not said it in a way that is understood.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        at: Option<jiff::Timestamp>,
+        /// What becomes of it: `terminate`, `stop`, `hibernate`.
+        action: String,
+    },
     /// A lost node is there again.
     NodeBack {
         /// Which node.

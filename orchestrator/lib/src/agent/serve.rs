@@ -1,6 +1,7 @@
 //! The agent's work: takes requests, carries out attempts, tells what happened, watches its nodes, and goes when nobody needs it.
 
 use super::{
+    leaving::{Heard, Watch},
     nodes::{self, Way},
     protocol::{Event, Orders, PROTOCOL, Request},
     spool::{EventLog, Spool, put_json},
@@ -74,6 +75,10 @@ struct Agent {
     attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
     tell: mpsc::UnboundedSender<(RunId, News)>,
     lost: BTreeSet<String>,
+    /// Nodes that the cloud takes back.
+    leaving: BTreeSet<String>,
+    /// Hears of that, where the cloud may.
+    watch: Option<Watch>,
     /// An attempt to reach lost nodes again, and when the last one ended.
     reviving: Option<JoinHandle<()>>,
     revived: Instant,
@@ -132,6 +137,8 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         attempts: JoinSet::new(),
         tell,
         lost: BTreeSet::new(),
+        leaving: BTreeSet::new(),
+        watch: None,
         reviving: None,
         revived: Instant::now(),
         active: Instant::now(),
@@ -321,6 +328,7 @@ impl Agent {
         // what an earlier agent was at comes before it takes new runs
         self.recover(events).await?;
         self.log.write(ready)?;
+        self.watch = self.orders.brief.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.bench.nodes, ec2.market));
         loop {
             tokio::select! {
                 biased;
@@ -339,6 +347,7 @@ impl Agent {
                     }
                     self.beat();
                     self.watch_nodes()?;
+                    self.hear_cloud()?;
                     self.revive();
                     if self.idle() {
                         return Ok("no controller came for a long time");
@@ -369,6 +378,7 @@ impl Agent {
                 | Event::Unable { .. }
                 | Event::Stage { .. }
                 | Event::NodeLost { .. }
+                | Event::NodeLeaving { .. }
                 | Event::NodeBack { .. }
                 | Event::Closing { .. } => {}
             }
@@ -453,8 +463,11 @@ impl Agent {
         let run = task.planned.id.clone();
         // the controller may not have heard yet that a node is lost: that is no attempt
         self.watch_nodes()?;
-        if let Some(node) = task.nodes.iter().find(|n| self.lost.contains(*n)) {
-            let reason = format!("{node} was lost before it began");
+        self.hear_cloud()?;
+        let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
+        let leaving = task.nodes.iter().chain([&self.bench.nodes.head.name]).find(|n| self.leaving.contains(*n));
+        let leaving = leaving.map(|node| format!("{node} is being taken back by the cloud, and it had not begun"));
+        if let Some(reason) = lost.or(leaving) {
             return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
         }
         let (wish, wishes) = watch::channel(Wish::GoOn);
@@ -512,6 +525,23 @@ impl Agent {
                 Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
         }
+    }
+
+    /// Takes in which nodes the cloud takes back.
+    fn hear_cloud(&mut self) -> Result<(), AgentError> {
+        while let Some(heard) = self.watch.as_mut().and_then(Watch::next) {
+            match heard {
+                Heard::Leaving(node, notice) => {
+                    self.leaving.insert(node.clone());
+                    self.log.write(Event::NodeLeaving { node, at: notice.time.parse().ok(), action: notice.action })?;
+                }
+                Heard::Deaf(node, why) => {
+                    let what = format!("whether the cloud takes {node} back is not heard before it goes: {why}");
+                    self.log.write(Event::Note { what })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn watch_nodes(&mut self) -> Result<(), AgentError> {

@@ -1,19 +1,22 @@
 //! The instances of one site of one campaign: acquired in an order of words that leaks nothing, mended, and given back.
 //!
-//! 1. `LeaseIntended` with the whole order is synced. 2. The launch, with the lease's name as client token. 3. `LeaseAcquired` is synced before
-//! anything is waited for. 4. The end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for the same
-//! order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
+//! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is synced,
+//! before anything is waited for; then the end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for
+//! the same order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
 
 use super::{
-    Account, Clouds, FleetOrder, Instance, InstanceState, LaunchOrder, Left, Offer, Prepared, Provider, ProviderError, Tags, Trouble,
-    TypeFacts, owner, place::Place, reach::Reached,
+    Account, Clouds, Instance, InstanceState, Offer, Prepared, Provider, ProviderError, Tags, Trouble,
+    kept::{self, Kept},
+    owner,
+    place::Place,
+    reach::Reached,
 };
 use crate::{
-    cost::{self, NodeRate, PriceBook},
+    cost::PriceBook,
     journal::{Event, Lease},
     remote::Speaker,
-    run::{EngineError, Wish, Wishes},
-    spec::{Cluster, Ec2Settings, Market},
+    run::{EngineError, Wishes},
+    spec::{Cluster, Ec2Settings},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
@@ -25,8 +28,6 @@ use tokio::sync::OnceCell;
 
 /// Why a node is gone that the spot market wanted back.
 const RECLAIMED: &str = "the cloud took it back (spot interruption)";
-/// So often the same order is given again when its answer was lost.
-const MOST_LOST_ANSWERS: u32 = 4;
 /// So often instances that failed are replaced in one session: once is the rule, and the spot market may take some back each hour.
 const MOST_REPLACED: u32 = 12;
 /// What was launched a moment ago may not be shown yet.
@@ -40,21 +41,28 @@ pub(crate) struct Fleet {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) speaker: Speaker,
     pub(super) tags: Tags,
+    /// The campaign's directory.
+    pub(super) campaign: Utf8PathBuf,
     pub(super) place: Place,
+    /// What was kept by an earlier campaign, and is this one's now.
+    pub(super) taken: Option<Kept>,
+    /// What this campaign has kept is another's now.
+    pub(super) given_away: bool,
+    pub(super) prepared: OnceCell<Prepared>,
     /// Its user in the campaign file.
-    login: Option<String>,
+    pub(super) login: Option<String>,
     /// What instances cost, as far as that is known.
-    prices: Mutex<PriceBook>,
+    pub(super) prices: Mutex<PriceBook>,
     /// What is left of the campaign's budget, if it has one.
-    allowance_usd: Mutex<Option<f64>>,
-    offer: OnceCell<Offer>,
-    state: Mutex<State>,
+    pub(super) allowance_usd: Mutex<Option<f64>>,
+    pub(super) offer: OnceCell<Offer>,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// Leases of this fleet, as the journal has them.
-    leases: Vec<Lease>,
+    pub(super) leases: Vec<Lease>,
     /// Instances in the order of mappings.
     machines: Vec<Instance>,
     /// Nodes that are there no more, and why.
@@ -74,44 +82,70 @@ pub(crate) struct Wanted<'a> {
     pub dir: &'a Utf8Path,
     /// What the journal has of this site.
     pub leases: Vec<Lease>,
+    /// Whether a fleet that another campaign has kept may be taken over.
+    pub takes: bool,
     pub prices: PriceBook,
     pub speaker: Speaker,
+}
+
+/// A name that is short enough for a client token (64 characters) with what is put behind it, and still no other fleet's.
+fn fleet_name(campaign: &str, identity: &str, site: &str) -> String {
+    let whole = blake3::hash(format!("{identity}/{campaign}/{site}").as_bytes()).to_hex();
+    format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8])
 }
 
 impl Fleet {
     /// Nothing is asked of the cloud yet.
     pub async fn new(clouds: &dyn Clouds, wanted: Wanted<'_>) -> Result<Self, EngineError> {
         let failed = |error| EngineError::Provider { site: wanted.site.to_owned(), error: Box::new(error) };
+        let place = Place::new(wanted.dir, wanted.site);
+        let open: Vec<&Lease> = wanted.leases.iter().filter(|l| !l.released).collect();
+        let is_kept = !open.is_empty() && open.iter().all(|l| l.kept_until.is_some());
+        let of_before = open.last().and_then(|l| l.order.clone());
+        // one that this campaign has kept, or any that suits; a kept one that is not on the shelf any more is another's now
+        let took = match &of_before {
+            Some(order) if is_kept => kept::take(wanted.dir, &place, Some(&order.tags.fleet), wanted.settings)?,
+            None if wanted.takes => kept::take(wanted.dir, &place, None, wanted.settings)?,
+            Some(_) | None => false,
+        };
+        let taken = kept::taken(&place);
+        let given_away = is_kept && !took && taken.is_none();
+        let open =
+            taken.as_ref().and_then(|t| t.leases.last()).map(|(order, _)| order.clone()).or(of_before.filter(|_| !given_away).map(|o| *o));
         // what there is was launched in its own region and account, whatever the file says now
-        let open = wanted.leases.iter().rfind(|l| !l.released).and_then(|l| l.order.as_ref());
-        let account = match open {
+        let account = match &open {
             Some(order) => Account { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() },
             None => Account::of(wanted.settings),
         };
-        let fleet = open.map_or_else(|| format!("cvc-{}-{}-{}", wanted.campaign, wanted.identity, wanted.site), |o| o.tags.fleet.clone());
+        let own = || fleet_name(wanted.campaign, wanted.identity, wanted.site);
+        let fleet = open.as_ref().map_or_else(own, |o| o.tags.fleet.clone());
         Ok(Self {
             provider: clouds.open(&account).await.map_err(failed)?,
             name: wanted.site.to_owned(),
             settings: wanted.settings.clone(),
             speaker: wanted.speaker,
             tags: Tags {
-                owner: open.map_or_else(owner, |o| o.tags.owner.clone()),
+                owner: open.as_ref().map_or_else(owner, |o| o.tags.owner.clone()),
                 campaign: wanted.campaign.to_owned(),
                 site: wanted.site.to_owned(),
                 fleet,
                 lease: None,
                 expires: None,
             },
-            place: Place::new(wanted.dir, wanted.site),
+            campaign: wanted.dir.to_owned(),
+            place,
+            taken,
+            given_away,
             login: wanted.login.map(str::to_owned),
             prices: Mutex::new(wanted.prices),
             allowance_usd: Mutex::default(),
             offer: OnceCell::new(),
+            prepared: OnceCell::new(),
             state: Mutex::new(State { leases: wanted.leases, ..State::default() }),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,6 +190,11 @@ impl Fleet {
         self.place.set_up()
     }
 
+    /// Why nodes are gone that the spot market has said it takes back.
+    pub fn reclaimed() -> String {
+        RECLAIMED.to_owned()
+    }
+
     /// Whether this is why a node is gone: the spot market.
     pub fn was_reclaimed(&self, why: &str) -> bool {
         why == RECLAIMED
@@ -185,6 +224,7 @@ impl Fleet {
     /// Sees to it that so many instances are there and answer; `None` when the user wants to stop.
     pub async fn up(&self, nodes: u32, wishes: &mut Wishes) -> Result<Option<Vec<Instance>>, EngineError> {
         self.place.make(&self.tags.fleet).await?;
+        self.settle_kept().await;
         self.settle_open_leases().await?;
         let offer = self.offer().await?;
         loop {
@@ -215,6 +255,7 @@ impl Fleet {
                 }
                 continue;
             }
+            self.prepared(offer).await?;
             alive.truncate(nodes as usize);
             let ids: Vec<String> = alive.iter().map(|i| i.id.clone()).collect();
             match self.reach(&ids, wishes).await? {
@@ -311,248 +352,26 @@ impl Fleet {
         }
     }
 
-    async fn offer(&self) -> Result<&Offer, EngineError> {
-        self.offer.get_or_try_init(|| async { self.provider.look(&self.settings).await }).await.map_err(|e| self.error(e))
-    }
-
-    /// Launches so many more, beside those that are there; `false` when the user wants to stop.
-    async fn acquire(&self, offer: &Offer, count: u32, beside: Option<&Instance>, wishes: &Wishes) -> Result<bool, EngineError> {
-        let tries = self.tries(offer, beside);
-        let Some((first, ..)) = tries.first() else {
-            let said = format!("no zone of {} has {}", self.provider.region(), self.settings.instance_types.join(" or "));
-            return Err(self.error(ProviderError::before(Trouble::Capacity, "looking for instances", self.provider.region(), said)));
-        };
-        self.look_at_quota(&tries, count).await?;
-        self.ask_prices(offer).await;
-        let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && first.cluster_placement;
-        let allow_from = match (&self.settings.allow_from, &offer.caller) {
-            (Some(from), _) | (None, Some(from)) => from.clone(),
-            (None, None) => {
-                let said = "this machine's address, which alone may come by ssh, cannot be found out; write `allow_from`";
-                return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
-            }
-        };
-        let order = FleetOrder {
-            tags: self.tags.clone(),
-            public_key: self.place.make(&self.tags.fleet).await?,
-            allow_from,
-            subnet: self.settings.subnet.clone(),
-            placement_group: near,
-        };
-        let prepared = self.provider.prepare(&order).await.map_err(|e| self.error(e))?;
-        let mut last = None;
-        for (facts, spot, zone) in &tries {
-            if *wishes.borrow() > Wish::GoOn {
-                return Ok(false);
-            }
-            let order = self.order(offer, &prepared, facts, *spot, zone.clone(), count)?;
-            let lease = order.lease().to_owned();
-            self.write(Event::LeaseIntended {
-                lease: lease.clone(),
-                site: self.name.clone(),
-                nodes: count,
-                order: Some(Box::new(order.clone())),
-            })
-            .await;
-            let market = if *spot { "spot" } else { "on-demand" };
-            self.speaker.note(format!(
-                "{}: launching {count} {market} {} in {}",
-                self.name,
-                facts.name,
-                zone.as_deref().unwrap_or("any zone")
-            ));
-            match self.launch(&order).await {
-                Ok(()) => return Ok(true),
-                Err(EngineError::Provider { error, .. }) if error.elsewhere() => {
-                    self.speaker.note(format!("{}: {error}", self.name));
-                    self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
-                    last = Some(*error);
-                }
-                Err(EngineError::Provider { error, site }) => {
-                    if error.left == Left::Clear {
-                        self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
-                    }
-                    return Err(EngineError::Provider { error, site });
-                }
-                Err(error) => return Err(error),
+    /// A fleet that was kept is this campaign's from now on, or not any more.
+    pub(super) async fn settle_kept(&self) {
+        if self.given_away {
+            for lease in self.open_leases() {
+                let how = "it was kept, and another campaign took it over or it was ended";
+                self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.into() }).await;
             }
         }
-        let none = || ProviderError::before(Trouble::Capacity, "launching", self.provider.region(), "there is none to be had");
-        Err(self.error(last.unwrap_or_else(none)))
-    }
-
-    /// Types, markets and zones in the order in which they are tried.
-    fn tries<'o>(&self, offer: &'o Offer, beside: Option<&Instance>) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
-        let markets: &[bool] = match self.settings.market {
-            Market::OnDemand => &[false],
-            Market::Spot => &[true],
-            Market::SpotThenOnDemand => &[true, false],
-        };
-        let mut tries = Vec::new();
-        for spot in markets {
-            for facts in offer.types.iter().filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot)) {
-                if self.settings.subnet.is_some() {
-                    tries.push((facts, *spot, None));
-                    continue;
-                }
-                let wanted = |zone: &&String| self.settings.zones.is_empty() || self.settings.zones.contains(zone);
-                let mut zones: Vec<&String> = facts.zones.iter().filter(wanted).collect();
-                zones.sort_by_key(|zone| self.settings.zones.iter().position(|z| z == *zone));
-                let near = zones.into_iter().filter(|zone| beside.is_none_or(|b| b.zone == **zone));
-                tries.extend(near.map(|zone| (facts, *spot, Some(zone.clone()))));
+        let Some(taken) = &self.taken else { return };
+        for (order, instances) in &taken.leases {
+            let known = self.open_leases().into_iter().find(|l| l.name == order.lease());
+            if known.is_none() {
+                self.speaker.note(format!("{}: takes over what the campaign {} has kept: {instances}", self.name, order.tags.campaign));
+                let (lease, site) = (order.lease().to_owned(), self.name.clone());
+                self.write(Event::LeaseIntended { lease, site, nodes: order.count, order: Some(Box::new(order.clone())) }).await;
+            }
+            if known.is_none_or(|l| l.job.is_none() || l.kept_until.is_some()) {
+                self.write(Event::LeaseAcquired { lease: order.lease().to_owned(), job: instances.clone() }).await;
             }
         }
-        tries
-    }
-
-    /// Before anything is launched: whether the account may have so many.
-    async fn look_at_quota(&self, tries: &[(&TypeFacts, bool, Option<String>)], count: u32) -> Result<(), EngineError> {
-        let mut short = None;
-        let mut asked: Vec<(&str, bool)> = Vec::new();
-        for (facts, spot, _) in tries {
-            if asked.contains(&(facts.name.as_str(), *spot)) {
-                continue;
-            }
-            asked.push((&facts.name, *spot));
-            let Some(quota) = self.provider.quota(facts, *spot).await.map_err(|e| self.error(e))? else { return Ok(()) };
-            let needed = f64::from(facts.vcpus) * f64::from(count);
-            if quota.used + needed <= quota.limit {
-                return Ok(());
-            }
-            let market = if *spot { "spot" } else { "on-demand" };
-            short.get_or_insert_with(|| {
-                format!(
-                    "{count} {market} {} need {needed} vCPUs; the account may have {} and {} are running",
-                    facts.name, quota.limit, quota.used
-                )
-            });
-        }
-        match short {
-            Some(said) => Err(self.error(ProviderError::before(Trouble::Quota, "looking at quotas", self.provider.region(), said))),
-            None => Ok(()),
-        }
-    }
-
-    fn order(
-        &self,
-        offer: &Offer,
-        prepared: &Prepared,
-        facts: &TypeFacts,
-        spot: bool,
-        zone: Option<String>,
-        count: u32,
-    ) -> Result<LaunchOrder, EngineError> {
-        let Some(image) = offer.image_for(facts) else {
-            let said = format!("the image has no version for {}, which is {}", facts.name, facts.architecture);
-            return Err(self.error(ProviderError::before(Trouble::Invalid, "choosing an image", self.provider.region(), said)));
-        };
-        if self.settings.efa && !facts.efa {
-            let said = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
-            return Err(self.error(ProviderError::before(Trouble::Invalid, "ordering", self.provider.region(), said)));
-        }
-        let number = self.state().leases.len() + 1;
-        let rate = self.rate_of(&facts.name, spot, Some(image.root_gib));
-        // beside those that are there already
-        let there = self.machines().len() as u32;
-        let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
-        let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
-        let tags = Tags {
-            lease: Some(format!("{}-{number}", self.tags.fleet)),
-            expires: jiff::Timestamp::now().checked_add(lasts).ok(),
-            ..self.tags.clone()
-        };
-        // the smallest root volume is the image's
-        let mut root = self.settings.root.clone();
-        root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
-        Ok(LaunchOrder {
-            tags,
-            region: self.provider.region().to_owned(),
-            profile: self.settings.profile.clone(),
-            endpoint: self.settings.endpoint.clone(),
-            usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
-            zone,
-            instance_type: facts.name.clone(),
-            vcpus: facts.vcpus,
-            count,
-            spot,
-            max_price_usd: self.settings.max_price_usd.filter(|_| spot),
-            image: image.id.clone(),
-            root_device: image.root_device.clone(),
-            key_name: prepared.key_name.clone(),
-            group_id: prepared.group_id.clone(),
-            subnet: self.settings.subnet.clone(),
-            placement_group: prepared.placement_group.clone(),
-            efa: self.settings.efa,
-            root,
-            volumes: self.settings.volumes.clone(),
-            lifetime_s,
-        })
-    }
-
-    /// What a node of this type costs.
-    pub fn rate_of(&self, instance_type: &str, spot: bool, root_gib: Option<u32>) -> Option<NodeRate> {
-        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
-        NodeRate::of_instance(&book, &self.settings, instance_type, spot, root_gib).ok()
-    }
-
-    /// What a node of the fleet as it is costs.
-    pub fn rate(&self) -> Option<NodeRate> {
-        let first = self.machines().into_iter().next()?;
-        let root_gib = self.offer.get().and_then(|o| o.images.first()).map(|i| i.root_gib);
-        self.rate_of(&first.instance_type, first.spot, root_gib)
-    }
-
-    /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.
-    async fn ask_prices(&self, offer: &Offer) {
-        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
-        let spot = self.settings.market != Market::OnDemand;
-        match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
-            Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
-            Err(error) => self.speaker.note(format!("{}: today's prices cannot be had: {error}", self.name)),
-        }
-    }
-
-    /// How long instances live without cvc: no longer than what is left of the budget pays.
-    pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
-        let allowance = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner);
-        let paid_s = match (allowance, rate) {
-            (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
-            (None, _) | (_, None) => f64::INFINITY,
-        };
-        self.settings.lifetime_s.min(paid_s).max(1.0).floor() as u64
-    }
-
-    /// What is left of the campaign's budget.
-    pub fn set_allowance(&self, usd: Option<f64>) {
-        *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) = usd;
-    }
-
-    /// Gives an order, again if its answer was lost, and writes down what came of it.
-    async fn launch(&self, order: &LaunchOrder) -> Result<(), EngineError> {
-        let mut lost = 0;
-        let instances = loop {
-            match self.provider.launch(order).await {
-                Ok(instances) => break instances,
-                Err(error) if error.left == Left::Unknown && lost < MOST_LOST_ANSWERS => {
-                    lost += 1;
-                    self.speaker.note(format!("{}: {error}; the same order again", self.name));
-                    tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
-                }
-                // the token was used for another order: what it gave carries the lease's tag
-                Err(error) if error.trouble == Trouble::TokenMismatch => {
-                    let seen = self.provider.observe(&self.tags.fleet).await.map_err(|e| self.error(e))?;
-                    let of_it: Vec<Instance> = seen.into_iter().filter(|i| i.lease == order.lease()).collect();
-                    if of_it.is_empty() {
-                        return Err(self.error(error));
-                    }
-                    break of_it;
-                }
-                Err(error) => return Err(self.error(error)),
-            }
-        };
-        let ids: Vec<&str> = instances.iter().map(|i| i.id.as_str()).collect();
-        self.write(Event::LeaseAcquired { lease: order.lease().to_owned(), job: ids.join(",") }).await;
-        Ok(())
     }
 
     /// Looks at the instances that are in use: which of them are gone, by the names of their nodes.

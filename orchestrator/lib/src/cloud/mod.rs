@@ -1,8 +1,10 @@
 //! Machines of a cloud as a site: what a provider must be able to do, fleets that are acquired and released in an order that leaks nothing,
 //! and what is found by tags alone. Nothing here knows a cloud's library.
 
+mod acquire;
 mod error;
 mod fleet;
+mod kept;
 mod order;
 mod place;
 mod provider;

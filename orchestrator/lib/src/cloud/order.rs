@@ -1,6 +1,9 @@
 //! What is asked for, so that it can be asked for again: an order stands in the journal before the call that it is for.
 
-use crate::spec::{Disk, Volume};
+use crate::{
+    cost::NodeRate,
+    spec::{Disk, Volume},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +112,9 @@ pub struct LaunchOrder {
     /// US dollars for an hour of one instance, disks and address included, as far as known when it was ordered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usd_per_hour: Option<f64>,
+    /// The same in its parts, each with where it is from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<NodeRate>,
     /// Image.
     pub image: String,
     /// Its root device.
@@ -139,6 +145,12 @@ impl LaunchOrder {
         self.tags.lease.as_deref().unwrap_or_default()
     }
 
+    /// The name that the further volume at this place is asked for with: of those that EC2 recommends for volumes, in their order. `None` when
+    /// there are no more. Machines may call the disk something else; the set-up finds it by this name.
+    pub fn device_of(index: usize) -> Option<String> {
+        ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
+    }
+
     /// What an instance does at its first boot, as root: it gives itself a deadline, by its own clock, that survives reboots and can be moved
     /// by writing another time into `/etc/cvc-deadline`.
     pub fn user_data(&self) -> String {
@@ -149,6 +161,12 @@ impl LaunchOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_have_the_names_that_ec2_recommends() {
+        let names: Vec<String> = (0..20).map_while(LaunchOrder::device_of).collect();
+        assert_eq!((names.len(), names[0].as_str(), names[10].as_str()), (11, "/dev/sdf", "/dev/sdp"));
+    }
 
     #[test]
     fn tags_are_read_back_as_they_were_written() {

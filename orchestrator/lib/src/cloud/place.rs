@@ -23,6 +23,11 @@ impl Place {
         Self { dir: campaign.join("cloud").join(site) }
     }
 
+    /// The directory.
+    pub fn dir(&self) -> &Utf8Path {
+        &self.dir
+    }
+
     /// The private key.
     pub fn key(&self) -> Utf8PathBuf {
         self.dir.join("id_ed25519")

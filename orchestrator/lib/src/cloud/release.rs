@@ -12,6 +12,7 @@ const TICK: Duration = Duration::from_secs(2);
 impl Fleet {
     /// Ends and removes everything of this fleet; an error if something stays.
     pub async fn down(&self, how: &str) -> Result<(), EngineError> {
+        self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
         loop {
@@ -56,9 +57,11 @@ impl Fleet {
         reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await?;
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
         let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
-        for lease in self.open_leases() {
+        let leases = self.open_leases();
+        for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
+        super::kept::put(&self.campaign, &self.place, &self.tags.fleet, &self.settings, until, &leases)?;
         self.speaker.note(format!(
             "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
             self.name,

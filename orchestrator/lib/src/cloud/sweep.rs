@@ -81,7 +81,9 @@ impl Known {
                 known.regions.insert(order.region.clone());
                 if under_way {
                     known.in_use.insert(order.tags.fleet.clone(), format!("the campaign {} is under way", order.tags.campaign));
-                } else if let Some(until) = lease.kept_until.filter(|until| *until > now) {
+                } else if let Some(until) =
+                    lease.kept_until.filter(|until| *until > now && super::kept::on_shelf(dir.root(), &order.tags.fleet).exists())
+                {
                     known
                         .in_use
                         .insert(order.tags.fleet.clone(), format!("kept until {until:.0}; `cvc down {}` ends it", order.tags.campaign));

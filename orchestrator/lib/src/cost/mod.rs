@@ -3,12 +3,14 @@
 
 mod book;
 mod cache;
+mod expected;
 mod price;
 mod rate;
 mod spent;
 mod table;
 
 pub use book::{DiskSize, MONTH_HOURS, PriceBook, cache_file, refresh, transfer_cost};
+pub use expected::{Expected, SETUP_S, SiteCost, expected, known_cores};
 pub use price::{Price, PriceFrom, UnknownPrice};
 pub use rate::{LEAST_S, NodeRate, ROOT_GIB, RatePart};
 pub use spent::{Spent, attempts_cost, campaign_cost, lease_cost, total};

@@ -3,7 +3,9 @@
 use super::{Crew, CrewError};
 use cvc_probe::{
     image::CheckpointDir,
-    sentinel::{Answer, Digested, Ended, Facts, FileFound, ListingFound, NewFile, RankProcess, Request, Space, Tail},
+    sentinel::{
+        Answer, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space, Tail,
+    },
 };
 use std::{
     path::{Path, PathBuf},
@@ -67,6 +69,18 @@ impl Crew {
         free(paths: &[PathBuf]) -> Vec<Space>,
         Request::Free { paths: paths.to_vec() },
         Answer::Free(spaces) => spaces
+    );
+    ask_all!(
+        /// Which machines of a cloud they are. The metadata service is at its usual address if none is given.
+        instances(service: Option<&str>) -> InstanceFacts,
+        Request::Instance { service: service.map(str::to_owned) },
+        Answer::Instance(facts) => facts
+    );
+    ask_all!(
+        /// Whether the cloud takes them back.
+        notices(service: Option<&str>) -> Option<Notice>,
+        Request::Notice { service: service.map(str::to_owned) },
+        Answer::Notice(notice) => notice
     );
     ask_all!(
         /// Removes, makes directories, writes files: see [`Request::Make`].

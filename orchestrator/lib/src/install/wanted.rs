@@ -2,17 +2,18 @@
 
 use super::spack::{self, Wanted as Build};
 use crate::{
+    cloud::LaunchOrder,
     kernels,
     plan::Plan,
     point::{CheckpointerKind, Point},
     render,
     run::template_values,
-    spec::{MpiFamily, MpiSource, Site, Spec, TracerKind},
+    spec::{Ec2Settings, MpiFamily, MpiSource, Site, Spec, TracerKind},
 };
 use camino::Utf8Path;
 use indexmap::IndexMap;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The packages of applications, as the role `apps` has them.
@@ -95,6 +96,9 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
     if let Some(dir) = &install.spack_dir {
         vars["component_spack_dir"] = on_site(spec, site, dir).into();
     }
+    if let (Some(settings), Some(vars)) = (&site.ec2, vars.as_object_mut()) {
+        vars.extend(disks(settings, site));
+    }
     Wanted { vars, spack: environment }
 }
 
@@ -158,6 +162,31 @@ fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
     let used: BTreeSet<&str> = points.iter().map(|p| p.storage.as_str()).collect();
     let areas = site.storage.iter().filter(|(n, _)| used.contains(n.as_str()));
     areas.filter_map(|(name, area)| Some(json!({ "name": name, "path": on_site(spec, site, area.path.as_ref()?) }))).collect()
+}
+
+/// Disks of instances, and what the first of them shares with the others.
+fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
+    let volumes = settings.volumes.iter().enumerate().filter_map(|(i, volume)| {
+        let device = LaunchOrder::device_of(i)?;
+        Some(json!({ "device": device, "mount": directory(&volume.mount), "size_gib": volume.size_gib }))
+    });
+    let mut vars = Map::from_iter([("storage_volumes".to_owned(), volumes.collect())]);
+    if let Some(path) = &settings.instance_store {
+        vars.insert("storage_instance_store".into(), directory(path).into());
+    }
+    let hosts = site.cluster.as_ref().map_or(&[][..], |c| &c.hosts);
+    if let (Some(path), [first, _, ..]) = (&settings.nfs, hosts) {
+        vars.insert("storage_nfs_server".into(), first.name.clone().into());
+        // not the way from outside, which the instances' own group would not let in
+        vars.insert("storage_nfs_address".into(), first.among_nodes().into());
+        vars.insert("storage_nfs_exports".into(), json!([{ "path": directory(path) }]));
+    }
+    vars
+}
+
+/// As mounts are listed: without a slash at the end.
+fn directory(path: &str) -> String {
+    literal(path.trim_end_matches('/'))
 }
 
 /// Programs of the applications that do not come with cvc: one entry for each set of names that will do.

@@ -1,6 +1,6 @@
 //! Expected time and disk space of a plan: rough figures from the descriptors, before there are runs to learn from.
 //!
-//! Time of a run: `core_s / min(processes, cores)` for computing, and these constants, which are rough:
+//! Time of a run: `core_s` over the processes that compute at the same time (on each node at most as many as it has cores), and these constants, which are rough:
 //! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
 //! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
 //!
@@ -37,11 +37,20 @@ const LIBRARIES_MIB: f64 = 25.0;
 const STRACE_MIB: f64 = 5.0;
 const DARSHAN_MIB: f64 = 1.0;
 
-/// What the caller knows of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// Cores of one node.
+/// What the caller knows of the machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machines {
+    /// Cores of one node of sites of which nothing else is known.
     pub cores: u32,
+    /// Cores of one node, by site.
+    pub sites: HashMap<String, u32>,
+}
+
+impl Machines {
+    /// Cores of one node of a site.
+    pub fn cores_of(&self, site: &str) -> u32 {
+        self.sites.get(site).copied().unwrap_or(self.cores).max(1)
+    }
 }
 
 /// Of one point.
@@ -84,8 +93,9 @@ pub struct Estimates {
 }
 
 /// Estimates a plan.
-pub fn estimate(spec: &Spec, plan: &Plan, machine: Machine) -> Estimates {
-    let points: Vec<PointEstimate> = plan.points.iter().map(|p| of_point(spec, &p.id, &p.point, machine)).collect();
+pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines) -> Estimates {
+    let points: Vec<PointEstimate> =
+        plan.points.iter().map(|p| of_point(spec, &p.id, &p.point, machines.cores_of(&p.point.site))).collect();
     let mut runs: HashMap<&PointId, u64> = HashMap::new();
     for run in &plan.runs {
         match run.repeat {
@@ -112,11 +122,14 @@ pub fn estimate(spec: &Spec, plan: &Plan, machine: Machine) -> Estimates {
     Estimates { total_s, unknown: points.iter().filter(|p| !p.known).count(), points, disk }
 }
 
-fn of_point(spec: &Spec, id: &PointId, point: &Point, machine: Machine) -> PointEstimate {
+fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstimate {
     let workload = spec.apps.get(&point.app).and_then(|app| app.descriptor.workloads.get(&point.class));
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
-    let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / processes.min(f64::from(machine.cores.max(1)));
+    // what of the processes computes at the same time: on each node as many as it has cores
+    let busy: u32 = point.mapping.node_loads().map(|load| load.min(cores)).sum();
+    let busy = f64::from(busy.max(1));
+    let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
 
     let images_mib = images_mib(point, workload.and_then(|w| w.data_mib).unwrap_or(0.0));
@@ -131,7 +144,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, machine: Machine) -> Point
         images_peak = images_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
-            Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * processes.min(f64::from(machine.cores.max(1)))),
+            Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
         };
         match spec.checkpoint.moment {
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,

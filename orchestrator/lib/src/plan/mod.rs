@@ -6,7 +6,7 @@ mod estimate;
 
 pub use build::build;
 pub use digest::canonical_json;
-pub use estimate::{DiskNeed, Estimates, Machine, PointEstimate, estimate};
+pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
 
 use crate::{
     ids::{PointId, RunId},

@@ -43,6 +43,17 @@ impl Ended {
         }
     }
 
+    /// Whether a node went, or what carried it out.
+    pub fn is_loss_of_node(&self) -> bool {
+        match self {
+            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => {
+                *cause == Cause::NodeLost
+            }
+            Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
+            Self::Lost { .. } => true,
+        }
+    }
+
     /// What the end of an agent is for an attempt under way.
     pub fn over(over: &Over) -> Self {
         match over.cause {
@@ -94,6 +105,8 @@ pub(super) struct State {
     pub silent_s: f64,
     /// Nodes that are lost.
     pub lost: BTreeMap<String, String>,
+    /// Nodes that the cloud takes back, and what it said.
+    pub leaving: BTreeMap<String, String>,
     /// Requests that must reach the spool, again after a reconnection.
     pub asked: VecDeque<Named>,
     /// How many of them were sent over the present connection.
@@ -190,6 +203,7 @@ impl Hub {
                     state.requeued = false;
                     state.unable = None;
                     state.lost.clear();
+                    state.leaving.clear();
                 }
                 Event::Unable { reason } => state.unable = Some(reason),
                 Event::Started { run, lap, pid, start_ticks } => {
@@ -206,6 +220,13 @@ impl Hub {
                 Event::NodeLost { node, reason } => {
                     let told = format!("node {node} is lost: {reason}");
                     state.lost.insert(node, reason);
+                    return Some(told);
+                }
+                Event::NodeLeaving { node, at, action } => {
+                    let when = at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
+                    let what = format!("the cloud takes it back {when} ({action})");
+                    let told = format!("node {node}: {what}; no run begins there any more, and what runs there goes on as long as it can");
+                    state.leaving.insert(node, what);
                     return Some(told);
                 }
                 Event::NodeBack { node } => {

@@ -265,14 +265,27 @@ impl Remote {
         }
         let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
         let lost = link.hub.state().lost.clone();
+        let leaving = self.leaving();
+        // with the head goes what runs on others
+        if self.setting.cluster.hosts.first().is_some_and(|head| leaving.contains_key(&head.name)) {
+            return Vec::new();
+        }
         // a later job may have others: places in the list are what counts
         let pairs = self.ready.nodes.iter().zip(link.nodes());
-        pairs.filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name)).map(|(name, _)| name.clone()).collect()
+        pairs
+            .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Nodes that are lost, and why.
     pub fn lost(&self) -> BTreeMap<String, String> {
         self.current().map(|link| link.hub.state().lost.clone()).unwrap_or_default()
+    }
+
+    /// Nodes that the cloud is about to take back, and what it said.
+    pub fn leaving(&self) -> BTreeMap<String, String> {
+        self.current().map(|link| link.hub.state().leaving.clone()).unwrap_or_default()
     }
 
     /// How long it takes to miss a node, seconds.
@@ -334,6 +347,12 @@ impl Remote {
                     link.forget(&task.planned.id, task.lap, file.attempt);
                 }
                 ended = Ended::Failed(cause, format!("node {node}: {why}"));
+            } else if let (Some((node, why)), true) = (self.taken_back(task), ended.is_loss_of_node()) {
+                // the cloud has said so before, even if it does not show it yet
+                if let Ended::Finished(file) = &ended {
+                    link.forget(&task.planned.id, task.lap, file.attempt);
+                }
+                ended = Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}"));
             }
         }
         let attempted = match ended {
@@ -366,12 +385,20 @@ impl Remote {
         Ok(attempted)
     }
 
+    /// The node of a task that the cloud has said it takes back; or the head, without which nothing goes on.
+    fn taken_back(&self, task: &Task) -> Option<(String, String)> {
+        let leaving = self.leaving();
+        let head = self.setting.cluster.hosts.first().map(|h| &h.name);
+        task.nodes.iter().chain(head).find_map(|node| leaving.get_key_value(node)).map(|(node, why)| (node.clone(), why.clone()))
+    }
+
     /// Why the head of a cloud's site is there no more, and what that is for a run.
     fn head_gone(&self) -> Option<(Cause, String)> {
         let fleet = self.setting.fleet.as_ref()?;
         let head = self.setting.cluster.hosts.first()?;
         let why = fleet.gone().remove(&head.name)?;
-        let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
+        let reclaimed = fleet.was_reclaimed(&why) || self.leaving().contains_key(&head.name);
+        let cause = if reclaimed { Cause::Reclaimed } else { Cause::NodeLost };
         Some((cause, format!("node {}: {why}", head.name)))
     }
 
@@ -471,7 +498,8 @@ async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speak
             }
         }
         if let Some(why) = gone.get(&head) {
-            let cause = fleet.was_reclaimed(why).then_some(Cause::Reclaimed);
+            let reclaimed = fleet.was_reclaimed(why) || hub.state().leaving.contains_key(&head);
+            let cause = reclaimed.then_some(Cause::Reclaimed);
             if let Gate::Ssh(host) = &gate {
                 // nobody waits for it
                 host.set_patience(Duration::ZERO);

@@ -24,7 +24,7 @@ use crate::{
 use camino::Utf8Path;
 use cvc_probe::{
     image::{DirImage, Image, Role, Zone},
-    sentinel::FileFound,
+    sentinel::{FileFound, InstanceFacts},
     shepherd::{EndedBy, Exit},
 };
 use regex::Regex;
@@ -522,12 +522,28 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     if let Some((dmtcp, _)) = &prepared.dmtcp {
         facts.insert("dmtcp".into(), json!(dmtcp.version));
     }
+    if !prepared.instances.is_empty() {
+        facts.insert("instance".into(), instance_facts(&prepared.instances));
+    }
     facts.insert("node".into(), node_facts());
     if prepared.used.ways != Ways::Local {
         facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
         facts.insert("nodes".into(), json!(prepared.node_facts));
     }
     json!(facts)
+}
+
+/// Of which machines of a cloud a run's numbers are: what is the same for all of them once, else each value in the order of the nodes.
+fn instance_facts(instances: &[InstanceFacts]) -> Value {
+    let told = |of: fn(&InstanceFacts) -> Option<&str>| {
+        let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();
+        values.dedup();
+        values.join(" ")
+    };
+    json!({
+        "type": told(|i| i.kind.as_deref()), "zone": told(|i| i.zone.as_deref()), "market": told(|i| i.market.as_deref()),
+        "ids": told(|i| i.id.as_deref()),
+    })
 }
 
 /// Kernel, processor, memory of this machine.

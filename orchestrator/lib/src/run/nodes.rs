@@ -5,7 +5,7 @@ use crate::{
     mapping::Mapping,
     spec::{SlurmLauncher, StorageKind},
 };
-use cvc_probe::sentinel::Facts;
+use cvc_probe::sentinel::{Facts, InstanceFacts};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// For what takes milliseconds where nothing is wrong.
@@ -48,6 +48,8 @@ pub(crate) struct Nodes {
     pub ways: Ways,
     /// What each is like, by name.
     pub facts: BTreeMap<String, Facts>,
+    /// Which machine of a cloud each is, by name.
+    pub instances: BTreeMap<String, InstanceFacts>,
     /// Network interface between them.
     pub interface: Option<String>,
 }
@@ -57,7 +59,15 @@ impl Nodes {
     pub fn here() -> Self {
         let name = "localhost".to_owned();
         let node = Node { name: name.clone(), among: name.clone(), hostname: name.clone() };
-        Self { crew: Crew::here(&name), head: node.clone(), all: vec![node], ways: Ways::Local, facts: BTreeMap::new(), interface: None }
+        Self {
+            crew: Crew::here(&name),
+            head: node.clone(),
+            all: vec![node],
+            ways: Ways::Local,
+            facts: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            interface: None,
+        }
     }
 
     /// Names of the nodes beside this machine that are heard of.

@@ -23,7 +23,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::{
-    sentinel::{Facts, NewFile, Request},
+    sentinel::{InstanceFacts, NewFile, Request},
     shepherd::Job,
 };
 use serde_json::{Value, json};
@@ -56,6 +56,8 @@ pub(super) struct Prepared {
     pub used: Used,
     /// What those of its ranks are like.
     pub node_facts: Vec<Value>,
+    /// Which machines of a cloud they are.
+    pub instances: Vec<InstanceFacts>,
 }
 
 /// Directory in the working directory where ranks say on which node they are.
@@ -171,7 +173,8 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         (Err(missing), true) => return Err(problem(missing.to_string())),
         (_, false) => None,
     };
-    let node_facts = used.ranks.iter().map(|node| facts_of(node, nodes.facts.get(&node.name), &work)).collect();
+    let node_facts = used.ranks.iter().map(|node| facts_of(node, nodes, &work)).collect();
+    let instances = used.ranks.iter().filter_map(|node| nodes.instances.get(&node.name)).cloned().collect();
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
     export.extend(app.command.env.keys().cloned());
     let mut request = LaunchRequest {
@@ -324,25 +327,30 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         elsewhere,
         used,
         node_facts,
+        instances,
     })
 }
 
 /// What a node is like, in few words: it is kept with every run.
-fn facts_of(node: &Node, facts: Option<&Facts>, work: &Utf8Path) -> Value {
+fn facts_of(node: &Node, nodes: &Nodes, work: &Utf8Path) -> Value {
     // a node that was away when the others were asked has not said it
-    let Some(facts) = facts else { return json!({ "name": node.name, "host": node.hostname }) };
+    let Some(facts) = nodes.facts.get(&node.name) else { return json!({ "name": node.name, "host": node.hostname }) };
     let place =
         facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
     let interfaces = facts.interfaces.iter().filter(|i| !i.addresses.is_empty()).map(|i| {
         let speed = i.speed_mbit.map(|speed| format!(" {speed} Mbit/s")).unwrap_or_default();
         format!("{}{speed} {}", i.name, i.addresses.join(" "))
     });
-    json!({
+    let mut value = json!({
         "name": node.name, "host": facts.host, "kernel": facts.kernel, "os": facts.os, "cpu": facts.cpu.model,
         "cores": facts.cpu.usable, "memory_bytes": facts.memory_bytes, "glibc": facts.glibc,
         "storage": place.map(|p| format!("{} {} on {}", p.file_system, p.source, p.mount_point.display())),
         "interfaces": interfaces.collect::<Vec<_>>(),
-    })
+    });
+    if let Some(instance) = nodes.instances.get(&node.name) {
+        value["instance"] = json!(instance);
+    }
+    value
 }
 
 /// What the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs as well.

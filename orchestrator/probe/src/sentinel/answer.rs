@@ -3,7 +3,7 @@
 use super::{
     copy,
     end::{self, Ended},
-    facts, files, make, mounts, ranks, remove,
+    facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
 };
 use crate::image;
@@ -68,6 +68,8 @@ impl Sentinel {
             | Request::Clock
             | Request::Free { .. }
             | Request::Make { .. }
+            | Request::Instance { .. }
+            | Request::Notice { .. }
             | Request::Ranks { .. }
             | Request::End { .. }
             | Request::Images { .. }
@@ -101,6 +103,8 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
         Request::Free { paths } => paths.iter().map(|p| mounts::space(p)).collect::<Result<_, _>>().map(Answer::Free),
         Request::Make { remove, dirs, files } => make::make(remove, dirs, files).map(|()| Answer::Done),
+        Request::Instance { service } => metadata::instance(service.as_deref()).map(Answer::Instance),
+        Request::Notice { service } => metadata::notice(service.as_deref()).map(Answer::Notice),
         Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
         Request::Guard { .. } | Request::Unguard { .. } => Err("only a sentinel that keeps running can guard a run".into()),
         Request::End { marker, dirs, grace_s } => {

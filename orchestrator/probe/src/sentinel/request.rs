@@ -5,6 +5,7 @@ use super::{
     facts::Facts,
     files::{Digested, FileFound, ListingFound, Tail},
     make::NewFile,
+    metadata::{InstanceFacts, Notice},
     mounts::Space,
     ranks::RankProcess,
 };
@@ -40,6 +41,18 @@ pub enum Request {
         /// Files, written whole or not at all.
         #[serde(default)]
         files: Vec<NewFile>,
+    },
+    /// Which machine of a cloud this is. Answer: [`Answer::Instance`].
+    Instance {
+        /// Address of the metadata service, if not [`super::METADATA`].
+        #[serde(default)]
+        service: Option<String>,
+    },
+    /// Whether the cloud takes this machine back. Answer: [`Answer::Notice`].
+    Notice {
+        /// Address of the metadata service, if not [`super::METADATA`].
+        #[serde(default)]
+        service: Option<String>,
     },
     /// Which ranks of a run are here. Answer: [`Answer::Ranks`].
     Ranks {
@@ -130,6 +143,8 @@ impl Request {
             Self::Clock => "clock",
             Self::Free { .. } => "free",
             Self::Make { .. } => "make",
+            Self::Instance { .. } => "instance",
+            Self::Notice { .. } => "notice",
             Self::Ranks { .. } => "ranks",
             Self::Guard { .. } => "guard",
             Self::Unguard { .. } => "unguard",
@@ -160,6 +175,10 @@ pub enum Answer {
     },
     /// To [`Request::Free`].
     Free(Vec<Space>),
+    /// To [`Request::Instance`].
+    Instance(InstanceFacts),
+    /// To [`Request::Notice`].
+    Notice(Option<Notice>),
     /// To [`Request::Ranks`], in rank order.
     Ranks(Vec<RankProcess>),
     /// To [`Request::End`].
@@ -185,6 +204,8 @@ impl Answer {
             Self::Facts(_) => "facts",
             Self::Clock { .. } => "clock",
             Self::Free(_) => "free",
+            Self::Instance(_) => "instance",
+            Self::Notice(_) => "notice",
             Self::Ranks(_) => "ranks",
             Self::Ended(_) => "ended",
             Self::Images(_) => "images",

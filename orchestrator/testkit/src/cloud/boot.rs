@@ -13,7 +13,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    images,
+    disks, images,
     machine::{Machine, Phase, Reason},
     metadata,
     moto::find,
@@ -39,15 +39,20 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
             // as a machine whose image does not start: EC2 says that it runs
             machine.enter(Phase::Pending, Some(world.settings.boot));
         } else {
-            nodes.push((machine.id.clone(), node, machine.user_data.clone()));
+            nodes.push((machine.id.clone(), node, machine.user_data.clone(), machine.wanted_disks.clone()));
         }
     }
     world.lock().machines.extend(machines);
-    for (id, node, user_data) in nodes {
+    for (id, node, user_data, wanted_disks) in nodes {
         let world = Arc::clone(world);
         thread::spawn(move || {
             let started = catch_unwind(AssertUnwindSafe(|| {
                 node.start();
+                let devices = disks::attach(&node, &wanted_disks);
+                disks::plug(&node, &devices);
+                if let Some(machine) = world.lock().machine_mut(&id) {
+                    machine.disks = devices;
+                }
                 metadata::serve(&world, &id, &node);
                 run(&node, user_data.as_deref());
             }));
@@ -118,6 +123,9 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: Reason) {
                 let _ = world.moto.ask(&region, "DeleteNetworkInterface", &[("NetworkInterfaceId", interface)]);
             }
             end(&world, node, reason);
+            if let Some(machine) = world.lock().machine_mut(&id) {
+                machine.disks.clear();
+            }
             world.sleep(world.settings.stopping);
             if let Some(machine) = world.lock().machine_mut(&id) {
                 machine.enter(Phase::Terminated, None);
@@ -153,7 +161,7 @@ pub(super) fn watch(world: &Arc<World>) {
                 if node.has_ended() {
                     switched_off(&world, &id, &node);
                 } else {
-                    keep_metadata(&world, &id, &node);
+                    keep_services(&world, &id, &node);
                 }
             }
             drop(world);
@@ -183,8 +191,8 @@ fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
     }
 }
 
-/// The metadata service is there while a node is on, also again.
-fn keep_metadata(world: &Arc<World>, id: &str, node: &Arc<Node>) {
+/// Disks and the metadata service are there while a node is on, also again.
+fn keep_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let now = node.boot();
     let is_up_to_date = world.lock().machine(id).is_none_or(|m| m.metadata.as_ref().map(|(boot, _)| *boot) == now);
     if is_up_to_date || (now.is_none() && node.is_up()) {
@@ -192,9 +200,12 @@ fn keep_metadata(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     }
     if let Some(machine) = world.lock().machine_mut(id) {
         machine.metadata = None;
+        if now.is_some() {
+            // a test may switch it off at any time
+            let _ = catch_unwind(AssertUnwindSafe(|| disks::plug(node, &machine.disks)));
+        }
     }
     if now.is_some() {
-        // a test may switch it off at any time
         let _ = catch_unwind(AssertUnwindSafe(|| metadata::serve(world, id, node)));
     }
 }

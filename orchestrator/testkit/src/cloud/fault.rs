@@ -65,7 +65,7 @@ impl Fault {
     }
 
     /// Only for calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be said more than once.
-    /// For a call that says no zone but a subnet, the zone is that of the subnet.
+    /// For a launch that says no zone it is that of its subnet, or the region's first.
     pub fn matching(mut self, parameter: &str, value: &str) -> Self {
         self.matching.push((parameter.to_owned(), value.to_owned()));
         self
@@ -158,6 +158,11 @@ pub(super) fn error(request: &Request, code: &str, http: u16, message: &str) -> 
         let mut answer = Answer::new(http, "application/x-amz-json-1.1", body.to_string());
         answer.headers.push(("x-amzn-ErrorType".into(), code.to_owned()));
         return answer;
+    }
+    if request.header("authorization").is_some_and(|a| a.contains("/sts/")) {
+        let code = if code == "RequestExpired" { "ExpiredToken" } else { code };
+        let one = xml::node("Error", [xml::leaf("Type", "Sender"), xml::leaf("Code", code), xml::leaf("Message", message)]);
+        return Answer::new(http, "text/xml", xml::bytes(&xml::node("ErrorResponse", [one])));
     }
     ec2_error(code, http, message)
 }

@@ -22,9 +22,12 @@ pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
     let region = region_of(request).unwrap_or_else(|| world.settings.region.clone());
     // zones are said in one of several ways: faults see them in one
     let mut seen = parameters.clone();
-    if seen.get("Placement.AvailabilityZone").is_none()
-        && let Some(zone) =
-            seen.get("SubnetId").or(seen.get("NetworkInterface.1.SubnetId")).and_then(|s| instances::zone_of(world, &region, s))
+    if action == "RunInstances"
+        && seen.get("Placement.AvailabilityZone").is_none()
+        && let Some(zone) = match seen.get("SubnetId").or(seen.get("NetworkInterface.1.SubnetId")) {
+            Some(subnet) => instances::zone_of(world, &region, subnet),
+            None => instances::zones(world, &region).into_iter().next(),
+        }
     {
         seen.set("Placement.AvailabilityZone", zone);
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use xmltree::Element;
 
 use super::{
-    boot,
+    boot, disks,
     fault::ec2_error,
     images, instances,
     machine::Machine,
@@ -38,6 +38,9 @@ pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameter
     let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
     let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
     wanted.shape(world, region, parameters, &mut machines);
+    for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.yard.is_some()) {
+        machine.wanted_disks = disks::of(world, machine, parameters, item);
+    }
     boot::launch(world, machines);
     if let Some(token) = token {
         world.lock().tokens.insert(token, Launch { asked, instances: ids, answer: answer.body });
@@ -80,7 +83,7 @@ impl Wanted {
         // moto launches as few as are allowed, EC2 as many
         parameters.set("MinCount", count.to_string());
         let zone = place(world, region, &mut parameters)?;
-        disks(&mut parameters);
+        volumes(&mut parameters);
         let placement = asked.get("Placement.GroupName").filter(|g| !g.is_empty()).map(ToOwned::to_owned);
         if let Some(group) = &placement
             && !world.lock().groups.iter().any(|g| g.name == *group && g.region == region)
@@ -193,7 +196,7 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
 
 /// Volumes as EC2 makes them: there is always one for the root, deleted with its instance unless said otherwise, and none for instance
 /// stores.
-fn disks(parameters: &mut Parameters) {
+fn volumes(parameters: &mut Parameters) {
     let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();
     let is_volume = |mapping: &Parameters| !mapping.get("VirtualName").is_some_and(|name| name.starts_with("ephemeral"));

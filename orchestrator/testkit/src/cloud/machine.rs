@@ -1,6 +1,7 @@
 //! What the cloud knows of an instance beyond what moto knows: its state, its node, what will become of it.
 
 use std::{
+    fs::File,
     net::Ipv4Addr,
     sync::Arc,
     time::{Duration, Instant},
@@ -9,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use xmltree::Element;
 
-use super::{server::Serving, xml};
+use super::{disks::Disk, server::Serving, xml};
 use crate::lab::Node;
 
 /// Where an instance is in its life.
@@ -111,6 +112,9 @@ pub(super) struct Machine {
     /// When the spot market takes it back.
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
+    /// What disks it is to have besides the root, and once it has a node their devices.
+    pub(super) wanted_disks: Vec<Disk>,
+    pub(super) disks: Vec<(Disk, File)>,
     /// Its metadata service, and for which time that the node is on.
     pub(super) metadata: Option<(i32, Serving)>,
 }
@@ -145,6 +149,8 @@ impl Machine {
             unreachable: false,
             notice: None,
             node: None,
+            wanted_disks: Vec::new(),
+            disks: Vec::new(),
             metadata: None,
         })
     }

@@ -41,6 +41,12 @@ fn answer(world: &World, id: &str, token: &str, request: &Request) -> Answer {
     }
     let state = world.lock();
     let Some(machine) = state.machine(id) else { return text(404, "Not Found") };
+    if request.path == "/latest/user-data" {
+        return machine
+            .user_data
+            .as_ref()
+            .map_or_else(|| text(404, "Not Found"), |d| Answer::new(200, "application/octet-stream", d.as_slice()));
+    }
     let Some(path) = request.path.strip_prefix("/latest/meta-data/") else { return text(404, "Not Found") };
     let address = machine.address.to_string();
     let notice = machine.notice.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());

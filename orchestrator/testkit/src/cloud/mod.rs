@@ -27,6 +27,9 @@
 //!   key of the lab, and nobody knows their host key (GetConsoleOutput shows it, as cloud-init does).
 //!   User data that begin with `#!` are run once as root. `poweroff` and `shutdown` on them end the instance, or stop it, as was asked at
 //!   its launch. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
+//! - **Volumes** and instance stores besides the root are real block devices of the node (loop devices over sparse files in memory, of the
+//!   size that was asked for, instance stores of at most 4 GB), as `/dev/nvme1n1` with the links that udev makes, or `/dev/xvdf`, as the type
+//!   has it; for tests with `require!(Tool::LoopDevices)`. Volumes attached later are on paper alone.
 //! - The **metadata service** (IMDSv2 alone) answers inside each node at 169.254.169.254.
 //! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
 //!   a cloud that has a lab.
@@ -36,6 +39,7 @@
 //! - Not done: stopping, starting and rebooting by the API, fleets, launch templates' user data.
 
 mod boot;
+pub(crate) mod disks;
 mod fault;
 mod front;
 mod images;
@@ -57,6 +61,7 @@ mod xml;
 
 use std::{
     collections::BTreeMap,
+    env,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     process::Command,
     sync::Arc,
@@ -74,7 +79,7 @@ use crate::{
     Lab,
     lab::{Node, Yard},
 };
-use machine::Reason;
+use machine::{Phase, Reason};
 use query::Parameters;
 use server::Serving;
 use world::{Settings, World};
@@ -108,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// How long instances without a node are pending; not at all if not said.
+    /// How long instances without a node are pending; not at all if not said. [`Cloud::finish_boots`] ends it before.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
@@ -225,7 +230,10 @@ impl Cloud {
     }
 
     fn new(settings: Settings, yard: Option<Yard>) -> Self {
-        let moto = moto::Process::start(|program| yard.as_ref().map_or_else(|| Command::new(program), |y| y.command(program)));
+        let moto = match &yard {
+            Some(yard) => moto::Process::start(yard.directory(), |program| yard.command(program)),
+            None => moto::Process::start(&env::temp_dir(), |program| Command::new(program)),
+        };
         let open = || (server::runtime(), TcpListener::bind("127.0.0.1:0").expect("a port"));
         let (runtime, listener) = yard.as_ref().map_or_else(open, |yard| yard.on_network(open));
         let world = Arc::new(World::new(moto::Moto::at(moto.port), settings, yard, runtime.handle().clone()));
@@ -298,6 +306,13 @@ impl Cloud {
     /// refused, and the `Date` of answers is the cloud's.
     pub fn skew(&self, seconds: i64) {
         self.world.lock().clock = fault::Clock(SignedDuration::from_secs(seconds));
+    }
+
+    /// Instances without a node that are still pending are running now.
+    pub fn finish_boots(&self) {
+        for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == Phase::Pending && m.node.is_none()) {
+            machine.enter(Phase::Running, None);
+        }
     }
 
     /// The next so many instances become running, but no sshd ever answers there.
@@ -402,6 +417,7 @@ impl Drop for Cloud {
         for node in nodes {
             node.end();
         }
+        self.world.lock().machines.iter_mut().for_each(|m| m.disks.clear());
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
         }

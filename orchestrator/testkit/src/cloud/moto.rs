@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
@@ -24,9 +24,13 @@ use super::{
 /// The version that the set-up brings.
 const VERSION: &str = "5.2.5";
 
-/// It ends when the test's end of its standard input closes, also because the test was killed.
-const LAUNCHER: &str = "import os, sys, threading
-threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+/// It ends when the test's end of its standard input closes, also because the test was killed, and takes its files along.
+const LAUNCHER: &str = "import os, shutil, sys, threading
+def end():
+    sys.stdin.read()
+    shutil.rmtree(os.path.dirname(os.environ['MOTO_AMIS_PATH']), ignore_errors=True)
+    os._exit(0)
+threading.Thread(target=end, daemon=True).start()
 from moto.server import main
 main(sys.argv[1:])
 ";
@@ -49,10 +53,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it by a command that is made of the program.
-    pub(super) fn start(command: impl FnOnce(&std::path::Path) -> Command) -> Self {
+    /// Starts it by a command that is made of the program, with its files in a directory.
+    pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
         let python = python().expect("moto, which the set-up brings");
-        let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir().expect("a directory");
+        let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir_in(directory).expect("a directory");
         let list = files.path().join("images.json");
         fs::write(&list, images::for_moto().to_string()).expect("the list of images");
         let mut command = command(&python);

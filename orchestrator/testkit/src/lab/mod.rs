@@ -29,9 +29,11 @@
 //!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
 //!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
 //! - **Slurm**: [`Lab::slurm`] starts a real one over a lab with a login node ([`Slurm`]).
+//! - **Disks**: [`Disk`] is a real block device for nodes, which are given it under whatever name.
 //! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
 
 mod command;
+mod disk;
 mod fault;
 mod gluster;
 mod image;
@@ -56,6 +58,8 @@ use std::{
 };
 
 pub use command::output_within;
+pub use disk::Disk;
+pub(crate) use disk::missing as missing_for_disks;
 pub use gluster::GLUSTER;
 pub(crate) use gluster::missing as missing_for_gluster;
 pub use image::Image;

@@ -131,6 +131,11 @@ impl Node {
         self.sandbox.outside().join("nodes").join(&self.name)
     }
 
+    /// A directory in the sandbox's memory that stays while it is off, as the test sees it.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.own()
+    }
+
     /// A disk and a host key, before it is switched on for the first time.
     pub(super) fn prepare(&self) {
         let (own, size) = (self.sandbox.inside().join("nodes").join(&self.name), self.plan.disk_mib);

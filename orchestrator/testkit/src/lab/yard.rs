@@ -58,6 +58,11 @@ impl Yard {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A directory that the test and the laptop see.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.sandbox.directory()
+    }
+
     /// A program on the laptop.
     pub(crate) fn command(&self, program: &std::path::Path) -> Command {
         self.sandbox.command(program)

@@ -18,7 +18,7 @@ fn errors_happen_as_often_as_they_shall_and_where_they_shall() {
     let subnet = all(&subnets, "subnetId").remove(0);
     let image = cloud.image("x86_64");
     let basic = [("ImageId", image.as_str()), ("InstanceType", "c5.large"), ("MaxCount", "1"), ("KeyName", "key")];
-    for place in [("Placement.AvailabilityZone", "us-east-1a"), ("SubnetId", &subnet)] {
+    for place in [("Placement.AvailabilityZone", "us-east-1a"), ("SubnetId", &subnet), ("EbsOptimized", "true")] {
         assert_eq!(client.refused("RunInstances", &[basic[0], basic[1], basic[2], basic[3], place]), "InsufficientInstanceCapacity");
     }
     client.launch("1", &[("Placement.AvailabilityZone", "us-east-1b")]);
@@ -35,8 +35,8 @@ fn errors_happen_as_often_as_they_shall_and_where_they_shall() {
     client.ask("DescribeVpcs", &[]);
     assert!(begin.elapsed() >= Duration::from_millis(200));
     let launches: Vec<_> = cloud.calls().into_iter().filter(|c| c.action == "RunInstances").collect();
-    assert_eq!(launches.len(), 4);
-    assert_eq!(launches[2].parameters["Placement.AvailabilityZone"], "us-east-1b");
+    assert_eq!(launches.len(), 5);
+    assert_eq!(launches[3].parameters["Placement.AvailabilityZone"], "us-east-1b");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn credentials_expire_and_clocks_differ() {
 #[test]
 fn status_checks_fail_where_they_shall() {
     require!(Tool::Moto);
-    let cloud = Cloud::builder().checks(Duration::from_millis(500)).without_nodes();
+    let cloud = Cloud::builder().checks(Duration::from_secs(5)).without_nodes();
     let client = Client::of(&cloud, None);
     client.import_key("key", PUBLIC);
     cloud.impaired(1);
@@ -105,7 +105,7 @@ fn status_checks_fail_where_they_shall() {
         all(&body, "instanceStatus").first().map(|s| all(s, "status").remove(0))
     };
     assert_eq!((checks(&ids[0]).as_deref(), checks(&ids[1]).as_deref()), (Some("impaired"), Some("initializing")));
-    wait_until("the checks", Duration::from_secs(10), || checks(&ids[1]).as_deref() == Some("ok"));
+    wait_until("the checks", Duration::from_secs(30), || checks(&ids[1]).as_deref() == Some("ok"));
     cloud.impair(&ids[1], true);
     assert_eq!(checks(&ids[1]).as_deref(), Some("impaired"));
     client.ask("TerminateInstances", &[("InstanceId.1", &ids[0])]);

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Output,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use std::{
 use base64::prelude::{BASE64_STANDARD, Engine};
 use cvc_testkit::{
     Cloud, Lab, Tool,
-    lab::{Image, output_within},
+    lab::{Image, Node, output_within},
     require, wait_until,
 };
 
@@ -135,11 +135,11 @@ fn a_spot_instance_is_told_and_loses_its_power() {
     cloud.node(&id).restart();
     wait_until("the service", Duration::from_secs(20), || get("instance-type").ends_with("\nc5.large"));
     let begin = Instant::now();
-    cloud.interrupt(&id, Duration::from_secs(3));
+    cloud.interrupt(&id, Duration::from_secs(8));
     assert!(get("spot/instance-action").contains("{\"action\":\"terminate\",\"time\":\""), "{}", get("spot/instance-action"));
     assert_eq!(cloud.instances()[0].state, "running");
     wait_for(&cloud, "terminated");
-    assert!(begin.elapsed() >= Duration::from_secs(3));
+    assert!(begin.elapsed() >= Duration::from_secs(8));
     let told = client.ask("DescribeInstances", &[]);
     assert!(told.contains("<code>Server.SpotInstanceTermination</code>"), "{told}");
     assert_eq!(cloud.alive().spot_requests, Vec::<String>::new());
@@ -186,4 +186,55 @@ fn instances_start_from_the_image_of_the_lab_and_a_lab_may_end_first() {
     assert!(text(&said).contains("GNU Make"), "{}", text(&said));
     drop(lab);
     drop(cloud);
+}
+
+/// The loop devices behind these devices of a node.
+fn loops(node: &Node, devices: &[&str]) -> Vec<String> {
+    let numbers = node.shell(&format!("stat -Lc %Lr {}", devices.join(" ")));
+    numbers.lines().map(|n| format!("/sys/block/loop{n}/loop/backing_file")).collect()
+}
+
+/// How many of them there are.
+fn in_use(loops: &[String]) -> usize {
+    loops.iter().filter(|file| Path::new(file).exists()).count()
+}
+
+#[test]
+fn volumes_are_block_devices_of_their_size_that_go_with_the_instance() {
+    require!(Tool::Lab, Tool::Moto, Tool::LoopDevices);
+    let lab = Lab::builder().nodes(0).build();
+    let cloud = Cloud::start(&lab);
+    let client = Client::of(&cloud, Some(&lab));
+    key(&lab, &client);
+    let volume = [
+        ("BlockDeviceMapping.1.DeviceName", "/dev/sdf"),
+        ("BlockDeviceMapping.1.Ebs.VolumeSize", "3"),
+        ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"),
+    ];
+    // with NVMe and a disk of its own; without NVMe, with two
+    let ids =
+        ["c5d.large", "c3.xlarge"].map(|kind| client.launch("1", &[volume[0], volume[1], volume[2], ("InstanceType", kind)]).remove(0));
+    wait_for(&cloud, "running");
+    let [nitro, xen] = [&ids[0], &ids[1]].map(|id| cloud.node(id));
+    let of_nitro = loops(&nitro, &["/dev/nvme1n1", "/dev/nvme2n1"]);
+    let of_xen = loops(&xen, &["/dev/xvdb", "/dev/xvdc", "/dev/xvdf"]);
+    assert_eq!((in_use(&of_nitro), in_use(&of_xen)), (2, 3));
+    let size = "bytes() { cat /sys/dev/block/$(stat -Lc '%Hr:%Lr' $1)/size; };";
+    assert_eq!(
+        nitro.shell(&format!("{size} bytes /dev/sdf; readlink -f /dev/sdf; bytes /dev/nvme2n1; ls /dev/disk/by-id | cut -d_ -f1-4")),
+        format!("{}\n/dev/nvme1n1\n{}\nnvme-Amazon_EC2_NVMe_Instance\nnvme-Amazon_Elastic_Block_Store\n", 3 << 21, 4_000_000_000_u64 / 512)
+    );
+    assert_eq!(xen.shell(&format!("{size} bytes /dev/xvdf; ls /dev/xvd*")), format!("{}\n/dev/xvdb\n/dev/xvdc\n/dev/xvdf\n", 3 << 21));
+    nitro.shell("mkfs.ext4 -q /dev/nvme1n1; mkdir /data; mount /dev/sdf /data; echo kept >/data/file; umount /data");
+    nitro.restart();
+    wait_until("the disk", Duration::from_secs(20), || nitro.exec(&["test", "-b", "/dev/sdf"]).status.success());
+    assert_eq!(nitro.shell("mount /dev/sdf /data; cat /data/file"), "kept\n");
+    client.ask("TerminateInstances", &[("InstanceId.1", &ids[0])]);
+    wait_until("the end of the disks", Duration::from_secs(20), || in_use(&of_nitro) == 0);
+    assert_eq!(in_use(&of_xen), 3);
+    xen.shell("mkfs.ext4 -q /dev/xvdf; mkdir /data; mount /dev/xvdf /data");
+    drop(xen);
+    drop(cloud);
+    drop(lab);
+    wait_until("the end of all disks", Duration::from_secs(20), || in_use(&of_xen) == 0);
 }

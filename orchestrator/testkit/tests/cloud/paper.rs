@@ -1,8 +1,11 @@
 //! Instances on paper: what needs no node, nor root.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader},
+    time::{Duration, Instant},
+};
 
-use cvc_testkit::{Cloud, Tool, require, wait_until};
+use cvc_testkit::{Cloud, Tool, process, require, wait_until};
 
 use crate::{Client, PUBLIC, all};
 
@@ -40,7 +43,7 @@ fn a_token_launches_once_however_often_it_is_sent() {
 #[test]
 fn sixty_four_instances_come_at_once_and_are_listed_in_pages() {
     require!(Tool::Moto);
-    let cloud = Cloud::builder().boot(Duration::from_secs(4)).without_nodes();
+    let cloud = Cloud::builder().boot(Duration::from_secs(3600)).without_nodes();
     let client = Client::of(&cloud, None);
     client.import_key("key", PUBLIC);
     let begin = Instant::now();
@@ -57,7 +60,8 @@ fn sixty_four_instances_come_at_once_and_are_listed_in_pages() {
     let mine = [("Filter.1.Name", "tag:cvc:owner"), ("Filter.1.Value.1", "me"), ("MaxResults", "50")];
     let in_state = |state: &str| client.states(&[("Filter.1.Name", "instance-state-name"), ("Filter.1.Value.1", state)]).len();
     assert_eq!((in_state("pending"), in_state("running")), (64, 0));
-    wait_until("all of them", Duration::from_secs(20), || in_state("running") == 64);
+    cloud.finish_boots();
+    assert_eq!((in_state("pending"), in_state("running")), (0, 64));
     let begin = Instant::now();
     let first = client.ask("DescribeInstances", &mine);
     eprintln!("64 instances on paper: a page of 50 in {:.2?}", begin.elapsed());
@@ -82,7 +86,7 @@ fn sixty_four_instances_come_at_once_and_are_listed_in_pages() {
 #[test]
 fn groups_in_use_stay() {
     require!(Tool::Moto);
-    let cloud = Cloud::builder().stopping(Duration::from_secs(1)).without_nodes();
+    let cloud = Cloud::builder().stopping(Duration::from_secs(5)).without_nodes();
     let client = Client::of(&cloud, None);
     client.import_key("key", PUBLIC);
     let group = all(&client.ask("CreateSecurityGroup", &[("GroupName", "g"), ("GroupDescription", "of a test")]), "groupId").remove(0);
@@ -272,4 +276,28 @@ fn several_clouds_are_strangers() {
     // what is in another region is found too
     Client::of(&clouds[1], None).in_region("eu-west-1", &[], "CreatePlacementGroup", &[("GroupName", "far")]).expect("an answer");
     assert_eq!(clouds[1].alive().placement_groups, ["far"]);
+}
+
+#[test]
+fn a_test_that_is_killed_leaves_nothing_of_its_cloud() {
+    require!(Tool::Moto);
+    const INNER: &str = "CVC_CLOUD_INNER";
+    if std::env::var_os(INNER).is_some() {
+        let cloud = Cloud::without_nodes();
+        println!("up at {}", cloud.endpoint());
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut inner = std::process::Command::new(std::env::current_exe().expect("this test"));
+    inner.args(["--exact", "--nocapture", "paper::a_test_that_is_killed_leaves_nothing_of_its_cloud"]);
+    inner.env(INNER, "1").env("TMPDIR", directory.path()).stdout(std::process::Stdio::piped());
+    let mut inner = inner.spawn().expect("starts");
+    let said = BufReader::new(inner.stdout.take().expect("piped"));
+    assert!(said.lines().map_while(Result::ok).any(|line| line.contains("up at http://127.0.0.1:")));
+    let processes = || process::of_directory(directory.path()).into_iter().filter(|(_, line)| line.contains("moto")).count();
+    assert_eq!(processes(), 1);
+    inner.kill().expect("a process");
+    inner.wait().expect("its end");
+    wait_until("the end of moto", Duration::from_secs(20), || processes() == 0);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("the directory").count(), 0);
 }

@@ -68,6 +68,7 @@ impl Coordinator<'_> {
             identity: &identity(&self.dir),
             dir: self.dir.root(),
             leases: self.state.leases_of(name),
+            takes: !self.ends_kept,
             prices: PriceBook::open(&cost::cache_file()),
             speaker: Speaker(self.speak.clone()),
         };
@@ -168,7 +169,7 @@ impl Coordinator<'_> {
         self.write(Event::SiteClosed { site: site.to_owned() })
     }
 
-    /// Replaces what the cloud has taken back, or what has failed, of the sites that runs wait for. Whether there was something to replace.
+    /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to replace.
     pub(super) async fn mend_clouds(&mut self, plan: &Plan, sites: &[String], also_silent: bool) -> Result<bool, EngineError> {
         let mut mended = false;
         for site in sites {
@@ -178,7 +179,11 @@ impl Coordinator<'_> {
                 let fleet = Arc::clone(&fleet);
                 self.while_listening(async move { fleet.look_for_gone().await }).await?
             };
-            let gone = looked?;
+            let mut gone = looked?;
+            // those that are about to go are replaced before: nothing runs there now
+            for node in remote.leaving().into_keys() {
+                gone.entry(node).or_insert_with(Fleet::reclaimed);
+            }
             let silent = if also_silent { remote.lost() } else { Default::default() };
             let failed: std::collections::BTreeMap<String, String> = fleet
                 .machines()
@@ -314,7 +319,9 @@ impl CloudOpening {
             install::install(&request, wishes, &mut on).await?;
             write_whole(&mark, digest.as_bytes()).map_err(|e: StoreError| EngineError::Store(e))?;
         }
-        let Some(brief) = Brief::of(&spec, &site) else { return Err(EngineError::Broken(format!("there is no site {site}"))) };
+        let Some(mut brief) = Brief::of(&spec, &site) else { return Err(EngineError::Broken(format!("there is no site {site}"))) };
+        // of what was launched, not of what was wanted
+        brief.rate = fleet.rate();
         let opening = Opening { brief, points, dir, program, only_close: false, words, leases: Vec::new(), fleet: Some(fleet) };
         Remote::open(opening, wishes.clone()).await
     }

@@ -1,0 +1,194 @@
+//! What a plan is expected to cost, as `cvc plan` shows it.
+
+use super::{paragraph, table};
+use crate::display::duration;
+use cvc_lib::{
+    cost::{Expected, NodeRate, PriceBook, SETUP_S, SiteCost, known_cores},
+    ids::PointId,
+    plan::Machines,
+    point::Point,
+    run::ReadySite,
+    spec::{Market, Spec},
+    units::MIB,
+};
+use indexmap::IndexMap;
+use std::{collections::HashMap, io::Write};
+
+/// Cores of the nodes of all sites, as far as they are known without asking them.
+pub fn machines(spec: &Spec, sites: &IndexMap<String, ReadySite>, book: &PriceBook) -> Machines {
+    let here = sites.values().map(|s| s.cores).min().unwrap_or(1);
+    let known = spec.sites.iter().filter_map(|(name, site)| Some((name.clone(), known_cores(site, book)?)));
+    let asked = sites.iter().map(|(name, site)| (name.clone(), site.cores));
+    Machines { cores: here, sites: known.chain(asked).collect() }
+}
+
+/// Why a point cannot run on instances of the type that its site names first.
+pub fn obstacle(spec: &Spec, book: &PriceBook, point: &Point) -> Option<String> {
+    let site = spec.sites.get(&point.site)?;
+    let name = site.ec2.as_ref()?.instance_types.first()?;
+    let cores = known_cores(site, book)?;
+    if site.oversubscribe || point.mapping.node_loads().all(|l| l <= cores) {
+        return None;
+    }
+    Some(format!(
+        "{} puts more processes on a node than the {cores} vCPUs of {name}; set oversubscribe = true for the site to allow it",
+        point.mapping
+    ))
+}
+
+/// US dollars as people read them: cents, and two figures of what is less.
+pub fn usd(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("${v:.0}"),
+        v if v >= 0.1 => format!("${v:.2}"),
+        v if v >= 0.01 => format!("${v:.3}"),
+        v if v >= 0.0001 => format!("${v:.4}"),
+        v if v > 0.0 => "<$0.0001".to_owned(),
+        _ => "$0".to_owned(),
+    }
+}
+
+fn or_unknown(value: Option<f64>, at_most: bool) -> String {
+    match value {
+        Some(value) if at_most => format!("≤{}", usd(value)),
+        Some(value) => usd(value),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// What the runs of a point cost, for its row.
+pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &PointId, site: &str, runs: u32) -> String {
+    match expected.sites.iter().find(|s| s.site == site) {
+        Some(site) if site.has_price() => {
+            let at_most = site.rate.as_ref().is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most));
+            or_unknown(one.get(point).map(|usd| usd * f64::from(runs)), at_most)
+        }
+        Some(_) | None => "-".to_owned(),
+    }
+}
+
+/// The part of the plan that is about money.
+pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &PriceBook) -> std::io::Result<()> {
+    let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
+    let mut rows = table(["site", "node", "node-hour", "nodes", "there", "used by runs", "in all"], &[]);
+    for site in &priced {
+        let node = site.rate.as_ref().ok().and_then(Option::as_ref);
+        let at_most = node.is_some_and(NodeRate::is_at_most);
+        let ec2 = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref());
+        let what = node.and_then(|r| r.parts.first()).map(|p| p.what.clone());
+        rows.add_row([
+            site.site.clone(),
+            what.or_else(|| ec2?.instance_types.first().cloned()).unwrap_or_else(|| "node".into()),
+            or_unknown(node.map(|r| r.usd_per_hour), at_most),
+            if ec2.is_some() { site.instances.to_string() } else { "-".into() },
+            duration(site.there_s),
+            or_unknown(site.runs_usd, at_most),
+            or_unknown(site.usd, at_most),
+        ]);
+    }
+    writeln!(out, "\ncost\n{}", rows.trim_fmt())?;
+    total(out, spec, expected, &priced)?;
+
+    writeln!(out, "\nof what that consists:")?;
+    for site in &priced {
+        match &site.rate {
+            Ok(Some(rate)) => {
+                let parts: Vec<String> =
+                    rate.parts.iter().map(|p| format!("{} {}", p.what, or_unknown(Some(p.price.usd_per_hour), p.price.at_most))).collect();
+                let parts = format!("{}: {} an hour ({})", site.site, parts.join(", "), rate.sources().join("; "));
+                writeln!(out, "{}", paragraph("  ", &parts))?;
+                bound(out, spec, site, rate)?;
+            }
+            Ok(None) => {}
+            Err(unknown) => writeln!(out, "{}", paragraph("  ", &format!("{}: {unknown}; {}", site.site, unknown.help())))?,
+        }
+        others(out, spec, site, book)?;
+    }
+    if priced.iter().any(|s| s.instances > 0) {
+        assumptions(out, expected, &priced)?;
+    }
+    for note in book.notes() {
+        writeln!(out, "{}", paragraph("  ", note))?;
+    }
+    Ok(())
+}
+
+/// All sites together, beside the budget.
+fn total(out: &mut impl Write, spec: &Spec, expected: &Expected, priced: &[&SiteCost]) -> std::io::Result<()> {
+    let at_most = priced.iter().any(|s| s.rate.as_ref().is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most)));
+    let known: f64 = priced.iter().filter_map(|s| s.usd).sum();
+    let all = match expected.usd {
+        Some(usd) => or_unknown(Some(usd), at_most),
+        None => format!("unknown; what is known of it is {}", or_unknown(Some(known), at_most)),
+    };
+    let free: Vec<&str> = expected.sites.iter().filter(|s| !s.has_price()).map(|s| s.site.as_str()).collect();
+    let without = if free.is_empty() { String::new() } else { format!("; without a price: {}", free.join(", ")) };
+    let budget = match &spec.budget {
+        Some(budget) if known > budget.usd => format!("; the budget of {} is NOT ENOUGH", usd(budget.usd)),
+        Some(budget) if expected.usd.is_some() => format!("; the budget of {} is enough", usd(budget.usd)),
+        Some(budget) => format!("; budget {}", usd(budget.usd)),
+        None => String::new(),
+    };
+    writeln!(out, "{}", paragraph("", &format!("in all {all}{budget}{without}")))
+}
+
+/// Why a machine's price is the most that it may cost.
+fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) -> std::io::Result<()> {
+    let market = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()).map(|e| e.market);
+    if !rate.parts.first().is_some_and(|p| p.price.at_most) {
+        return Ok(());
+    }
+    let text = match market {
+        Some(Market::Spot) => {
+            "what the spot market asks is not known: this is the most that it may ask; with credentials, `cvc prices` asks it"
+        }
+        Some(Market::SpotThenOnDemand) => "the price on demand, which holds where no spot instances can be had",
+        Some(Market::OnDemand) | None => return Ok(()),
+    };
+    writeln!(out, "{}", paragraph("    ", text))
+}
+
+/// The types that a site may get instead.
+fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
+    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
+    for name in ec2.instance_types.iter().skip(1) {
+        let what = match NodeRate::of_instance(book, ec2, name, ec2.market == Market::Spot, None) {
+            Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
+            Err(unknown) => format!("{unknown}; {}", unknown.help()),
+        };
+        writeln!(out, "{}", paragraph("    ", &format!("or, where the one before cannot be had, {name}: {what}")))?;
+    }
+    Ok(())
+}
+
+fn assumptions(out: &mut impl Write, expected: &Expected, priced: &[&SiteCost]) -> std::io::Result<()> {
+    let turns = if expected.in_turn && expected.sites.len() > 1 { ", also while another site has its turn" } else { "" };
+    let text = format!(
+        "instances are billed by the second, a minute at least, from their start to the last run of their site{turns}; {} to boot and to be set \
+         up are counted for each site, runs that fail and are repeated are not",
+        duration(SETUP_S)
+    );
+    writeln!(out, "{}", paragraph("  ", &text))?;
+    let bytes: u64 = priced.iter().map(|s| s.transfer_bytes).sum();
+    if bytes > 0 {
+        let dollars = priced.iter().filter(|s| s.instances > 0).map(|s| s.transfer_usd).sum::<Option<f64>>();
+        let text = format!(
+            "transfer out of the cloud, if all that runs keep is fetched ({:.0} MiB): {}; what the cloud gives away each month is not counted on",
+            bytes as f64 / MIB,
+            or_unknown(dollars, false)
+        );
+        writeln!(out, "{}", paragraph("  ", &text))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usd;
+
+    #[test]
+    fn dollars_have_as_many_figures_as_matter() {
+        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5].iter().map(|v| usd(*v)).collect();
+        assert_eq!(shown, ["$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! What an EC2 instance is told about itself: the metadata service, in its second version, which wants a token.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use ureq::{Agent, Body, http::Response};
+
+/// Where every instance finds it.
+pub const METADATA: &str = "http://169.254.169.254";
+/// It is on the same machine.
+const LIMIT: Duration = Duration::from_secs(2);
+/// A token is for one look.
+const TOKEN_LIFE_S: &str = "60";
+/// The longest of its answers that are wanted.
+const LONGEST: u64 = 16 << 10;
+
+/// The cloud takes a machine back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// `terminate`, `stop`, `hibernate`.
+    pub action: String,
+    /// When, as the cloud words it: RFC 3339.
+    pub time: String,
+}
+
+/// Which machine of a cloud a node is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceFacts {
+    /// `i-...`.
+    pub id: Option<String>,
+    /// Its type, as in `c5.xlarge`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// `spot`, `on-demand`.
+    pub market: Option<String>,
+}
+
+/// A metadata service that has given a token.
+struct Service<'a> {
+    agent: Agent,
+    address: &'a str,
+    token: String,
+}
+
+impl<'a> Service<'a> {
+    fn open(address: Option<&'a str>) -> Result<Self, String> {
+        let address = address.unwrap_or(METADATA).trim_end_matches('/');
+        // whatever the node has for other addresses: this one is the node's own
+        let config = Agent::config_builder().timeout_global(Some(LIMIT)).proxy(None).max_redirects(0).http_status_as_error(false);
+        let agent: Agent = config.build().into();
+        let asked = agent.put(format!("{address}/latest/api/token")).header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
+        let token = asked.send_empty().map_err(|e| format!("the metadata service at {address} does not answer: {e}"))?;
+        let token = text(token).map_err(|why| format!("the metadata service at {address} gives no token: {why}"))?;
+        let token = token.ok_or_else(|| format!("the metadata service at {address} gives no token: it knows no tokens"))?;
+        Ok(Self { agent, address, token })
+    }
+
+    /// What it has there; `None` if there is nothing of that name.
+    fn get(&self, name: &str) -> Result<Option<String>, String> {
+        let what = || format!("{}/latest/meta-data/{name}", self.address);
+        let answer = self.agent.get(what()).header("X-aws-ec2-metadata-token", &self.token).call();
+        text(answer.map_err(|e| format!("{}: {e}", what()))?).map_err(|why| format!("{}: {why}", what()))
+    }
+}
+
+fn text(mut answer: Response<Body>) -> Result<Option<String>, String> {
+    match answer.status().as_u16() {
+        200 => {
+            answer.body_mut().with_config().limit(LONGEST).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string())
+        }
+        404 => Ok(None),
+        status => Err(format!("it answers {status}")),
+    }
+}
+
+/// Whether the cloud takes this machine back.
+pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, String> {
+    let Some(said) = Service::open(address)?.get("spot/instance-action")? else { return Ok(None) };
+    serde_json::from_str(&said).map(Some).map_err(|e| format!("spot/instance-action of the metadata service: {e}: {said}"))
+}
+
+/// Which machine this is.
+pub(super) fn instance(address: Option<&str>) -> Result<InstanceFacts, String> {
+    let service = Service::open(address)?;
+    Ok(InstanceFacts {
+        id: service.get("instance-id")?,
+        kind: service.get("instance-type")?,
+        zone: service.get("placement/availability-zone")?,
+        market: service.get("instance-life-cycle")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        collections::BTreeMap,
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        thread,
+    };
+
+    /// A service that speaks as the real one: tokens by PUT alone, nothing without one. It serves so many requests.
+    fn service(entries: &[(&str, &str)], requests: usize) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("http://{}/", listener.local_addr().expect("an address"));
+        let entries: BTreeMap<String, String> = entries.iter().map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned())).collect();
+        thread::spawn(move || {
+            for stream in listener.incoming().take(requests) {
+                let mut stream = stream.expect("a connection");
+                let mut lines = BufReader::new(stream.try_clone().expect("a clone")).lines().map_while(Result::ok);
+                let request = lines.next().unwrap_or_default();
+                let headers: Vec<String> = lines.take_while(|l| !l.is_empty()).map(|l| l.to_ascii_lowercase()).collect();
+                let has = |header: &str| headers.iter().any(|h| h == header);
+                let path = request.split(' ').nth(1).unwrap_or_default();
+                let (status, body) = if path == "/latest/api/token" {
+                    let good = request.starts_with("PUT ") && has("x-aws-ec2-metadata-token-ttl-seconds: 60");
+                    if good { (200, "secret=".to_owned()) } else { (400, String::new()) }
+                } else if !has("x-aws-ec2-metadata-token: secret=") {
+                    (401, String::new())
+                } else {
+                    entries.get(path).map_or((404, "no such thing".to_owned()), |v| (200, v.clone()))
+                };
+                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn an_instance_says_who_it_is_and_whether_it_is_taken_back() {
+        let quiet = [("instance-id", "i-1"), ("instance-type", "c5.xlarge\n"), ("placement/availability-zone", "us-east-1a")];
+        let address = service(&quiet, 7);
+        let facts = instance(Some(&address)).expect("it answers");
+        assert_eq!((facts.id.as_deref(), facts.kind.as_deref(), facts.market), (Some("i-1"), Some("c5.xlarge"), None));
+        assert_eq!(notice(Some(&address)), Ok(None));
+        let address = service(&[("spot/instance-action", "{\"action\": \"terminate\", \"time\": \"2026-01-02T03:04:05Z\"}")], 2);
+        let told = notice(Some(&address)).expect("it answers").expect("a notice");
+        assert_eq!((told.action.as_str(), told.time.as_str()), ("terminate", "2026-01-02T03:04:05Z"));
+    }
+
+    #[test]
+    fn what_is_no_metadata_service_is_said() {
+        let address = service(&[("spot/instance-action", "soon")], 2);
+        assert!(notice(Some(&address)).expect_err("no JSON").contains("soon"));
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+        let said = instance(Some(&format!("http://{silent}"))).expect_err("nobody listens");
+        assert!(said.contains(&format!("the metadata service at http://{silent} does not answer")), "{said}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Disks of instances beside the root: volumes and instance stores, as loop devices over sparse files.
+//!
+//! A device has the size of the volume. It is called as on a machine with NVMe (`/dev/nvme1n1`, with the links that udev makes, by the
+//! model and by the name that the volume was asked for with), or as on one without (`/dev/xvdf`).
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, symlink},
+    },
+    path::Path,
+};
+
+use nix::{
+    libc,
+    sys::stat::{Mode, SFlag, mknod},
+};
+use xmltree::Element;
+
+use super::{machine::Machine, query::Parameters, world::World, xml};
+use crate::lab::Node;
+
+/// Instance stores are no larger than this: what a file system writes when it is made has to fit into memory.
+const STORE_GB: u64 = 4;
+
+/// A disk that an instance is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Disk {
+    /// Its device below `/dev`.
+    device: String,
+    /// Further names below `/dev`.
+    links: Vec<String>,
+    bytes: u64,
+}
+
+/// The disks of new instances of one launch, besides the root. `told`: what moto says of the instance.
+pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<Disk> {
+    let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
+        return Vec::new();
+    };
+    let Some(of_type) = xml::items(&answer, "instanceTypeSet").next() else { return Vec::new() };
+    let is_nvme = xml::text(of_type, "hypervisor").as_deref() == Some("nitro");
+    let root = xml::text(told, "rootDeviceName").unwrap_or_default();
+    let mut disks = Vec::new();
+    let nvme = |disks: &Vec<Disk>| format!("nvme{}n1", disks.len() + 1);
+    for mapping in xml::items(told, "blockDeviceMapping") {
+        let name = xml::text(mapping, "deviceName").unwrap_or_default();
+        if name == root {
+            continue;
+        }
+        let of_name = |m: &Parameters| m.get("DeviceName") == Some(name.as_str());
+        let size =
+            asked.members("BlockDeviceMapping").into_values().find(of_name).and_then(|m| m.get("Ebs.VolumeSize")?.parse::<u64>().ok());
+        let short = name.trim_start_matches("/dev/").to_owned();
+        let volume = xml::text_at(mapping, &["ebs", "volumeId"]).unwrap_or_default().replace('-', "");
+        let by_model = format!("disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume}");
+        disks.push(Disk {
+            device: if is_nvme { nvme(&disks) } else { short.replacen("sd", "xvd", 1) },
+            links: if is_nvme { vec![by_model, short] } else { Vec::new() },
+            bytes: size.unwrap_or(8) << 30,
+        });
+    }
+    let mut of_xen = 'b'..='y';
+    for store in of_type.get_child("instanceStorageInfo").into_iter().flat_map(|info| xml::items(info, "disks")) {
+        let number = |name: &str| xml::text(store, name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        for n in 0..number("count") {
+            let serial = format!("AWS{}{n:02}", machine.id.trim_start_matches("i-"));
+            disks.push(Disk {
+                device: if is_nvme { nvme(&disks) } else { format!("xvd{}", of_xen.next().unwrap_or('z')) },
+                links: if is_nvme { vec![format!("disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_{serial}")] } else { Vec::new() },
+                bytes: number("sizeInGB").min(STORE_GB) * 1_000_000_000 / 512 * 512,
+            });
+        }
+    }
+    disks
+}
+
+/// Loop devices behind disks. They go when these are dropped and nothing on the node has them mounted any more, also because the test died.
+pub(super) fn attach(node: &Node, disks: &[Disk]) -> Vec<(Disk, File)> {
+    let directory = node.store().join("disks");
+    fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+    let one = |disk: &Disk| {
+        let device =
+            looped(&directory.join(&disk.device), disk.bytes).unwrap_or_else(|e| panic!("{} of {}: {e}", disk.device, node.name()));
+        (disk.clone(), device)
+    };
+    disks.iter().map(one).collect()
+}
+
+/// Puts the devices into a node that has just been switched on.
+pub(super) fn plug(node: &Node, disks: &[(Disk, File)]) {
+    for (disk, device) in disks {
+        let number = device.metadata().unwrap_or_else(|e| panic!("{}: {e}", disk.device)).rdev();
+        let path = node.path(&format!("/dev/{}", disk.device));
+        let made = mknod(&path, SFlag::S_IFBLK, Mode::from_bits_truncate(0o660), number).map_err(io::Error::from);
+        let linked = made.and_then(|()| {
+            disk.links.iter().try_for_each(|link| {
+                let (path, up) = (node.path(&format!("/dev/{link}")), "../".repeat(link.matches('/').count()));
+                fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+                symlink(format!("{up}{}", disk.device), path)
+            })
+        });
+        linked.unwrap_or_else(|e| panic!("{} of {}: {e}", disk.device, node.name()));
+    }
+}
+
+// <linux/loop.h>
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+/// The device ends when it is closed for the last time.
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// A loop device over a new sparse file.
+#[expect(unsafe_code, reason = "loop devices are made by ioctls")]
+fn looped(file: &Path, bytes: u64) -> io::Result<File> {
+    let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+    let store = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
+    store.set_len(bytes)?;
+    let control = open(Path::new("/dev/loop-control"))?;
+    // another may take the free one in between
+    for _ in 0..100 {
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        if number < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let device = open(Path::new(&format!("/dev/loop{number}")))?;
+        let mut config: LoopConfig = unsafe { std::mem::zeroed() };
+        config.fd = u32::try_from(store.as_raw_fd()).map_err(io::Error::other)?;
+        config.info.flags = LO_FLAGS_AUTOCLEAR;
+        if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) } == 0 {
+            return Ok(device);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EBUSY) {
+            return Err(error);
+        }
+    }
+    Err(io::Error::other("every loop device is taken by others"))
+}
+
+/// Whether this machine has loop devices.
+pub(crate) fn are_possible() -> bool {
+    Path::new("/dev/loop-control").exists() && Path::new("/dev/loop0").exists()
+}

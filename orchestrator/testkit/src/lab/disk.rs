@@ -1,0 +1,78 @@
+//! Real disks for nodes: loop devices over files that take no more room than what is written.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use super::{Node, command::finished, probe::absent};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A disk. Dropping it takes it away from the machine, at the latest when no node has it mounted any more.
+#[derive(Debug)]
+pub struct Disk {
+    device: PathBuf,
+    file: PathBuf,
+    _directory: TempDir,
+}
+
+impl Disk {
+    /// A blank one of so many MiB, which no node has yet.
+    #[track_caller]
+    pub fn new(mib: u64) -> Self {
+        let directory = tempfile::Builder::new().prefix("cvc-disk-").tempdir().expect("a directory");
+        let file = directory.path().join("disk");
+        File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a file for a disk");
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show"]).arg(&file).env("PATH", super::command::path());
+        let device = finished("losetup", losetup, LIMIT).trim().into();
+        Self { device, file, _directory: directory }
+    }
+
+    /// What this machine calls it.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
+    /// Gives it to a node under a name, as `/dev/xvdf`. It may have several.
+    #[track_caller]
+    pub fn attach(&self, node: &Node, name: &str) {
+        let number = std::fs::metadata(&self.device).expect("a device").rdev();
+        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
+        node.shell(&format!("mkdir -p $(dirname {name}) && mknod -m 660 {name} b {major} {minor}"));
+    }
+
+    /// What is on it, of its first MiB.
+    #[track_caller]
+    pub fn beginning(&self) -> Vec<u8> {
+        let mut begin = Vec::new();
+        File::open(&self.file).and_then(|f| f.take(1 << 20).read_to_end(&mut begin)).expect("the file of a disk");
+        begin
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let mut losetup = Command::new("losetup");
+        losetup.arg("--detach").arg(&self.device).env("PATH", super::command::path()).stdout(Stdio::null()).stderr(Stdio::null());
+        // while it is mounted the kernel does it later
+        let _ = losetup.status();
+    }
+}
+
+/// What disks need and this machine has not, if anything.
+pub(crate) fn missing() -> Option<String> {
+    let without_loop = || Some("there is no /dev/loop-control".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
+    let without_file_system = || {
+        Some("the kernel has no ext4".to_owned())
+            .filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"))
+    };
+    super::missing().or_else(|| absent(&["losetup", "blkid", "mkfs.ext4", "findmnt"])).or_else(without_loop).or_else(without_file_system)
+}
