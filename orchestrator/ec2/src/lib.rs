@@ -47,14 +47,18 @@ impl Ec2 {
     pub fn with_profiles(file: impl Into<PathBuf>) -> Self {
         Self { profiles: Some(file.into()) }
     }
+
+    async fn region(&self, account: &Account) -> Result<Region, ProviderError> {
+        let session = Session::load(account, self.profiles.as_deref()).await?;
+        let (account, profiles, name) = (account.clone(), self.profiles.clone(), session.region.clone());
+        Ok(Region { account, profiles, name, session: RwLock::new(Arc::new(session)) })
+    }
 }
 
 #[async_trait]
 impl Clouds for Ec2 {
     async fn open(&self, account: &Account) -> Result<Arc<dyn Provider>, ProviderError> {
-        let session = Session::load(account, self.profiles.as_deref()).await?;
-        let (account, profiles, name) = (account.clone(), self.profiles.clone(), session.region.clone());
-        Ok(Arc::new(Region { account, profiles, name, session: RwLock::new(Arc::new(session)) }))
+        Ok(Arc::new(self.region(account).await?))
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 fn types_zones_and_images_are_found_for_a_site() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
-    let look = |settings: &Ec2Settings| site.wait(site.provider.look(settings));
-    let offer = look(&settings(&["c5n.18xlarge", "c3.xlarge", "c6g.xlarge"])).unwrap_or_else(|e| panic!("{e}"));
+    let look = async |settings: &Ec2Settings| site.provider.look(settings).await;
+    let offer = site.wait(look(&settings(&["c5n.18xlarge", "c3.xlarge", "c6g.xlarge"]))).unwrap_or_else(|e| panic!("{e}"));
     let [big, old, arm] = &offer.types[..] else { panic!("{:?}", offer.types) };
     assert_eq!((big.vcpus, big.cores, big.efa, big.cluster_placement), (72, 36, true, true));
     assert_eq!((old.instance_store_disks, old.instance_store_gib, old.spot), (2, 74, true));
@@ -36,14 +36,15 @@ fn types_zones_and_images_are_found_for_a_site() {
         (Image::Parameter("/aws/service/debian/release/12/latest/amd64".into()), "admin"),
         (Image::Id(site.cloud.image("x86_64")), "admin"),
     ] {
-        let offer = look(&Ec2Settings { image: image.clone(), allow_from: Some("203.0.113.7/32".into()), ..settings(&["c5.large"]) });
+        let offer =
+            site.wait(look(&Ec2Settings { image: image.clone(), allow_from: Some("203.0.113.7/32".into()), ..settings(&["c5.large"]) }));
         let offer = offer.unwrap_or_else(|e| panic!("{image:?}: {e}"));
         assert_eq!((offer.images[0].user.as_str(), offer.images[0].architecture.as_str()), (user, "x86_64"), "{image:?}");
         assert_eq!(offer.caller, None, "nobody has to ask");
     }
 
     let refused = |settings: &Ec2Settings, wanted: &str| {
-        let e = look(settings).expect_err(wanted);
+        let e = site.wait(look(settings)).expect_err(wanted);
         assert!(e.trouble == Trouble::Invalid && e.said.contains(wanted), "{e}");
     };
     refused(&settings(&["c5.larg"]), "there is no instance type c5.larg; there are c5.large, c5.xlarge");
@@ -85,7 +86,7 @@ fn limits_and_checks_are_told() {
     let quota = |spot| site.wait(site.provider.quota(&facts, spot)).expect("an answer");
     assert_eq!(quota(false), Some(Quota { limit: 10.0, used: 4.0 }));
     assert_eq!(quota(true), Some(Quota { limit: 6.0, used: 0.0 }));
-    let e = site.try_launch(&order(&site, "f", 2, 4, &made)).expect_err("too many");
+    let e = site.refused(&order(&site, "f", 2, 4, &made));
     assert_eq!(e.trouble, Trouble::Quota, "{e}");
     assert!(e.mend().is_some());
     site.cloud.fault(Fault::error("GetServiceQuota", "AccessDeniedException", 400));

@@ -28,7 +28,7 @@ fn refusals_are_told_for_what_they_are() {
     ];
     for (number, (code, http, message, trouble, left, elsewhere)) in (10..).zip(cases) {
         site.cloud.fault(Fault::error("RunInstances", code, http).message(message).always());
-        let e = site.try_launch(&order(&site, "f", number, 1, &made)).expect_err(code);
+        let e = site.refused(&order(&site, "f", number, 1, &made));
         assert_eq!((e.trouble, &e.left, e.elsewhere()), (trouble, &left, elsewhere), "{code}: {e}");
         assert_eq!(e.code.as_deref(), Some(code));
         assert!(!e.to_string().contains("abc") && !format!("{e:?}").contains(SECRET_KEY), "{e:?}");

@@ -37,7 +37,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
 
     let mut other = wanted.clone();
     other.count = 4;
-    let e = site.try_launch(&other).expect_err("the token is of another order");
+    let e = site.refused(&other);
     assert_eq!((e.trouble, &e.left), (Trouble::TokenMismatch, &Left::Clear), "{e}");
     assert_eq!(site.alive("f").len(), 3);
 
@@ -51,7 +51,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     let lost = order(&site, "f", 3, 1, &made);
     site.cloud.fault(Fault::lost_answer("RunInstances"));
     site.cloud.fault(Fault::throttle("RunInstances").always());
-    let e = site.try_launch(&lost).expect_err("no answer but throttling");
+    let e = site.refused(&lost);
     assert_eq!((e.trouble, &e.left), (Trouble::Transient, &Left::Unknown), "{e}");
     site.cloud.clear_faults();
     assert_eq!(site.launch(&lost).len(), 1);
@@ -101,6 +101,23 @@ fn sixty_four_instances_are_one_call_and_one_question_a_time() {
 }
 
 #[test]
+fn a_long_lease_has_a_token_that_the_cloud_takes() {
+    require!(Tool::Moto);
+    let site = Site::new(Cloud::without_nodes());
+    let name = format!("cvc-{}", "a-campaign-with-a-long-name-".repeat(4));
+    let made = site.prepare(&fleet(&name));
+    let orders = [1, 2].map(|n| order(&site, &name, n, 1, &made));
+    let first = site.launch(&orders[0]);
+    assert_eq!(ids(&site.launch(&orders[0])), ids(&first));
+    assert_ne!(ids(&site.launch(&orders[1])), ids(&first), "another lease of the same fleet");
+    let tokens: BTreeSet<String> = site.cloud.instances().into_iter().filter_map(|i| i.client_token).collect();
+    assert!(tokens.len() == 2 && tokens.iter().all(|t| t.len() <= 64 && t.is_ascii()), "{tokens:?}");
+    assert_eq!(site.alive(&name)[0].lease, orders[0].lease(), "the tag has all of it");
+    assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
+    site.cloud.assert_nothing_left();
+}
+
+#[test]
 fn spot_instances_have_their_price_and_are_known_as_such() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::builder().price("c5.large", 0.1).without_nodes());
@@ -108,7 +125,7 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     let mut wanted = order(&site, "f", 1, 2, &made);
     wanted.spot = true;
     wanted.max_price_usd = Some(0.03);
-    let e = site.try_launch(&wanted).expect_err("the market asks for more");
+    let e = site.refused(&wanted);
     assert_eq!((e.trouble, e.elsewhere(), &e.left), (Trouble::SpotPrice, true, &Left::Clear), "{e}");
     wanted.tags.lease = Some("f-2".into());
     wanted.max_price_usd = Some(0.05);

@@ -57,13 +57,15 @@ impl Site {
         self.wait(self.provider.prepare(order)).unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
-    fn try_launch(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
-        self.wait(self.provider.launch(order))
+    /// The error of a launch that must fail.
+    #[track_caller]
+    fn refused(&self, order: &LaunchOrder) -> ProviderError {
+        self.wait(self.provider.launch(order)).expect_err("a refusal")
     }
 
     #[track_caller]
     fn launch(&self, order: &LaunchOrder) -> Vec<Instance> {
-        self.try_launch(order).unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
+        self.wait(self.provider.launch(order)).unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
     /// Instances of a fleet that have not ended.
@@ -124,6 +126,7 @@ fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> 
         spot: false,
         max_price_usd: None,
         usd_per_hour: None,
+        rate: None,
         image: site.cloud.image("x86_64"),
         root_device: "/dev/xvda".into(),
         key_name: made.key_name.clone(),
