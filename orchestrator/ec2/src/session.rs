@@ -1,9 +1,10 @@
 //! Clients of the services that cvc asks, made from what the user has configured for AWS.
 
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
 use cvc_lib::cloud::{Account, ProviderError, Trouble};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
 const ATTEMPTS: u32 = 6;
@@ -27,7 +28,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
-    pub(crate) async fn load(account: &Account) -> Result<Self, ProviderError> {
+    pub(crate) async fn load(account: &Account, profiles: Option<&Path>) -> Result<Self, ProviderError> {
         let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(LONGEST_PAUSE);
         let limits = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(retries).timeout_config(limits);
@@ -39,6 +40,9 @@ impl Session {
         }
         if let Some(profile) = &account.profile {
             loader = loader.profile_name(profile);
+        }
+        if let Some(file) = profiles {
+            loader = loader.profile_files(EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
         }
         if let Some(endpoint) = &account.endpoint {
             loader = loader.endpoint_url(endpoint);
