@@ -66,7 +66,7 @@ fn what_cannot_be_paid_for_is_not_launched() {
 #[test]
 fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_again_with_more() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
-    // the price is known only from the cloud: the shipped table has the true one, by which fifteen dollars are plenty
+    // what it costs here is known only from the cloud: by the shipped table fifteen dollars are plenty
     let long = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\n[ -e /shared/quick ] || sleep 300\necho SUCCESS\n";
     let cloud = dear("cut", long, 1, "usd = 15.0", 400);
     let said = cloud.run().expect(OVER);

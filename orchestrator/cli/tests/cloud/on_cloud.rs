@@ -31,6 +31,9 @@ impl OnCloud {
         let ansible = Tool::Ansible.find().expect("the test requires it");
         let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
         on.campaign.env("PATH", &path);
+        // no other test's prices
+        let cache = on.campaign.dir().join("cache");
+        on.campaign.env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
         // no other test's instances
         on.campaign.env("CVC_OWNER", "ada@laptop");
         Self { cloud, on }
