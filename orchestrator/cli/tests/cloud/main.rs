@@ -5,4 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod on_cloud;
+mod reclaim;
+#[path = "../cluster_faults/steps.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "a part of it is used")]
+mod steps;
 mod whole;

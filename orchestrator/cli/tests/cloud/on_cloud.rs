@@ -53,7 +53,7 @@ impl OnCloud {
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.cloud.assert_nothing_left();
-        let keys = self.on.campaign.path().join("cloud");
+        let keys = self.on.campaign.root().join("cloud");
         assert!(!keys.exists(), "{}", keys.display());
     }
 }
