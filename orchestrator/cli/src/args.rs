@@ -44,6 +44,8 @@ pub enum Command {
     Down(DownArgs),
     /// Find what is left in a cloud by its tags alone, whatever became of the campaigns, and remove it
     Sweep(SweepArgs),
+    /// Ask a cloud what the instances of a campaign cost today, for `cvc plan` and budgets
+    Prices(PricesArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
@@ -104,6 +106,14 @@ pub struct PlanArgs {
     /// Show every run in its order, not only the points
     #[arg(long)]
     pub runs: bool,
+}
+
+#[derive(Args)]
+pub struct PricesArgs {
+    /// Campaign file
+    pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 #[derive(Args)]
