@@ -22,6 +22,9 @@ pub enum Unit {
     /// Operations per second, millions.
     #[serde(rename = "Mop/s")]
     MopPerSecond,
+    /// US dollars.
+    #[serde(rename = "USD")]
+    Usd,
     /// 1 or 0.
     #[serde(rename = "bool")]
     Bool,
@@ -48,6 +51,8 @@ pub enum Source {
     Trace,
     /// The kernel's accounting of the processes (getrusage, /proc).
     Kernel,
+    /// cvc's own clock, times a price.
+    Price,
 }
 
 /// Names of the records that cvc itself makes; an application's figures of merit add their own names.
@@ -69,6 +74,7 @@ pub enum Source {
 /// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
+/// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
 /// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an image
 /// does not tell.
@@ -91,6 +97,7 @@ pub mod names {
     pub const RESTART_VERIFIED: &str = "restart_verified";
     pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";
     pub const CB_BUFFER_EFFECTIVE: &str = "cb_buffer_effective";
+    pub const COST_USD: &str = "cost_usd";
 }
 
 /// One measured fact of a run.

@@ -169,7 +169,10 @@ fn what_is_not_blank_is_left_alone_and_named() {
     n2.shell("mkfs.ext4 -q -L photos /dev/xvdf; mount /dev/xvdf /mnt; echo dear >/mnt/file; umount /mnt");
     let before = disk.beginning();
     let said = site.fails();
-    assert!(said.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is not blank: it has ext4 labelled photos; it is left alone"), "{said}");
+    assert!(
+        said.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is not blank: it has ext4 labelled photos; it is left alone"),
+        "{said}"
+    );
     assert_eq!(disk.beginning(), before);
     n2.shell("mount /dev/xvdf /mnt && grep -q dear /mnt/file");
     // and while it is in use

@@ -1,7 +1,7 @@
 //! Campaigns on instances of the test kit's cloud, which are nodes of a lab.
 
 use crate::common::cluster::{LIMIT, OnLab, libraries};
-use cvc_testkit::{Cloud, Finished, Lab, Running};
+use cvc_testkit::{Cloud, Finished, Lab, Running, Tool};
 
 /// A lab, its cloud, and a campaign of the lab's laptop.
 pub struct OnCloud {
@@ -27,6 +27,10 @@ impl OnCloud {
         for (variable, value) in cloud.environment() {
             on.campaign.env(&variable, &value);
         }
+        // where the set-up has put it
+        let ansible = Tool::Ansible.find().expect("the test requires it");
+        let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
+        on.campaign.env("PATH", &path);
         // no other test's instances
         on.campaign.env("CVC_OWNER", "ada@laptop");
         Self { cloud, on }
@@ -53,7 +57,7 @@ impl OnCloud {
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.cloud.assert_nothing_left();
-        let keys = self.on.campaign.path().join("cloud");
+        let keys = self.on.campaign.root().join("cloud");
         assert!(!keys.exists(), "{}", keys.display());
     }
 }

@@ -183,6 +183,7 @@ impl Fleet {
             profile: self.settings.profile.clone(),
             endpoint: self.settings.endpoint.clone(),
             usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
+            rate,
             zone,
             instance_type: facts.name.clone(),
             vcpus: facts.vcpus,
@@ -208,11 +209,11 @@ impl Fleet {
         NodeRate::of_instance(&book, &self.settings, instance_type, spot, root_gib).ok()
     }
 
-    /// What a node of the fleet as it is costs.
+    /// What a node of the fleet as it is costs; of several types the dearest.
     pub fn rate(&self) -> Option<NodeRate> {
-        let first = self.machines().into_iter().next()?;
         let root_gib = self.offer.get().and_then(|o| o.images.first()).map(|i| i.root_gib);
-        self.rate_of(&first.instance_type, first.spot, root_gib)
+        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
+        NodeRate::of_fleet(&book, &self.settings, &self.machines(), root_gib)
     }
 
     /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.

@@ -1,6 +1,9 @@
 //! What is asked for, so that it can be asked for again: an order stands in the journal before the call that it is for.
 
-use crate::spec::{Disk, Volume};
+use crate::{
+    cost::NodeRate,
+    spec::{Disk, Volume},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +112,9 @@ pub struct LaunchOrder {
     /// US dollars for an hour of one instance, disks and address included, as far as known when it was ordered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usd_per_hour: Option<f64>,
+    /// The same in its parts, each with where it is from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<NodeRate>,
     /// Image.
     pub image: String,
     /// Its root device.

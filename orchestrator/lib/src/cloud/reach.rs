@@ -21,6 +21,8 @@ const HEALTH_TICK: Duration = Duration::from_secs(15);
 const KNOCK: Duration = Duration::from_millis(700);
 /// One attempt.
 const KNOCK_LIMIT: Duration = Duration::from_secs(15);
+/// Time for one connection, a second attempt included.
+const ONE_CONNECT: Duration = Duration::from_secs(10);
 /// Logins at the same time: each is a process here.
 const MOST_AT_ONCE: usize = 16;
 
@@ -152,7 +154,7 @@ async fn knock(target: &Target) -> (Option<String>, bool) {
     let host = SshHost::new(target.clone());
     let argv = ["sh", "-c", "test -s /etc/cvc-deadline"].map(String::from);
     let asked = async {
-        host.connect_within(Duration::ZERO).await?;
+        host.connect_within(ONE_CONNECT).await?;
         host.ask(&argv, &BTreeMap::new(), KNOCK_LIMIT).await
     };
     let answer = tokio::time::timeout(KNOCK_LIMIT, asked).await;

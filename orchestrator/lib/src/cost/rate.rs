@@ -4,7 +4,12 @@ use super::{
     book::{DiskSize, PriceBook},
     price::{Price, PriceFrom, UnknownPrice},
 };
-use crate::spec::{Ec2Settings, Market, PriceSettings, Site};
+use crate::{
+    cloud::Instance,
+    ids::RunId,
+    record::{Record, Source, Unit, names},
+    spec::{Ec2Settings, Market, PriceSettings, Site},
+};
 use serde::{Deserialize, Serialize};
 
 /// The least that is billed for an instance.
@@ -115,6 +120,38 @@ impl NodeRate {
         }
         parts.push(RatePart { what: "public IPv4 address".into(), price: book.address() });
         Ok(Self::new(parts, LEAST_S))
+    }
+
+    /// What a node of a fleet costs that was launched: of several types the dearest, as an upper bound. `None` if one of the prices is not known.
+    pub fn of_fleet(book: &PriceBook, settings: &Ec2Settings, machines: &[Instance], root_gib: Option<u32>) -> Option<Self> {
+        let mut rates = Vec::new();
+        for machine in machines {
+            let zones = vec![machine.zone.clone()];
+            let there = Ec2Settings { zones, ..settings.clone() };
+            rates.push(Self::of_instance(book, &there, &machine.instance_type, machine.spot, root_gib).ok()?);
+        }
+        let mixed = rates.iter().any(|r| r.usd_per_hour != rates[0].usd_per_hour);
+        let dearest = rates.into_iter().max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))?;
+        Some(if mixed { dearest.at_most() } else { dearest })
+    }
+
+    /// What a run has cost, which had so many nodes for so long.
+    pub fn record(&self, run: &RunId, seconds: f64, nodes: u32) -> Record {
+        let labels = [
+            ("nodes", nodes.to_string()),
+            ("seconds", format!("{seconds:.3}")),
+            ("usd_per_node_hour", self.usd_per_hour.to_string()),
+            ("price", self.source()),
+        ];
+        Record {
+            run: run.clone(),
+            name: names::COST_USD.to_owned(),
+            value: self.cost_of(seconds, nodes),
+            unit: Unit::Usd,
+            source: Source::Price,
+            artefact: None,
+            labels: labels.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+        }
     }
 
     /// What a node of a site is expected to cost before there is one: an instance of the first type that the site names. Where spot instances

@@ -44,6 +44,7 @@ fn quote(usd: f64, when: &str, spot: Option<&str>) -> Quote {
         zone: spot.map(str::to_owned),
         spot: spot.is_some(),
         usd_per_hour: usd,
+        rate: None,
         at: at(when),
     }
 }
@@ -168,6 +169,7 @@ fn order(count: u32, usd: Option<f64>) -> Box<LaunchOrder> {
         spot: false,
         max_price_usd: None,
         usd_per_hour: usd,
+        rate: None,
         image: "ami-1".into(),
         root_device: "/dev/xvda".into(),
         key_name: "k".into(),

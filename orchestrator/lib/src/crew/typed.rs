@@ -3,7 +3,9 @@
 use super::{Crew, CrewError};
 use cvc_probe::{
     image::CheckpointDir,
-    sentinel::{Answer, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space, Tail},
+    sentinel::{
+        Answer, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space, Tail,
+    },
 };
 use std::{
     path::{Path, PathBuf},

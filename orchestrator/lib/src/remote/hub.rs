@@ -46,7 +46,9 @@ impl Ended {
     /// Whether a node went, or what carried it out.
     pub fn is_loss_of_node(&self) -> bool {
         match self {
-            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => *cause == Cause::NodeLost,
+            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => {
+                *cause == Cause::NodeLost
+            }
             Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
             Self::Lost { .. } => true,
         }

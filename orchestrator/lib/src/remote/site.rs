@@ -272,7 +272,10 @@ impl Remote {
         }
         // a later job may have others: places in the list are what counts
         let pairs = self.ready.nodes.iter().zip(link.nodes());
-        pairs.filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name)).map(|(name, _)| name.clone()).collect()
+        pairs
+            .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Nodes that are lost, and why.

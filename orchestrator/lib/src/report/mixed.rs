@@ -7,8 +7,7 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that must be the same in all counted runs of a point; those nested below them too.
-const SOFTWARE: [&str; 8] =
-    ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host", "instance.type", "instance.zone"];
+const SOFTWARE: [&str; 8] = ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host", "instance.type", "instance.zone"];
 
 /// The values named in a warning for each thing that differs.
 const MOST_VALUES: usize = 4;

@@ -4,6 +4,7 @@
 //! what the tables are about.
 
 mod comparison;
+mod cost;
 mod data;
 mod distribution;
 mod emit;
@@ -39,6 +40,7 @@ pub fn build(index: &Index) -> Result<Report, StoreError> {
     let mut sections = vec![found::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
     sections.push(prediction::section(&data)?);
     sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
+    sections.push(cost::section(&data, index)?);
     sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
     sections.retain(|s| !s.blocks.is_empty());
     let meta = |key: &str| data.meta.get(key).cloned();

@@ -262,6 +262,71 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) 
     Ok(())
 }
 
+/// A point of a plot of one quantity against another.
+pub(super) struct Spot {
+    /// Index of its series.
+    pub series: usize,
+    /// Beside its mark.
+    pub name: String,
+    /// Along the axis, and up.
+    pub at: (Whisker, Whisker),
+}
+
+/// Panels of one quantity against another, both from 0; the legend names the series.
+pub(super) fn scatter(
+    what: &str,
+    (x_title, y_title): (&str, &str),
+    series: &[String],
+    panels: &[(String, Vec<Spot>)],
+) -> Result<Drawing, StoreError> {
+    let across = panels.len().clamp(1, 2);
+    let wide = if across == 1 { NARROW } else { WIDE };
+    let head = if series.len() > 1 { legend_height(series, wide) } else { 0 };
+    let rows = panels.len().div_ceil(across);
+    render(what, (wide, head + rows as u32 * 320), |root| {
+        let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
+        for (area, (title, spots)) in below.split_evenly((rows, across)).iter().zip(panels) {
+            let right = ceiling(spots.iter().map(|s| s.at.0.2));
+            let top = ceiling(spots.iter().map(|s| s.at.1.2));
+            let mut chart = ChartBuilder::on(area)
+                .margin_right(24)
+                .margin_top(if title.is_empty() { 10 } else { 28 })
+                .set_label_area_size(LabelAreaPosition::Left, width(&tick(top, top), TEXT).max(22) + 38)
+                .set_label_area_size(LabelAreaPosition::Bottom, 46)
+                .build_cartesian_2d(0.0..right, 0.0..top)?;
+            chart
+                .configure_mesh()
+                .x_labels(6)
+                .y_labels(6)
+                .axis_style(INK.mix(0.6))
+                .bold_line_style(INK.mix(0.13))
+                .light_line_style(TRANSPARENT)
+                .x_label_formatter(&|v| tick(*v, right))
+                .y_label_formatter(&|v| tick(*v, top))
+                .label_style(text(TEXT))
+                .x_desc(x_title)
+                .y_desc(y_title)
+                .axis_desc_style(text(TEXT))
+                .draw()?;
+            for spot in spots {
+                let ((x, x_low, x_high), up) = spot.at;
+                let colour = PALETTE[spot.series % PALETTE.len()];
+                chart.draw_series([PathElement::new([(x_low, up.0), (x_high, up.0)], colour.stroke_width(1))])?;
+                whisker(&mut chart, x, up, colour.to_rgba())?;
+                marker(&mut chart, spot.series, (x, up.0), colour)?;
+                // towards the middle, so that it stays within the panel
+                let (side, anchor) = if x > right * 0.6 { (-8, HPos::Right) } else { (8, HPos::Left) };
+                let name = Text::new(spot.name.clone(), (side, -8), at(text(TEXT - 1), anchor, VPos::Bottom));
+                chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
+            }
+            if !title.is_empty() {
+                area.draw(&Text::new(title.clone(), (60, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+            }
+        }
+        Ok(())
+    })
+}
+
 /// One row of a plot that shows every repeat.
 pub(super) struct Strip {
     pub name: String,

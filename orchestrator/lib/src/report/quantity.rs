@@ -24,7 +24,8 @@ const MAIN: [(&str, &str); 6] = [
 ];
 
 /// Other quantities that cvc itself makes, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 19] = [
+const KNOWN: [(&str, &str); 20] = [
+    (names::COST_USD, "cost"),
     (names::RESTART_TO_END_S, "restart to the end"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),

@@ -12,6 +12,7 @@ use super::{
     site::ReadySite,
 };
 use crate::{
+    cost::NodeRate,
     crew::{self, CrewError},
     ids::RunId,
     journal::{Cause, Outcome},
@@ -93,7 +94,8 @@ impl Bench {
             }
         };
         let used = &prepared.used;
-        let executed = match self.get_ready(&prepared, task.disk_bytes).await {
+        let began = std::time::Instant::now();
+        let mut executed = match self.get_ready(&prepared, task.disk_bytes).await {
             Err((cause, detail)) => failed(cause, detail),
             Ok(()) => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
                 Ok(executed) => executed,
@@ -110,6 +112,10 @@ impl Bench {
             remove(&prepared.dir)?;
             return Ok(Attempted::Interrupted);
         }
+        if let Some(rate) = self.rate() {
+            // it had its nodes all that time, whatever came of it
+            executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
+        }
         // its script removes it, unless it was killed; the name is the run's own
         let _ = fs::remove_dir_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
@@ -118,6 +124,12 @@ impl Bench {
         }
         self.clear_others(&prepared, true).await;
         self.finish(&run, &prepared.work, task.attempt, executed).map(Attempted::Ended)
+    }
+
+    /// What a node of the site costs, if anybody has said so.
+    fn rate(&self) -> Option<NodeRate> {
+        let brief = &self.site.brief;
+        brief.rate.clone().or_else(|| NodeRate::of_settings(&brief.site.price, Some(self.site.cores)))
     }
 
     /// What must be there before anything is started: room on every node, and directories on those beside this one.

@@ -59,7 +59,15 @@ impl Nodes {
     pub fn here() -> Self {
         let name = "localhost".to_owned();
         let node = Node { name: name.clone(), among: name.clone(), hostname: name.clone() };
-        Self { crew: Crew::here(&name), head: node.clone(), all: vec![node], ways: Ways::Local, facts: BTreeMap::new(), instances: BTreeMap::new(), interface: None }
+        Self {
+            crew: Crew::here(&name),
+            head: node.clone(),
+            all: vec![node],
+            ways: Ways::Local,
+            facts: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            interface: None,
+        }
     }
 
     /// Names of the nodes beside this machine that are heard of.

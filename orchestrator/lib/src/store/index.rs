@@ -5,6 +5,7 @@ use super::{
     load::{self, Records},
 };
 use crate::{
+    cost,
     ids::PointId,
     journal::{self, Attempt, CampaignState, Outcome, RunHistory, RunState},
     plan::{Excluded, ExcludedBy, Plan, PlannedRun},
@@ -22,7 +23,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
@@ -136,10 +137,35 @@ fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) ->
             figures(&t, app, &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")))?;
         }
     }
+    leases(&t, state)?;
     summaries(&t)?;
     run_values(&t, plan)?;
     t.pragma_update(None, "user_version", SCHEMA)?;
     t.commit()
+}
+
+/// What clouds were asked for, and what it has cost as far as the journal goes.
+fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let Some((_, last)) = state.span else { return Ok(()) };
+    let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for (seq, lease) in (1i64..).zip(&state.leases) {
+        let (Some(order), Some(spent)) = (&lease.order, cost::lease_cost(lease, last)) else { continue };
+        insert.execute(params![
+            seq,
+            lease.name,
+            lease.site,
+            order.region,
+            order.instance_type,
+            order.spot,
+            spent.instances,
+            lease.intended.to_string(),
+            lease.ended.map(|at| at.to_string()),
+            spent.instance_s,
+            order.usd_per_hour,
+            spent.is_known().then_some(spent.usd),
+        ])?;
+    }
+    Ok(())
 }
 
 /// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the excluded.

@@ -51,6 +51,16 @@ CREATE TABLE excluded (
     by TEXT NOT NULL, reason TEXT NOT NULL
 );
 
+-- Instances that a cloud was asked for. What they cost is counted until the last line of the journal, or until their end.
+CREATE TABLE leases (
+    seq INTEGER PRIMARY KEY, lease TEXT NOT NULL, site TEXT NOT NULL, region TEXT NOT NULL, instance_type TEXT NOT NULL,
+    spot INTEGER NOT NULL, instances INTEGER NOT NULL, intended TEXT NOT NULL,
+    ended TEXT,               -- NULL: not known to be over
+    instance_s REAL NOT NULL, -- how long they were there, all together
+    usd_per_hour REAL,        -- of one, disks and address included; NULL: not known
+    usd REAL                  -- NULL: not known
+);
+
 CREATE TABLE summaries (
     point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, unit TEXT NOT NULL,
     n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,

@@ -138,6 +138,97 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
 }
 
+/// Writes a campaign on a cluster with a price, on two kinds of instances and on a laptop that nobody has given a price; two leases, one of
+/// which has not ended and one of whose prices nobody knows.
+pub fn campaign_with_costs(dir: &Path) {
+    let mut points = Vec::new();
+    for site in ["cluster", "c5", "spot", "laptop"] {
+        for mapping in ["1Nx4P", "2Nx2P", "4Nx1P"] {
+            let point = Point {
+                site: site.to_owned(),
+                app: "kernel-solver".to_owned(),
+                class: "S".to_owned(),
+                mapping: mapping.parse().expect("a mapping"),
+                mpi: "mpich".to_owned(),
+                checkpointer: CheckpointerKind::None,
+                compression: Compression::None,
+                aggregators: None,
+                cb_buffer: None,
+                storage: "run".to_owned(),
+                user: Default::default(),
+            };
+            if site != "laptop" || point.mapping.nodes() == 1 {
+                points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point });
+            }
+        }
+    }
+    let run = |repeat, p: &PlannedPoint| PlannedRun {
+        id: RunId::of(format!("{} {repeat}", p.id).as_bytes()),
+        point: p.id.clone(),
+        repeat: Repeat::Measured(repeat),
+    };
+    let runs: Vec<PlannedRun> = (1..=5).flat_map(|repeat| points.iter().map(move |p| run(repeat, p))).collect();
+    let plan = Plan { schema: 1, campaign: "costs".to_owned(), seed: 7, points, runs, excluded: vec![], predict: None };
+    fs::write(dir.join("plan.json"), serde_json::to_string(&plan).expect("json")).expect("plan.json");
+    let mut journal = Journal::default();
+    let order = |instance_type: &str, spot, usd_per_hour| {
+        let order = json!({
+            "tags": { "owner": "ada", "campaign": "costs", "site": "c5", "fleet": "f" },
+            "region": "us-east-1", "instance_type": instance_type, "vcpus": 4, "count": 4, "spot": spot, "usd_per_hour": usd_per_hour,
+            "image": "ami-1", "root_device": "/dev/xvda", "key_name": "k", "group_id": "sg-1", "efa": false,
+            "root": {}, "volumes": [], "lifetime_s": 14400,
+        });
+        serde_json::from_value(order).expect("an order")
+    };
+    journal.push(Event::LeaseIntended {
+        lease: "c5-1".into(),
+        site: "c5".into(),
+        nodes: 4,
+        order: Some(Box::new(order("c5.xlarge", false, Some(0.18)))),
+    });
+    journal.push(Event::LeaseAcquired { lease: "c5-1".into(), job: "i-1,i-2,i-3,i-4".into() });
+    journal.push(Event::LeaseIntended {
+        lease: "spot-1".into(),
+        site: "spot".into(),
+        nodes: 4,
+        order: Some(Box::new(order("c9.xlarge", true, None))),
+    });
+    journal.push(Event::LeaseAcquired { lease: "spot-1".into(), job: "i-5,i-6,i-7,i-8".into() });
+    let mut noise = Noise(3);
+    for run in &plan.runs {
+        let point = &plan.points.iter().find(|p| p.id == run.point).expect("a point").point;
+        let mut records = records(&run.id, point, 1.0, &mut noise);
+        records.retain(|r| r.labels.is_empty() && !r.name.starts_with("ckpt"));
+        let price = match point.site.as_str() {
+            "cluster" => Some((0.64, "campaign file")),
+            "c5" => Some((0.18, "price list of 2026-03-01")),
+            _ => None,
+        };
+        if let Some((usd, price)) = price {
+            let (nodes, seconds) = (point.mapping.nodes(), records[0].value + 1.5);
+            let labels = [
+                ("nodes", nodes.to_string()),
+                ("seconds", seconds.to_string()),
+                ("usd_per_node_hour", usd.to_string()),
+                ("price", price.to_owned()),
+            ];
+            records.push(Record {
+                run: run.id.clone(),
+                name: names::COST_USD.to_owned(),
+                value: usd * seconds / 3600.0 * f64::from(nodes),
+                unit: Unit::Usd,
+                source: Source::Price,
+                artefact: None,
+                labels: labels.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+            });
+        }
+        write_run(&dir.join(format!("runs/{}", run.id)), point, &records);
+        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
+    }
+    journal.push(Event::LeaseReleased { lease: "c5-1".into(), how: "done".into() });
+    fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
+}
+
 /// Points of many applications, mappings, libraries and settings, with names that nobody should give.
 pub fn many_points() -> Vec<Point> {
     let mut points = Vec::new();

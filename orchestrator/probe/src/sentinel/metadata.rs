@@ -66,7 +66,9 @@ impl<'a> Service<'a> {
 
 fn text(mut answer: Response<Body>) -> Result<Option<String>, String> {
     match answer.status().as_u16() {
-        200 => answer.body_mut().with_config().limit(LONGEST).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string()),
+        200 => {
+            answer.body_mut().with_config().limit(LONGEST).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string())
+        }
         404 => Ok(None),
         status => Err(format!("it answers {status}")),
     }
@@ -103,8 +105,7 @@ mod tests {
     fn service(entries: &[(&str, &str)], requests: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
-        let entries: BTreeMap<String, String> =
-            entries.iter().map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned())).collect();
+        let entries: BTreeMap<String, String> = entries.iter().map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned())).collect();
         thread::spawn(move || {
             for stream in listener.incoming().take(requests) {
                 let mut stream = stream.expect("a connection");

@@ -47,8 +47,12 @@ impl Left {
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
+        let told = |list: &[String]| match list.len() {
+            0..=8 => list.join(", "),
+            more => format!("{} and {} more", list[..8].join(", "), more - 8),
+        };
         let some: Vec<String> =
-            parts.iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {}", list.join(", "))).collect();
+            parts.iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {}", told(list))).collect();
         f.write_str(if some.is_empty() { "nothing".to_owned() } else { some.join("\n") }.as_str())
     }
 }

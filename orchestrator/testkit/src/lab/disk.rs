@@ -70,7 +70,9 @@ impl Drop for Disk {
 /// What disks need and this machine has not, if anything.
 pub(crate) fn missing() -> Option<String> {
     let without_loop = || Some("there is no /dev/loop-control".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
-    let without_file_system =
-        || Some("the kernel has no ext4".to_owned()).filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"));
+    let without_file_system = || {
+        Some("the kernel has no ext4".to_owned())
+            .filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"))
+    };
     super::missing().or_else(|| absent(&["losetup", "blkid", "mkfs.ext4", "findmnt"])).or_else(without_loop).or_else(without_file_system)
 }

@@ -71,11 +71,16 @@ done
 ln -sf ../proc/self/mounts "$root/etc/mtab"
 echo "$NAME" >"$root/etc/hostname"
 : >"$root/etc/resolv.conf"
-for shared in hosts ssh/ssh_known_hosts; do
+# guests know each other's keys when somebody has told them, in a file of their own
+shared_files="hosts ssh/ssh_known_hosts"
+[ -z "$GUEST" ] || { shared_files=hosts; : >"$root/etc/ssh/ssh_known_hosts"; }
+for shared in $shared_files; do
     [ -e "$root/etc/$shared" ] || : >"$root/etc/$shared"
     mount --bind "$RUN/etc/${shared##*/}" "$root/etc/$shared"
 done
 install -m 600 "$OWN/ssh_host_ed25519_key" "$root/etc/ssh/"
+# as every machine has it
+install -m 644 "$OWN/ssh_host_ed25519_key.pub" "$root/etc/ssh/"
 if [ -n "$GUEST" ]; then
     . "${0%/*}/guest.sh"
 else

@@ -319,7 +319,9 @@ impl CloudOpening {
             install::install(&request, wishes, &mut on).await?;
             write_whole(&mark, digest.as_bytes()).map_err(|e: StoreError| EngineError::Store(e))?;
         }
-        let Some(brief) = Brief::of(&spec, &site) else { return Err(EngineError::Broken(format!("there is no site {site}"))) };
+        let Some(mut brief) = Brief::of(&spec, &site) else { return Err(EngineError::Broken(format!("there is no site {site}"))) };
+        // of what was launched, not of what was wanted
+        brief.rate = fleet.rate();
         let opening = Opening { brief, points, dir, program, only_close: false, words, leases: Vec::new(), fleet: Some(fleet) };
         Remote::open(opening, wishes.clone()).await
     }
