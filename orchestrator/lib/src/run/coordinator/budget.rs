@@ -16,8 +16,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Giving instances back, seconds: they cost until the cloud has heard of it.
 const RELEASE_S: f64 = 60.0;
-/// From the order of instances until their first run can begin, seconds: they boot, and software is installed.
-const SET_UP_S: f64 = 300.0;
 /// A run that ends on time takes so much longer than its time limit: it is prepared, ended and collected.
 const AROUND_RUN_S: f64 = 60.0;
 /// Where nothing says how long a run takes, seconds.
@@ -116,7 +114,7 @@ impl Coordinator<'_> {
             );
         };
         let run_s = wanted.iter().map(|(r, _)| self.run_s(r, budget)).fold(f64::INFINITY, f64::min);
-        let seconds = SET_UP_S + run_s + RELEASE_S;
+        let seconds = cost::SETUP_S + run_s + RELEASE_S;
         let spent = self.spent_after(0.0);
         let will_be = self.spent_after(seconds) + rate.billed(seconds, nodes);
         (will_be > budget.usd).then(|| {
