@@ -63,7 +63,7 @@ impl Region {
         loop {
             // the future is made before it is awaited, so that no client is borrowed meanwhile
             let attempt = call(&session);
-            let error = match attempt.await {
+            let mut error = match attempt.await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => failure(what, &self.name, effect, doubt, &error),
             };
@@ -75,6 +75,9 @@ impl Region {
                 // which knows nothing of the cloud's time yet
                 (is_fresh, is_again) = (true, false);
             } else {
+                if let (Trouble::Credentials, Some(profile)) = (error.trouble, &self.account.profile) {
+                    error.said = format!("profile {profile}: {}", error.said);
+                }
                 return Err(error);
             }
         }

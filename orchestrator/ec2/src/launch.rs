@@ -18,7 +18,13 @@ use aws_sdk_ec2::{
         Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior, SpotInstanceType, SpotMarketOptions, VolumeType,
     },
 };
-use aws_smithy_runtime_api::{box_error::BoxError, client::interceptors::dyn_dispatch_hint};
+use aws_smithy_runtime_api::{
+    box_error::BoxError,
+    client::{
+        interceptors::{context::InterceptorContext, dyn_dispatch_hint},
+        retries::classifiers::{ClassifyRetry, RetryAction},
+    },
+};
 use cvc_lib::cloud::{Instance, LaunchOrder, Left, ProviderError, Trouble};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -48,7 +54,9 @@ impl Region {
         loop {
             let answer = self
                 .call(&what, Effect::Some, &doubt, |session| {
-                    request(session.ec2.run_instances(), order, disks.clone()).customize().interceptor(Watch::new(&doubt)).send()
+                    let call = request(session.ec2.run_instances(), order, disks.clone()).customize();
+                    let of_this = aws_sdk_ec2::config::Config::builder().retry_classifier(NotThere);
+                    call.config_override(of_this).interceptor(Watch::new(&doubt)).send()
                 })
                 .await;
             match answer {
@@ -173,6 +181,23 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
         }));
     }
     Ok(disks)
+}
+
+/// Want of capacity comes with status 500, which the SDK takes for something that passes: but asking the same zone again and again only costs
+/// time, while another may have room.
+#[derive(Debug)]
+struct NotThere;
+
+impl ClassifyRetry for NotThere {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let error = context.output_or_error().and_then(Result::err).and_then(|e| e.as_operation_error());
+        let code = error.and_then(|e| e.downcast_ref::<RunInstancesError>()).and_then(|e| e.code());
+        if code.is_some_and(|c| c.starts_with("Insufficient")) { RetryAction::RetryForbidden } else { RetryAction::NoActionIndicated }
+    }
+
+    fn name(&self) -> &'static str {
+        "NotThere"
+    }
 }
 
 /// Watches every attempt of a launch, also those that are repeated: one whose answer was lost may have launched instances, whatever is said

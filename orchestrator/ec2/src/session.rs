@@ -1,6 +1,9 @@
 //! Clients of the services that cvc asks, made from what the user has configured for AWS.
 
-use aws_config::{AppName, BehaviorVersion, Region, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::{
+    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig,
+    retry::RetryConfig, timeout::TimeoutConfig,
+};
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
 use cvc_lib::cloud::{Account, ProviderError, Trouble};
@@ -38,11 +41,22 @@ impl Session {
         if let Some(region) = &account.region {
             loader = loader.region(Region::new(region.clone()));
         }
+        let files = profiles.map(|file| EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
         if let Some(profile) = &account.profile {
-            loader = loader.profile_name(profile);
+            // A profile that the site names is meant, whatever else there is: keys in the environment, which come first otherwise, may be those
+            // of another account.
+            let of_region = match &account.region {
+                Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
+                None => ProviderConfig::with_default_region().await,
+            };
+            let mut provider = ProfileFileCredentialsProvider::builder().configure(&of_region).profile_name(profile);
+            if let Some(files) = &files {
+                provider = provider.profile_files(files.clone());
+            }
+            loader = loader.profile_name(profile).credentials_provider(provider.build());
         }
-        if let Some(file) = profiles {
-            loader = loader.profile_files(EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
+        if let Some(files) = files {
+            loader = loader.profile_files(files);
         }
         if let Some(endpoint) = &account.endpoint {
             loader = loader.endpoint_url(endpoint);

@@ -106,6 +106,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // already waited for, or the test has failed
+        if std::thread::panicking() && self.is_alive() {
+            eprintln!("the command that is killed now has said:\n{}", self.said());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

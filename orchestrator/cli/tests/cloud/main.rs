@@ -5,6 +5,7 @@
 mod both;
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
 mod kept;
 mod money;
 mod on_cloud;

@@ -7,7 +7,10 @@ use crate::{
     run::{EngineError, Wish, Wishes},
     spec::Market,
 };
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 /// So often the same order is given again when its answer was lost.
 const MOST_LOST_ANSWERS: u32 = 4;
@@ -39,6 +42,7 @@ impl Fleet {
                     subnet: self.settings.subnet.clone(),
                     placement_group: near,
                 };
+                self.touched.store(true, Ordering::Relaxed);
                 self.provider.prepare(&order).await.map_err(|e| self.error(e))
             })
             .await

@@ -21,7 +21,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::OnceCell;
@@ -49,6 +49,8 @@ pub(crate) struct Fleet {
     /// What this campaign has kept is another's now.
     pub(super) given_away: bool,
     pub(super) prepared: OnceCell<Prepared>,
+    /// Something besides instances may have been made.
+    pub(super) touched: AtomicBool,
     /// Its user in the campaign file.
     pub(super) login: Option<String>,
     /// What instances cost, as far as that is known.
@@ -99,6 +101,8 @@ impl Fleet {
     pub async fn new(clouds: &dyn Clouds, wanted: Wanted<'_>) -> Result<Self, EngineError> {
         let failed = |error| EngineError::Provider { site: wanted.site.to_owned(), error: Box::new(error) };
         let place = Place::new(wanted.dir, wanted.site);
+        // by an earlier session that was killed, or could not remove everything
+        let touched = place.dir().exists();
         let open: Vec<&Lease> = wanted.leases.iter().filter(|l| !l.released).collect();
         let is_kept = !open.is_empty() && open.iter().all(|l| l.kept_until.is_some());
         let of_before = open.last().and_then(|l| l.order.clone());
@@ -141,6 +145,7 @@ impl Fleet {
             allowance_usd: Mutex::default(),
             offer: OnceCell::new(),
             prepared: OnceCell::new(),
+            touched: AtomicBool::new(touched),
             state: Mutex::new(State { leases: wanted.leases, ..State::default() }),
         })
     }

@@ -2,23 +2,71 @@
 
 use super::{Fleet, reach};
 use crate::{host::HostError, journal::Event, run::EngineError};
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 /// Terminating takes minutes, and groups are in use until then.
 const REMOVE_LIMIT_S: f64 = 600.0;
+
+/// How long removing may take. Tests do not wait ten minutes for what never goes: `CVC_REMOVE_LIMIT_S`. Not in releases.
+fn remove_limit_s() -> f64 {
+    #[cfg(debug_assertions)]
+    if let Some(limit) = std::env::var("CVC_REMOVE_LIMIT_S").ok().and_then(|s| s.parse().ok()) {
+        return limit;
+    }
+    REMOVE_LIMIT_S
+}
+
 /// Between looks for what may still come to sight.
 const TICK: Duration = Duration::from_secs(2);
 
 impl Fleet {
-    /// Ends and removes everything of this fleet; an error if something stays.
+    /// Ends and removes everything of this fleet; an error if something stays, or may.
     pub async fn down(&self, how: &str) -> Result<(), EngineError> {
+        match self.remove_all().await {
+            Err(EngineError::Provider { site, error }) => match self.may_have() {
+                // the cloud does not say what there is: then it is what was ordered
+                Some(what) => {
+                    let mend = error.mend().map(|m| format!("; {m}")).unwrap_or_default();
+                    return Err(EngineError::Leftover { site, what: format!("{what} may still be there: {error}{mend}") });
+                }
+                None => {
+                    self.place.remove()?;
+                    return Err(EngineError::Provider { site, error });
+                }
+            },
+            other => other?,
+        }
+        for lease in self.open_leases() {
+            self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.to_owned() }).await;
+        }
+        self.place.remove()?;
+        Ok(())
+    }
+
+    /// What there may be in the cloud, as far as this machine knows.
+    fn may_have(&self) -> Option<String> {
+        let leases = self.open_leases();
+        // instances by their names, or the order whose answer is not known
+        let ids = |lease: &crate::journal::Lease| if lease.job.is_some() { lease.instances().join(", ") } else { lease.name.clone() };
+        let costly: Vec<String> = leases.iter().map(ids).collect();
+        if costly.is_empty() {
+            let fleet = &self.tags.fleet;
+            return self.touched.load(Ordering::Relaxed).then(|| format!("a key pair or groups called {fleet}"));
+        }
+        Some(format!("{}, with disks, which cost until they end,", costly.join(", ")))
+    }
+
+    async fn remove_all(&self) -> Result<(), EngineError> {
         self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
         loop {
             let there = self.provider.discover(None, Some(&self.tags.fleet)).await.map_err(|e| self.error(e))?;
             if !there.is_empty() {
-                let left = self.provider.remove(&there, REMOVE_LIMIT_S, &tell).await.map_err(|e| self.error(e))?;
+                let left = self.provider.remove(&there, remove_limit_s(), &tell).await.map_err(|e| self.error(e))?;
                 if !left.is_empty() {
                     let what: Vec<String> = left.iter().map(|(r, why)| format!("{} {} in {}: {why}", r.kind, r.id, r.region)).collect();
                     return Err(EngineError::Leftover { site: self.name.clone(), what: what.join("; ") });
@@ -26,15 +74,10 @@ impl Fleet {
             }
             // an order whose answer nobody has heard may have been carried out a moment ago
             if until.is_none_or(|until| Instant::now() > until) {
-                break;
+                return Ok(());
             }
             tokio::time::sleep(TICK).await;
         }
-        for lease in self.open_leases() {
-            self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.to_owned() }).await;
-        }
-        self.place.remove()?;
-        Ok(())
     }
 
     /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.

@@ -34,7 +34,7 @@
 //! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
 //!   a cloud that has a lab.
 //! - **Faults**: [`Cloud::fault`], [`Cloud::expire_credentials`], [`Cloud::skew`], [`Cloud::never_reachable`], [`Cloud::impaired`],
-//!   [`Cloud::interrupt`], [`Cloud::hold_group`]; [`Builder::quotas`] to run into.
+//!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`Builder::quotas`] to run into.
 //! - **What is left**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that were ever asked for anything.
 //! - Not done: stopping, starting and rebooting by the API, fleets, launch templates' user data.
 
@@ -349,17 +349,28 @@ impl Cloud {
                 request.status = "marked-for-termination";
             }
         }
+        self.end_after(instance, notice, Reason::Spot);
+    }
+
+    /// Somebody else terminates an instance, in the console for example.
+    #[track_caller]
+    pub fn terminate(&self, instance: &str) {
+        assert!(self.world.lock().machine(instance).is_some(), "there is no instance {instance}");
+        self.end_after(instance, Duration::ZERO, Reason::User);
+    }
+
+    fn end_after(&self, instance: &str, time: Duration, reason: Reason) {
         let (world, id) = (Arc::clone(&self.world), instance.to_owned());
-        let take_back = move || {
-            world.sleep(notice);
+        let end = move || {
+            world.sleep(time);
             let region = world.lock().machine(&id).filter(|m| m.is_alive()).map(|m| m.region.clone());
             let Some(region) = region.filter(|_| !world.has_ended()) else { return };
-            boot::terminate(&world, std::slice::from_ref(&id), Reason::Spot);
+            boot::terminate(&world, std::slice::from_ref(&id), reason);
             if let Err(e) = world.moto.ask(&region, "TerminateInstances", &[("InstanceId.1", &id)]) {
                 world.trouble(e);
             }
         };
-        self.world.spawn_on_network(take_back);
+        self.world.spawn_on_network(end);
     }
 
     /// All calls so far.

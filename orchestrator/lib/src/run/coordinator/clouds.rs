@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cloud::{Fleet, Wanted},
     cost::{self, PriceBook},
-    install::{self, Request},
+    install::{self, InstallError, Request},
     journal::{Event, Lease},
     plan::Plan,
     point::PlannedPoint,
@@ -272,7 +272,8 @@ impl CloudOpening {
         };
         match opened {
             Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),
-            Ok(None) => {
+            // also in the middle of the set-up
+            Ok(None) | Err(EngineError::Install(InstallError::Interrupted { .. })) => {
                 fleet.down("the user stopped").await?;
                 Ok(Opened::Closed)
             }

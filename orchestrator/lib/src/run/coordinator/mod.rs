@@ -180,9 +180,14 @@ pub async fn run_campaign(
     let walked = coordinator.carry_out(plan).await;
     // whatever went wrong, nothing is left on other machines, unless that could not be written down
     let closed = if coordinator.mute { Ok(()) } else { coordinator.close_sites().await };
-    let summary = walked?;
-    closed?;
-    coordinator.leftover.map_or(Ok(summary), Err)
+    match (walked, closed.err().or(coordinator.leftover)) {
+        (Err(error), Some(EngineError::Leftover { site, what })) => {
+            // what is left matters more than why, but both are told
+            Err(EngineError::Leftover { site, what: format!("{what} (after: {error})") })
+        }
+        (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+        (Ok(summary), None) => Ok(summary),
+    }
 }
 
 impl<'a> Coordinator<'a> {

@@ -138,7 +138,7 @@ impl Coordinator<'_> {
                 biased;
                 Some(word) = self.words.recv() => self.listen(word)?,
                 done = &mut work => {
-                    // what was said last
+                    // its last words
                     while let Ok(word) = self.words.try_recv() {
                         self.listen(word)?;
                     }
