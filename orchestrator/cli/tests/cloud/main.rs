@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod killed;
 mod on_cloud;
 mod reclaim;
 #[path = "../cluster_faults/steps.rs"]
