@@ -4,10 +4,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod deadline;
 mod killed;
 mod on_cloud;
 mod reclaim;
+mod secrets;
 #[path = "../cluster_faults/steps.rs"]
 #[allow(dead_code, clippy::allow_attributes, reason = "a part of it is used")]
 mod steps;
+mod sweep;
 mod whole;

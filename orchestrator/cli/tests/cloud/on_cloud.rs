@@ -12,7 +12,7 @@ pub struct OnCloud {
 }
 
 /// What a campaign must know of the cloud.
-fn know(campaign: &mut Campaign, cloud: &Cloud) {
+pub fn know(campaign: &mut Campaign, cloud: &Cloud) {
     for (variable, value) in cloud.environment() {
         campaign.env(&variable, &value);
     }
