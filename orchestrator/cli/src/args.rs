@@ -178,6 +178,9 @@ pub struct SweepArgs {
     /// Only what is older, as in 2h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
+    /// How long to wait in each region for what is still in use [default: 15m]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub wait: Option<f64>,
     /// Whose [default: CVC_OWNER, or USER@MACHINE]
     #[arg(long, conflicts_with = "any_owner")]
     pub owner: Option<String>,

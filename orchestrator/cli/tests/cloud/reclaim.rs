@@ -6,7 +6,7 @@ use crate::{
     steps::{SECOND, STEPS},
 };
 use cvc_testkit::{Cloud, Finished, Lab, Running, Tool, require, wait_until};
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
 
@@ -16,11 +16,7 @@ fn spot(name: &str) -> OnCloud {
     let cloud = Cloud::start(&lab);
     let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false\nmarket = \"spot\""));
     let cloud = OnCloud::new(lab, cloud, name, &text);
-    let shared = cloud.on.lab.shared();
-    let open = |mode| fs::Permissions::from_mode(mode);
-    fs::write(shared.join("starts"), "").expect("writes");
-    fs::set_permissions(shared.join("starts"), open(0o666)).expect("for all users");
-    fs::set_permissions(&shared, open(0o1777)).expect("for all users");
+    cloud.count_in("starts");
     cloud.on.set_script(&STEPS.replace("openmpi", "mpich5"));
     cloud
 }

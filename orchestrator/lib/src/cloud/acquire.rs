@@ -35,8 +35,9 @@ impl Fleet {
                         return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
                     }
                 };
+                let lasts = jiff::SignedDuration::from_secs(self.settings.lifetime_s as i64);
                 let order = FleetOrder {
-                    tags: self.tags.clone(),
+                    tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(&self.tags.fleet).await?,
                     allow_from,
                     subnet: self.settings.subnet.clone(),
