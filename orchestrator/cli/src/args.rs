@@ -44,6 +44,8 @@ pub enum Command {
     Down(DownArgs),
     /// Find what is left in a cloud by its tags alone, whatever became of the campaigns, and remove it
     Sweep(SweepArgs),
+    /// Ask a cloud what the instances of a campaign cost today, for `cvc plan` and budgets
+    Prices(PricesArgs),
     /// Show what is installed, what is missing, what each gap costs, and how to mend it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
@@ -104,6 +106,14 @@ pub struct PlanArgs {
     /// Show every run in its order, not only the points
     #[arg(long)]
     pub runs: bool,
+}
+
+#[derive(Args)]
+pub struct PricesArgs {
+    /// Campaign file
+    pub file: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 #[derive(Args)]
@@ -168,6 +178,9 @@ pub struct SweepArgs {
     /// Only what is older, as in 2h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
+    /// How long to wait in each region for what is still in use [default: 15m]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub wait: Option<f64>,
     /// Whose [default: CVC_OWNER, or USER@MACHINE]
     #[arg(long, conflicts_with = "any_owner")]
     pub owner: Option<String>,

@@ -126,7 +126,7 @@ impl Failure {
                     EngineError::Slurm(_) | EngineError::Provider { .. } => 3,
                     EngineError::Site { .. } => 4,
                     EngineError::Leftover { .. } => 9,
-                    EngineError::Broken(_) | EngineError::Kept { .. } => 1,
+                    EngineError::Broken(_) => 1,
                     EngineError::OverBudget { .. } => OVER_BUDGET,
                 };
                 let help = match &error {
@@ -138,7 +138,6 @@ impl Failure {
                     | EngineError::Descriptor { .. }
                     | EngineError::Site { .. }
                     | EngineError::Slurm(_)
-                    | EngineError::Kept { .. }
                     | EngineError::OverBudget { .. }
                     | EngineError::Broken(_) => None,
                     EngineError::Provider { error, .. } => error.mend(),

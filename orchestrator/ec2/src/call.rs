@@ -23,7 +23,7 @@ impl Region {
 
     /// Asks the user's configuration for an identity again: what was read from a file or the environment may have been replaced since.
     async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
-        let fresh = Arc::new(Session::load(&self.account).await?);
+        let fresh = Arc::new(Session::load(&self.account, self.profiles.as_deref()).await?);
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         Ok(fresh)
     }
@@ -58,32 +58,28 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        let failed = |error| {
-            let mut error = failure(what, &self.name, effect, doubt, &error);
-            if let (Trouble::Credentials, Some(profile)) = (error.trouble, &self.account.profile) {
-                error.said = format!("profile {profile}: {}", error.said);
-            }
-            error
-        };
-        // the future is made before it is awaited, so that no client is borrowed meanwhile
-        let first = call(&self.session());
-        let mut error = match first.await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => failed(error),
-        };
-        // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
-        if error.code.as_deref() == Some("RequestExpired") {
-            let again = call(&self.session());
-            error = match again.await {
+        let mut session = self.session();
+        let (mut is_fresh, mut is_again) = (false, false);
+        loop {
+            // the future is made before it is awaited, so that no client is borrowed meanwhile
+            let attempt = call(&session);
+            let mut error = match attempt.await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => failed(error),
+                Err(error) => failure(what, &self.name, effect, doubt, &error),
             };
+            if error.code.as_deref() == Some("RequestExpired") && !is_again {
+                // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
+                is_again = true;
+            } else if error.trouble == Trouble::Credentials && !is_fresh {
+                session = self.renew().await?;
+                // which knows nothing of the cloud's time yet
+                (is_fresh, is_again) = (true, false);
+            } else {
+                if let (Trouble::Credentials, Some(profile)) = (error.trouble, &self.account.profile) {
+                    error.said = format!("profile {profile}: {}", error.said);
+                }
+                return Err(error);
+            }
         }
-        if error.trouble == Trouble::Credentials {
-            let fresh = self.renew().await?;
-            let last = call(&fresh);
-            return last.await.map_err(failed);
-        }
-        Err(error)
     }
 }

@@ -66,7 +66,7 @@ impl Region {
                 }
                 Err(e) if e.code.as_deref() == Some("IdempotentInstanceTerminated") => {
                     // they were launched by this very order, and have ended since
-                    let theirs = tags::filter("client-token", [order.lease()]);
+                    let theirs = tags::filter("client-token", [token(order.lease())]);
                     let there = self.instances_with(&what, vec![theirs]).await?;
                     return if there.is_empty() { Err(e) } else { Ok(there) };
                 }
@@ -78,6 +78,15 @@ impl Region {
             }
         }
     }
+}
+
+/// The client token of a lease: its name, if that is no longer than a token may be.
+fn token(lease: &str) -> String {
+    const LONGEST: usize = 64;
+    if lease.len() <= LONGEST && lease.is_ascii() {
+        return lease.to_owned();
+    }
+    blake3::hash(lease.as_bytes()).to_hex().to_string()
 }
 
 /// The call; all of it follows from the order, so that the same order gives the same call.
@@ -93,7 +102,7 @@ fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<Bloc
         .http_put_response_hop_limit(2)
         .build();
     let call = call
-        .client_token(order.lease())
+        .client_token(token(order.lease()))
         .min_count(count)
         .max_count(count)
         .instance_type(InstanceType::from(order.instance_type.as_str()))
@@ -157,10 +166,9 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
             .ebs(ebs(&root.kind, root.size_gib, root.iops, root.throughput_mib_s))
             .build(),
     ];
-    // the names that EC2 recommends for EBS volumes
-    let mut names = ('f'..='p').map(|letter| format!("/dev/sd{letter}"));
-    for volume in &order.volumes {
-        let name = names.next().ok_or_else(|| format!("{} further volumes: an instance takes 11 at most", order.volumes.len()))?;
+    for (index, volume) in order.volumes.iter().enumerate() {
+        let name = LaunchOrder::device_of(index)
+            .ok_or_else(|| format!("{} further volumes are more than there are names for: {index} at most", order.volumes.len()))?;
         let ebs = ebs(&volume.kind, Some(volume.size_gib), volume.iops, volume.throughput_mib_s);
         disks.push(BlockDeviceMapping::builder().device_name(name).ebs(ebs).build());
     }

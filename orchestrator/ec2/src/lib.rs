@@ -25,33 +25,47 @@ use cvc_lib::{
 };
 use std::{
     fmt,
+    path::PathBuf,
     sync::{Arc, RwLock},
 };
 
 use session::Session;
 
 /// Opens accounts of AWS, or of what answers as AWS does, with the credentials that the AWS command line would use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ec2;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ec2 {
+    profiles: Option<PathBuf>,
+}
 
 impl Ec2 {
     /// The same as [`Ec2::default`].
     pub fn new() -> Self {
-        Self
+        Self::default()
+    }
+
+    /// Reads profiles from this file instead of the user's `~/.aws/config` and `~/.aws/credentials`; it is written as the former is.
+    pub fn with_profiles(file: impl Into<PathBuf>) -> Self {
+        Self { profiles: Some(file.into()) }
+    }
+
+    async fn region(&self, account: &Account) -> Result<Region, ProviderError> {
+        let session = Session::load(account, self.profiles.as_deref()).await?;
+        let (account, profiles, name) = (account.clone(), self.profiles.clone(), session.region.clone());
+        Ok(Region { account, profiles, name, session: RwLock::new(Arc::new(session)) })
     }
 }
 
 #[async_trait]
 impl Clouds for Ec2 {
     async fn open(&self, account: &Account) -> Result<Arc<dyn Provider>, ProviderError> {
-        let session = Session::load(account).await?;
-        Ok(Arc::new(Region { account: account.clone(), name: session.region.clone(), session: RwLock::new(Arc::new(session)) }))
+        Ok(Arc::new(self.region(account).await?))
     }
 }
 
 /// One region of one account.
 pub(crate) struct Region {
     account: Account,
+    profiles: Option<PathBuf>,
     name: String,
     /// Clients with an identity; replaced by fresh ones when the identity has expired.
     session: RwLock<Arc<Session>>,

@@ -28,9 +28,13 @@ impl Region {
 
     /// The same, as the cloud describes them.
     pub(crate) async fn described(&self, what: &str, filters: Vec<Filter>) -> Result<Vec<types::Instance>, ProviderError> {
+        self.described_by(what, filters, PAGE).await
+    }
+
+    async fn described_by(&self, what: &str, filters: Vec<Filter>, page: i32) -> Result<Vec<types::Instance>, ProviderError> {
         let reservations = self
             .ask(what, |s| {
-                s.ec2.describe_instances().set_filters(Some(filters.clone())).into_paginator().page_size(PAGE).items().send().try_collect()
+                s.ec2.describe_instances().set_filters(Some(filters.clone())).into_paginator().page_size(page).items().send().try_collect()
             })
             .await?;
         Ok(reservations.into_iter().flat_map(|r| r.instances.unwrap_or_default()).collect())
@@ -136,4 +140,35 @@ fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
 /// A time of the cloud's.
 pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
     at.and_then(|t| Timestamp::from_second(t.secs()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Ec2;
+    use aws_sdk_ec2::types::InstanceType;
+    use cvc_lib::cloud::Account;
+    use cvc_testkit::{
+        Cloud, Tool,
+        cloud::{ACCESS_KEY, SECRET_KEY},
+        require,
+    };
+
+    #[test]
+    fn instances_are_asked_for_page_by_page() {
+        require!(Tool::Moto);
+        let cloud = Cloud::without_nodes();
+        let directory = tempfile::tempdir().expect("a directory");
+        let profiles = directory.path().join("config");
+        let profile = format!("[profile test]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n");
+        std::fs::write(&profiles, profile).expect("a profile");
+        let account = Account { region: Some("us-east-1".into()), profile: Some("test".into()), endpoint: Some(cloud.endpoint()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (found, asked) = runtime.block_on(async {
+            let region = Ec2::with_profiles(&profiles).region(&account).await.expect("a region");
+            let call = region.session().ec2.run_instances().image_id(cloud.image("x86_64")).instance_type(InstanceType::T3Micro);
+            call.min_count(12).max_count(12).send().await.expect("instances");
+            (region.described_by("testing", Vec::new(), 5).await.expect("an answer"), cloud.count("DescribeInstances"))
+        });
+        assert_eq!((found.len(), asked), (12, 3));
+    }
 }

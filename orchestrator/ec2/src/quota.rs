@@ -12,11 +12,11 @@ struct Class {
     spot: Option<&'static str>,
 }
 
-/// The longest family that a type's name begins with decides.
+/// The letters with which a type's name begins are its family: `c` of c5n.18xlarge, `hpc` of hpc6a.48xlarge, `u` of u-6tb1.metal.
 const CLASSES: [Class; 10] = [
-    Class { families: &["a", "c", "d", "h", "i", "m", "r", "t", "z"], on_demand: "L-1216C47A", spot: Some("L-34B43A08") },
+    Class { families: &["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"], on_demand: "L-1216C47A", spot: Some("L-34B43A08") },
     Class { families: &["f"], on_demand: "L-74FC7D96", spot: Some("L-88CF9481") },
-    Class { families: &["g", "vt"], on_demand: "L-DB2E81BA", spot: Some("L-3819A6DF") },
+    Class { families: &["g", "gr", "vt"], on_demand: "L-DB2E81BA", spot: Some("L-3819A6DF") },
     Class { families: &["p"], on_demand: "L-417A185B", spot: Some("L-7212CCBC") },
     Class { families: &["x"], on_demand: "L-7295265B", spot: Some("L-E3A00192") },
     Class { families: &["inf"], on_demand: "L-1945791B", spot: Some("L-B5D1601B") },
@@ -28,10 +28,7 @@ const CLASSES: [Class; 10] = [
 
 /// The class of a type; `None` of one that has a limit of its own.
 fn class(instance_type: &str) -> Option<&'static Class> {
-    // letters before the generation: `hpc` of hpc6a.48xlarge, `u` of u-6tb1.metal
-    let family: &str = instance_type.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    // the letters of these have a meaning of their own: im4gn, is4gen
-    let family = if matches!(family, "im" | "is") { "i" } else { family };
+    let family = instance_type.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     CLASSES.iter().find(|c| c.families.contains(&family))
 }
 
@@ -92,6 +89,7 @@ mod tests {
         assert_eq!(of("t2.micro"), Some("L-1216C47A"));
         assert_eq!(of("c5n.18xlarge"), Some("L-1216C47A"));
         assert_eq!(of("is4gen.large"), Some("L-1216C47A"));
+        assert_eq!(of("gr6.4xlarge"), Some("L-DB2E81BA"));
         assert_eq!(of("hpc6a.48xlarge"), Some("L-F7808C92"));
         assert_eq!(of("u-6tb1.metal"), Some("L-43DA4232"));
         assert_eq!(of("p4d.24xlarge"), Some("L-417A185B"));

@@ -1,10 +1,7 @@
 //! Removal in the order in which things depend on each other, until they are gone or the time is up.
 
-use crate::{
-    Region,
-    observe::VALUES,
-    tags::{self},
-};
+use crate::{Region, observe::VALUES, session::Session, tags};
+use aws_sdk_ec2::types::VolumeState;
 use cvc_lib::cloud::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
 use std::{
     collections::BTreeSet,
@@ -56,7 +53,8 @@ impl Region {
         // a request that stands could launch another instance
         self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left).await;
         self.remove_instances(&of(ResourceKind::Instance), until, tell, &mut left).await;
-        self.remove_each(&of(ResourceKind::Volume), until, tell, &mut left).await;
+        let volumes = self.standing_volumes(of(ResourceKind::Volume)).await;
+        self.remove_each(&volumes, until, tell, &mut left).await;
         self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left).await;
         let groups = of(ResourceKind::SecurityGroup);
         self.part(&groups, tell).await;
@@ -100,6 +98,23 @@ impl Region {
             alive.extend(seen.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id));
         }
         Ok(alive)
+    }
+
+    /// Volumes that did not go with their instances; all of them if that cannot be told.
+    async fn standing_volumes<'r>(&self, volumes: Vec<&'r Resource>) -> Vec<&'r Resource> {
+        let mut standing = BTreeSet::new();
+        for some in volumes.chunks(VALUES) {
+            let there = self
+                .ask("looking for volumes", |s| {
+                    let call = s.ec2.describe_volumes().filters(tags::filter("volume-id", some.iter().map(|v| v.id.as_str())));
+                    call.into_paginator().page_size(500).items().send().try_collect()
+                })
+                .await;
+            let Ok(there) = there else { return volumes };
+            let there = there.into_iter().filter(|v| !matches!(v.state(), Some(VolumeState::Deleting | VolumeState::Deleted)));
+            standing.extend(there.filter_map(|v| v.volume_id));
+        }
+        volumes.into_iter().filter(|v| standing.contains(&v.id)).collect()
     }
 
     /// Removes things of one kind; what is in use is tried again.
@@ -167,13 +182,13 @@ impl Region {
             let what = format!("removing rules of {}", group.id);
             let mut failed = Vec::new();
             if !inward.is_empty() {
-                let call = |s: &crate::Session| {
+                let call = |s: &Session| {
                     s.ec2.revoke_security_group_ingress().group_id(&group.id).set_security_group_rule_ids(Some(inward.clone())).send()
                 };
                 failed.extend(self.order(&what, call).await.err());
             }
             if !outward.is_empty() {
-                let call = |s: &crate::Session| {
+                let call = |s: &Session| {
                     s.ec2.revoke_security_group_egress().group_id(&group.id).set_security_group_rule_ids(Some(outward.clone())).send()
                 };
                 failed.extend(self.order(&what, call).await.err());

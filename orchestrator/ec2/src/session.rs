@@ -4,9 +4,10 @@ use aws_config::{
     AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig,
     retry::RetryConfig, timeout::TimeoutConfig,
 };
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
 use cvc_lib::cloud::{Account, ProviderError, Trouble};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
 const ATTEMPTS: u32 = 6;
@@ -30,7 +31,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
-    pub(crate) async fn load(account: &Account) -> Result<Self, ProviderError> {
+    pub(crate) async fn load(account: &Account, profiles: Option<&Path>) -> Result<Self, ProviderError> {
         let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(LONGEST_PAUSE);
         let limits = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(retries).timeout_config(limits);
@@ -40,6 +41,7 @@ impl Session {
         if let Some(region) = &account.region {
             loader = loader.region(Region::new(region.clone()));
         }
+        let files = profiles.map(|file| EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
         if let Some(profile) = &account.profile {
             // A profile that the site names is meant, whatever else there is: keys in the environment, which come first otherwise, may be those
             // of another account.
@@ -47,8 +49,14 @@ impl Session {
                 Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
                 None => ProviderConfig::with_default_region().await,
             };
-            let provider = ProfileFileCredentialsProvider::builder().configure(&of_region).profile_name(profile).build();
-            loader = loader.profile_name(profile).credentials_provider(provider);
+            let mut provider = ProfileFileCredentialsProvider::builder().configure(&of_region).profile_name(profile);
+            if let Some(files) = &files {
+                provider = provider.profile_files(files.clone());
+            }
+            loader = loader.profile_name(profile).credentials_provider(provider.build());
+        }
+        if let Some(files) = files {
+            loader = loader.profile_files(files);
         }
         if let Some(endpoint) = &account.endpoint {
             loader = loader.endpoint_url(endpoint);

@@ -7,6 +7,7 @@ mod install;
 mod measure;
 mod plan;
 mod predict;
+mod prices;
 mod reference;
 mod report;
 mod reproduce;
@@ -46,6 +47,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Install(args) => install::install(&args),
         Command::Down(args) => down::down(&args),
         Command::Sweep(args) => sweep::sweep(&args),
+        Command::Prices(args) => prices::prices(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Schema { of } => schema::schema(of),
         Command::Completions { shell } => {

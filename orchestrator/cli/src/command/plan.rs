@@ -120,7 +120,8 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
-    writeln!(out, "\n{here} runs, about {}", duration((estimates.total_s - skipped).max(0.0)))?;
+    let turns = if expected.in_turn { "" } else { ", one after the other" };
+    writeln!(out, "\n{here} runs, about {}{turns}", duration((estimates.total_s - skipped).max(0.0)))?;
     if estimates.unknown > 0 {
         writeln!(out, "(of {} points, marked ~, the descriptor does not say how long they compute)", estimates.unknown)?;
     }

@@ -31,6 +31,7 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         all_regions: args.all_regions,
         owner: if args.any_owner { None } else { Some(args.owner.clone().unwrap_or_else(owner)) },
         older_than_s: args.older_than,
+        wait_s: args.wait,
         in_use: if args.in_use { Default::default() } else { known.in_use },
     };
     let quiet = args.json;

@@ -1,13 +1,27 @@
 //! Campaigns on instances of the test kit's cloud, which are nodes of a lab.
 
 use crate::common::cluster::{LIMIT, OnLab, libraries};
-use cvc_testkit::{Cloud, Finished, Lab, Running, Tool};
+use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// A lab, its cloud, and a campaign of the lab's laptop.
 pub struct OnCloud {
     // the cloud goes before the lab in which it lives
     pub cloud: Cloud,
     pub on: OnLab,
+}
+
+/// What a campaign must know of the cloud.
+pub fn know(campaign: &mut Campaign, cloud: &Cloud) {
+    for (variable, value) in cloud.environment() {
+        campaign.env(&variable, &value);
+    }
+    // where the set-up has put it
+    let ansible = Tool::Ansible.find().expect("the test requires it");
+    let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
+    campaign.env("PATH", &path);
+    // no other test's instances
+    campaign.env("CVC_OWNER", "ada@laptop");
 }
 
 /// An ec2 site named `cloud`; `ec2` are further keys of its table, `keys` of the site.
@@ -24,16 +38,42 @@ impl OnCloud {
     /// A campaign whose text depends on the cloud.
     pub fn new(lab: Lab, cloud: Cloud, name: &str, text: &str) -> Self {
         let mut on = OnLab::new(lab, name, text);
-        for (variable, value) in cloud.environment() {
-            on.campaign.env(&variable, &value);
-        }
-        // where the set-up has put it
-        let ansible = Tool::Ansible.find().expect("the test requires it");
-        let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
-        on.campaign.env("PATH", &path);
-        // no other test's instances
-        on.campaign.env("CVC_OWNER", "ada@laptop");
+        know(&mut on.campaign, &cloud);
+        // no other test's prices
+        let cache = on.campaign.dir().join("cache");
+        on.campaign.env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
         Self { cloud, on }
+    }
+
+    /// A further campaign on the same lab and cloud, in a directory of its own, in the place of the one before.
+    pub fn anew(&mut self, name: &str, text: &str) {
+        self.on.campaign = OnLab::campaign(name, text);
+        know(&mut self.on.campaign, &self.cloud);
+    }
+
+    /// Lets runs, whose user is not the test's, count themselves in this file of `/shared`.
+    pub fn count_in(&self, file: &str) {
+        let shared = self.on.lab.shared();
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("for all users");
+        fs::write(shared.join(file), "").expect("writes");
+        open(&shared.join(file), 0o666);
+        open(&shared, 0o1777);
+    }
+
+    /// Starts `cvc` on the laptop, and waits for its end.
+    #[track_caller]
+    pub fn cvc(&self, args: &[&str]) -> Finished {
+        self.cvc_with(args, &[])
+    }
+
+    /// The same with further environment.
+    #[track_caller]
+    pub fn cvc_with(&self, args: &[&str], env: &[(&str, &str)]) -> Finished {
+        let said = self.start_with(args, env).wait(LIMIT);
+        if std::env::var_os("CVC_TEST_SAID").is_some() {
+            eprintln!("cvc {args:?} {env:?}: {:?}\n{}\n{}", said.code, said.stdout, said.stderr);
+        }
+        said
     }
 
     /// Starts `cvc` with further environment.
@@ -46,11 +86,7 @@ impl OnCloud {
     /// `cvc run` of the campaign, to its end.
     #[track_caller]
     pub fn run(&self) -> Finished {
-        let said = self.on.start(&["run", "campaign.toml"]).wait(LIMIT);
-        if std::env::var_os("CVC_TEST_SAID").is_some() {
-            eprintln!("{}\n{}", said.stdout, said.stderr);
-        }
-        said
+        self.cvc(&["run", "campaign.toml"])
     }
 
     /// Nothing in the cloud, and no key here.

@@ -6,7 +6,7 @@ use crate::{
     steps::{SECOND, STEPS},
 };
 use cvc_testkit::{Cloud, Finished, Lab, Running, Tool, require, wait_until};
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
 
@@ -16,11 +16,7 @@ fn spot(name: &str) -> OnCloud {
     let cloud = Cloud::start(&lab);
     let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false\nmarket = \"spot\""));
     let cloud = OnCloud::new(lab, cloud, name, &text);
-    let shared = cloud.on.lab.shared();
-    let open = |mode| fs::Permissions::from_mode(mode);
-    fs::write(shared.join("starts"), "").expect("writes");
-    fs::set_permissions(shared.join("starts"), open(0o666)).expect("for all users");
-    fs::set_permissions(&shared, open(0o1777)).expect("for all users");
+    cloud.count_in("starts");
     cloud.on.set_script(&STEPS.replace("openmpi", "mpich5"));
     cloud
 }
@@ -30,6 +26,13 @@ fn second(cloud: &OnCloud) -> String {
     let instances = cloud.cloud.instances();
     assert_eq!(instances.len(), 2, "{instances:?}");
     instances[1].id.clone()
+}
+
+/// Waits for the n-th start: instances are launched and set up before.
+#[track_caller]
+fn wait_start(cloud: &OnCloud, running: &mut Running, n: usize) {
+    wait_until(&format!("start {n}"), LIMIT, || cloud.on.starts().len() >= n || !running.is_alive());
+    assert!(cloud.on.starts().len() >= n, "{}", running.said());
 }
 
 #[track_caller]
@@ -45,15 +48,15 @@ fn ends(running: Running) -> Finished {
 fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = spot("leaving");
-    let running = cloud.on.begin();
-    cloud.on.wait_start(1);
+    let mut running = cloud.on.begin();
+    wait_start(&cloud, &mut running, 1);
     let leaving = second(&cloud);
     cloud.cloud.interrupt(&leaving, 600 * SECOND);
     wait_until("the notice", 30 * SECOND, || running.said().contains("no run begins there any more"));
     // what runs there goes on
     cloud.on.go(1);
     // on another, while the one that leaves has ten minutes
-    cloud.on.wait_start(2);
+    wait_start(&cloud, &mut running, 2);
     let state = |id: &str| cloud.cloud.instances().into_iter().find(|i| i.id == id).map(|i| i.state).expect("an instance");
     assert_ne!(state(&leaving), "running");
     cloud.on.go_all();
@@ -85,8 +88,8 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
 fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = spot("reclaimed");
-    let running = cloud.on.begin();
-    cloud.on.wait_start(1);
+    let mut running = cloud.on.begin();
+    wait_start(&cloud, &mut running, 1);
     cloud.cloud.interrupt(&second(&cloud), 8 * SECOND);
     cloud.on.wait_finished(1);
     let detail = cloud.on.only_failure("reclaimed");

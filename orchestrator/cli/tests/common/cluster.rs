@@ -55,9 +55,14 @@ pub fn ssh_site_with(nodes: usize, keys: &str, libraries: &str) -> String {
 impl OnLab {
     /// A campaign with this text on this lab.
     pub fn new(lab: Lab, name: &str, text: &str) -> Self {
+        Self { lab, campaign: Self::campaign(name, text) }
+    }
+
+    /// A campaign with this text, of whichever lab.
+    pub fn campaign(name: &str, text: &str) -> Campaign {
         let mut campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), name, text);
         campaign.env("CVC_NODE_PROGRAM", node_program().to_str().expect("UTF-8"));
-        Self { lab, campaign }
+        campaign
     }
 
     /// `cvc` on the laptop.

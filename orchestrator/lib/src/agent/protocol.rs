@@ -144,7 +144,7 @@ pub enum Event {
         node: String,
         /// When; `None` if the cloud has not said it in a way that is understood.
         #[serde(skip_serializing_if = "Option::is_none", default)]
-        at: Option<jiff::Timestamp>,
+        leaves_at: Option<jiff::Timestamp>,
         /// What becomes of it: `terminate`, `stop`, `hibernate`.
         action: String,
     },
@@ -175,4 +175,19 @@ pub struct Numbered {
     /// What.
     #[serde(flatten)]
     pub event: Event,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_leaves_is_read_back() {
+        let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+        let event = Event::NodeLeaving { node: "n2".into(), leaves_at: Some(at), action: "terminate".into() };
+        let line = serde_json::to_string(&Numbered { seq: 1, at, event }).expect("JSON");
+        // names of an event's fields stand beside those of its line
+        let read: Numbered = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        assert!(matches!(read.event, Event::NodeLeaving { leaves_at: Some(l), .. } if l == at), "{read:?}");
+    }
 }

@@ -533,7 +533,7 @@ impl Agent {
             match heard {
                 Heard::Leaving(node, notice) => {
                     self.leaving.insert(node.clone());
-                    self.log.write(Event::NodeLeaving { node, at: notice.time.parse().ok(), action: notice.action })?;
+                    self.log.write(Event::NodeLeaving { node, leaves_at: notice.time.parse().ok(), action: notice.action })?;
                 }
                 Heard::Deaf(node, why) => {
                     let what = format!("whether the cloud takes {node} back is not heard before it goes: {why}");

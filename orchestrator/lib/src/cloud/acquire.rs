@@ -14,6 +14,8 @@ use std::{
 
 /// So often the same order is given again when its answer was lost.
 const MOST_LOST_ANSWERS: u32 = 4;
+/// Instances that cannot be paid for so long are of no use, seconds: they boot, are set up, run something short, and are given back.
+const LEAST_OF_USE_S: f64 = 120.0;
 
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, EngineError> {
@@ -33,8 +35,9 @@ impl Fleet {
                         return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
                     }
                 };
+                let lasts = jiff::SignedDuration::from_secs(self.settings.lifetime_s as i64);
                 let order = FleetOrder {
-                    tags: self.tags.clone(),
+                    tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(&self.tags.fleet).await?,
                     allow_from,
                     subnet: self.settings.subnet.clone(),
@@ -168,6 +171,7 @@ impl Fleet {
         }
         let number = self.state().leases.len() + 1;
         let rate = self.rate_of(&facts.name, spot, Some(image.root_gib));
+        self.pays(&facts.name, rate.as_ref(), count)?;
         // beside those that are there already
         let there = self.machines().len() as u32;
         let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
@@ -228,6 +232,18 @@ impl Fleet {
             Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
             Err(error) => self.speaker.note(format!("{}: today's prices cannot be had: {error}", self.name)),
         }
+    }
+
+    /// By today's prices, which may be others than those that were planned with: whether what is left of the budget pays for anything of use.
+    fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), EngineError> {
+        let Some(left) = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
+        let over = |why: String| EngineError::OverBudget { site: self.name.clone(), why };
+        let Some(rate) = rate else { return Err(over(format!("nobody knows what {instance_type} costs, so that it could be exceeded"))) };
+        let needs = rate.billed(LEAST_OF_USE_S, count);
+        if needs > left {
+            return Err(over(format!("${left:.4} are left, and {count} {instance_type} for {LEAST_OF_USE_S} s cost ${needs:.4}")));
+        }
+        Ok(())
     }
 
     /// How long instances live without cvc: no longer than what is left of the budget pays.

@@ -88,7 +88,7 @@ impl ProviderError {
                 "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; \
                  then `cvc run` goes on"
             }
-            Trouble::Denied => "docs/ec2.md lists the permissions that cvc needs",
+            Trouble::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
             Trouble::Transient | Trouble::Unreachable => "try again; what was done is in the journal, and `cvc run` goes on with it",
             Trouble::InUse => "it is removed by `cvc sweep` once nothing depends on it any more",
             Trouble::NotFound | Trouble::Invalid | Trouble::TokenMismatch | Trouble::Other => return None,

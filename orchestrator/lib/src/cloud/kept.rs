@@ -20,6 +20,8 @@ const FILE: &str = "kept.json";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     schema: u32,
+    /// Directory of the campaign that has kept it last: it may have it back.
+    keeper: Utf8PathBuf,
     /// Digest of what its instances are like.
     pub digest: String,
     /// When its instances end by themselves.
@@ -54,7 +56,7 @@ pub(super) fn put(
     leases: &[Lease],
 ) -> Result<(), EngineError> {
     let leases = leases.iter().filter_map(|l| Some(((**l.order.as_ref()?).clone(), l.job.clone()?))).collect();
-    let kept = Kept { schema: SCHEMA, digest: digest(settings), until, leases };
+    let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: digest(settings), until, leases };
     let text = serde_json::to_vec_pretty(&kept).map_err(|e| EngineError::Broken(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;
     let to = on_shelf(campaign, fleet);
@@ -72,7 +74,7 @@ pub(super) fn taken(place: &Place) -> Option<Kept> {
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
 }
 
-/// Takes this fleet from the shelf, or, without a name, any that is as wanted and is there for a while. Whether there was one.
+/// Takes this fleet of the campaign's own back from the shelf, or, without a name, any that is as wanted and is there for a while. Whether there was one.
 pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, settings: &Ec2Settings) -> Result<bool, EngineError> {
     let shelf = shelf(campaign);
     let Ok(entries) = shelf.read_dir_utf8() else { return Ok(false) };
@@ -82,7 +84,7 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, sett
         let kept = fs::read(entry.path().join(FILE)).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let Some(kept) = kept.filter(|k| k.schema == SCHEMA) else { continue };
         let suits = match fleet {
-            Some(fleet) => entry.file_name() == fleet,
+            Some(fleet) => entry.file_name() == fleet && kept.keeper == campaign,
             None => kept.digest == digest(settings) && kept.until > soon,
         };
         if !suits {

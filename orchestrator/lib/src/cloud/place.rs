@@ -1,13 +1,13 @@
 //! What cvc keeps of a fleet on this machine: the private key, the host keys that were seen, a configuration for ssh.
 
 use crate::{
+    host::tool,
     run::EngineError,
     spec::{HostKeys, SshSettings},
     store::{StoreError, write_whole},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
-use tokio::process::Command;
 
 /// ssh-keygen needs a blink.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ impl Place {
         // the public key is written last: without it the pair is not whole
         if !public.exists() {
             let _ = fs::remove_file(&key);
-            let mut command = Command::new("ssh-keygen");
+            let mut command = tool("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
             let failed = |why: String| EngineError::Broken(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-/// How long removing may take in one region, seconds.
+/// How long removing may take in one region, seconds, if nothing is said.
 const REMOVE_LIMIT_S: f64 = 900.0;
 
 /// What is looked for, and where.
@@ -27,6 +27,8 @@ pub struct Sweep {
     pub owner: Option<String>,
     /// Only what is older, seconds.
     pub older_than_s: Option<f64>,
+    /// How long removing may take in one region, seconds; a quarter of an hour if nothing is said.
+    pub wait_s: Option<f64>,
     /// Fleets that are left alone, and why.
     pub in_use: BTreeMap<String, String>,
 }
@@ -104,7 +106,8 @@ impl Sweep {
         for provider in self.providers(clouds).await? {
             tell(format!("looking in {}", provider.region()));
             let there = provider.discover(self.owner.as_deref(), None).await?;
-            all.extend(there.into_iter().filter_map(|resource| self.judge(resource)));
+            let youngest = youngest(&there);
+            all.extend(there.into_iter().filter_map(|resource| self.judge(resource, &youngest)));
         }
         Ok(all)
     }
@@ -124,7 +127,7 @@ impl Sweep {
             let here = found.iter().filter(|f| f.left_alone.is_none() && f.resource.region == provider.region());
             let here: Vec<Resource> = here.map(|f| f.resource.clone()).collect();
             if !here.is_empty() {
-                left.extend(provider.remove(&here, REMOVE_LIMIT_S, tell).await?);
+                left.extend(provider.remove(&here, self.wait_s.unwrap_or(REMOVE_LIMIT_S), tell).await?);
             }
         }
         Ok(left)
@@ -144,9 +147,10 @@ impl Sweep {
         Ok(providers)
     }
 
-    fn judge(&self, resource: Resource) -> Option<Found> {
+    fn judge(&self, resource: Resource, youngest: &BTreeMap<String, jiff::Timestamp>) -> Option<Found> {
         let young = |limit_s: f64| {
-            let since = resource.since.or(resource.tags.expires);
+            // clouds do not say since when there is a group: it belongs to what is used beside it
+            let since = resource.since.or_else(|| youngest.get(&resource.tags.fleet).copied()).or(resource.tags.expires);
             since.is_some_and(|since| jiff::Timestamp::now().duration_since(since).as_secs_f64() < limit_s)
         };
         if self.older_than_s.is_some_and(young) {
@@ -155,4 +159,13 @@ impl Sweep {
         let left_alone = self.in_use.get(&resource.tags.fleet).cloned();
         Some(Found { resource, left_alone })
     }
+}
+
+/// Since when there is the youngest thing of each fleet.
+fn youngest(there: &[Resource]) -> BTreeMap<String, jiff::Timestamp> {
+    let mut youngest = BTreeMap::new();
+    for (fleet, since) in there.iter().filter_map(|r| Some((&r.tags.fleet, r.since?))) {
+        youngest.entry(fleet.clone()).and_modify(|known| *known = since.max(*known)).or_insert(since);
+    }
+    youngest
 }

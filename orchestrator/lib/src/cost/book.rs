@@ -81,7 +81,7 @@ impl PriceBook {
             Price { stale, ..Price::new(quote.usd_per_hour, PriceFrom::List { date: day(quote.at) }) }
         });
         let newest = [shipped, quoted].into_iter().flatten().max_by_key(|p| p.from.date());
-        newest.ok_or_else(|| UnknownPrice { what: instance_type.to_owned(), region: region.to_owned() })
+        newest.ok_or_else(|| UnknownPrice::Cloud { what: instance_type.to_owned(), region: region.to_owned() })
     }
 
     /// An hour of an instance of the spot market: the highest of the zones that it may be in (empty: of all). Nobody knows it without having
@@ -114,7 +114,7 @@ impl PriceBook {
 
     /// An hour of an EBS volume.
     pub fn disk(&self, region: &str, disk: &DiskSize<'_>) -> Result<Price, UnknownPrice> {
-        let unknown = |what: String| UnknownPrice { what, region: region.to_owned() };
+        let unknown = |what: String| UnknownPrice::Cloud { what, region: region.to_owned() };
         let kind = disk.kind;
         let of = self.table.disks.get(region).and_then(|d| d.get(kind)).ok_or_else(|| unknown(format!("{kind} volumes")))?;
         let more = |free: u32, wanted: Option<u32>| wanted.map_or(0, |w| w.saturating_sub(free));
@@ -147,7 +147,9 @@ impl PriceBook {
     /// US dollars for bytes that leave a region; those that the cloud gives away are not counted on.
     pub fn transfer(&self, region: &str, bytes: u64) -> Result<f64, UnknownPrice> {
         let per_gb = self.table.transfer_gb.get(region);
-        per_gb.map(|usd| transfer_cost(bytes, *usd)).ok_or_else(|| UnknownPrice { what: "transfer".to_owned(), region: region.to_owned() })
+        per_gb
+            .map(|usd| transfer_cost(bytes, *usd))
+            .ok_or_else(|| UnknownPrice::Cloud { what: "transfer".to_owned(), region: region.to_owned() })
     }
 
     fn is_old(&self, at: Timestamp, days: i64) -> bool {

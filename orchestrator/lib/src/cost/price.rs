@@ -88,17 +88,26 @@ impl Price {
 
 /// A price that nobody has said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the price of {what} in {region} is not known")]
-pub struct UnknownPrice {
-    /// Of what, as in `c9.large`.
-    pub what: String,
-    /// Region.
-    pub region: String,
+pub enum UnknownPrice {
+    /// Of something of a cloud.
+    #[error("the price of {what} in {region} is not known")]
+    Cloud {
+        /// Of what, as in `c9.large`.
+        what: String,
+        /// Region.
+        region: String,
+    },
+    /// Of a node that is paid by the core.
+    #[error("the price of a node is not known, since it is by the core, and nobody says how many cores a node has")]
+    Cores,
 }
 
 impl UnknownPrice {
     /// The mend.
     pub fn help(&self) -> &'static str {
-        "with credentials, `cvc prices` asks the cloud's price list"
+        match self {
+            Self::Cloud { .. } => "with credentials, `cvc prices` asks the cloud's price list",
+            Self::Cores => "set `cores` for the site",
+        }
     }
 }

@@ -157,7 +157,12 @@ impl NodeRate {
     /// What a node of a site is expected to cost before there is one: an instance of the first type that the site names. Where spot instances
     /// may give way to others, it is the price of those. `None` where a site has no price.
     pub fn planned(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result<Option<Self>, UnknownPrice> {
-        let Some(ec2) = &site.ec2 else { return Ok(Self::of_settings(&site.price, cores)) };
+        let Some(ec2) = &site.ec2 else {
+            return match (Self::of_settings(&site.price, cores), site.price.per_core_hour_usd) {
+                (None, Some(_)) => Err(UnknownPrice::Cores),
+                (rate, _) => Ok(rate),
+            };
+        };
         let Some(first) = ec2.instance_types.first() else { return Ok(None) };
         let rate = Self::of_instance(book, ec2, first, ec2.market == Market::Spot, None)?;
         let may_give_way = ec2.market == Market::SpotThenOnDemand;

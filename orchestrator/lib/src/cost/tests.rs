@@ -44,7 +44,6 @@ fn quote(usd: f64, when: &str, spot: Option<&str>) -> Quote {
         zone: spot.map(str::to_owned),
         spot: spot.is_some(),
         usd_per_hour: usd,
-        rate: None,
         at: at(when),
     }
 }
@@ -104,7 +103,7 @@ fn what_is_not_known_is_said_and_is_not_zero() {
     let mut wanted = settings(&["c5.xlarge"]);
     wanted.root = Disk { kind: "io2".into(), size_gib: Some(100), iops: Some(40_000), throughput_mib_s: None };
     let unknown = NodeRate::of_instance(&book, &wanted, "c5.xlarge", false, None).expect_err("no price");
-    assert_eq!(unknown.what, "40000 I/O operations per second of io2 volumes");
+    assert_eq!(unknown.to_string(), "the price of 40000 I/O operations per second of io2 volumes in us-east-1 is not known");
     assert!(book.transfer("mars-north-1", 1).is_err());
     assert_eq!(NodeRate::of_settings(&PriceSettings::default(), Some(4)), None);
     let by_core = PriceSettings { per_core_hour_usd: Some(0.01), per_node_hour_usd: None };

@@ -1,6 +1,7 @@
 //! The line to one sentinel.
 
 use super::{CrewError, NotStarted, Settings};
+use crate::host::tool;
 use cvc_probe::sentinel::{Answer, Hello, PROTOCOL, Request, Said, Terms};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +14,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout},
     sync::{mpsc, oneshot, watch},
     time::Instant,
 };
@@ -138,7 +139,7 @@ impl Line {
         let heard = Arc::new(Heard::default());
         let fail = |problem: String| NotStarted { host: host.to_owned(), argv: argv.to_vec(), problem, said: heard.text() };
         let (program, args) = argv.split_first().ok_or_else(|| fail("nothing is said to start its sentinel with".into()))?;
-        let mut child = Command::new(program)
+        let mut child = tool(program)
             .args(args)
             // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
             .env_remove(cvc_probe::proc::MARK)

@@ -3,10 +3,12 @@
 mod error;
 mod local;
 pub mod ssh;
+mod tool;
 
 pub use error::{ChangedKey, HostError, Obstacle};
 pub use local::LocalHost;
 pub use ssh::{Pipe as SshPipe, SshHost, Target};
+pub(crate) use tool::tool;
 
 use async_trait::async_trait;
 use camino::Utf8Path;

@@ -1,7 +1,7 @@
 //! ansible-playbook: the one on PATH, or one in a private environment of Python that cvc makes when there is none.
 
 use super::InstallError;
-use crate::{mpi, paths, store::StoreError};
+use crate::{host::tool, mpi, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
@@ -61,7 +61,7 @@ async fn version(playbook: &Utf8Path) -> Option<String> {
     if !mpi::is_executable(playbook) {
         return None;
     }
-    let said = said(Command::new(playbook).arg("--version").env("LC_ALL", "C.UTF-8"), Duration::from_secs(60)).await.ok()?;
+    let said = said(tool(playbook).arg("--version").env("LC_ALL", "C.UTF-8"), Duration::from_secs(60)).await.ok()?;
     // `ansible-playbook [core 2.19.14]`; before 2.11 without `core`
     let word = said.0.lines().next()?.split_whitespace().next_back()?;
     Some(word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()).filter(|_| said.1)
@@ -73,7 +73,7 @@ fn is_new(version: &str) -> bool {
 }
 
 async fn pinned(python: &Utf8Path) -> Result<&'static str, InstallError> {
-    let mut asking = Command::new(python);
+    let mut asking = tool(python);
     asking.args(["-c", "import sys; print(sys.version_info.major, sys.version_info.minor)"]);
     let text = said(&mut asking, Duration::from_secs(60)).await.map(|s| s.0).unwrap_or_default();
     let minor = text.trim().strip_prefix("3 ").and_then(|m| m.parse::<u32>().ok());
@@ -104,7 +104,7 @@ async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
 async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Result<(), InstallError> {
     let by_hand = "or install ansible-core 2.14 or newer by your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
     let wrong = |what: String, mend: String| InstallError::NoAnsible { what, mend };
-    let made = said(Command::new(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
+    let made = said(tool(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
     match made {
         Ok((_, true)) => {}
         Ok((text, false)) => {
@@ -113,7 +113,7 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
         }
         Err(e) => return Err(wrong(format!("cannot start {python}: {e}"), by_hand.into())),
     }
-    let mut pip = Command::new(environment.join("bin/python"));
+    let mut pip = tool(environment.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", &format!("ansible-core=={version}")]);
     match said(&mut pip, PIP_LIMIT).await {
         Ok((_, true)) => Ok(()),

@@ -7,6 +7,7 @@ use super::{
     report::{InstallEvent, InstallReport},
 };
 use crate::{
+    host::tool,
     run::{Wish, Wishes},
     store::StoreError,
 };
@@ -46,7 +47,7 @@ pub(super) struct Play<'a> {
 
 impl Play<'_> {
     fn command(&self, mark: &str, sockets: &Utf8Path) -> Command {
-        let mut command = Command::new(&self.ansible.playbook);
+        let mut command = tool(&self.ansible.playbook);
         command.arg("--inventory").arg(&self.inventory).arg("--extra-vars").arg(format!("@{}", self.vars));
         if self.check {
             command.arg("--check");
@@ -195,7 +196,7 @@ async fn end(child: &mut Child, mark: &str) {
 /// Ends the ssh connections that Ansible keeps open for its next run.
 async fn close(sockets: &Utf8Path) {
     for entry in std::fs::read_dir(sockets).into_iter().flatten().flatten() {
-        let mut ssh = Command::new("ssh");
+        let mut ssh = tool("ssh");
         ssh.args(["-F", "none", "-O", "exit", "-o"]).arg(format!("ControlPath={}", entry.path().display())).arg("cvc");
         ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         // one that has gone by itself is as well

@@ -1,14 +1,14 @@
 //! The way to the machine where the spool is: ssh, or none, where sbatch can be called on this machine.
 
 use crate::{
-    host::{Host, HostError, LocalHost, Output, SshHost, SshPipe},
+    host::{Host, HostError, LocalHost, Output, SshHost, SshPipe, tool},
     store::copy_tree,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{collections::BTreeMap, io, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout},
 };
 
 /// For small questions.
@@ -138,7 +138,7 @@ impl Gate {
             Self::Here => {
                 let error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
                 let (program, args) = argv.split_first().ok_or_else(|| error(io::Error::other("no program is named")))?;
-                let mut child = Command::new(program)
+                let mut child = tool(program)
                     .args(args)
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())

@@ -222,8 +222,8 @@ impl Hub {
                     state.lost.insert(node, reason);
                     return Some(told);
                 }
-                Event::NodeLeaving { node, at, action } => {
-                    let when = at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
+                Event::NodeLeaving { node, leaves_at, action } => {
+                    let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
                     let what = format!("the cloud takes it back {when} ({action})");
                     let told = format!("node {node}: {what}; no run begins there any more, and what runs there goes on as long as it can");
                     state.leaving.insert(node, what);

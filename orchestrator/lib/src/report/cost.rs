@@ -24,7 +24,7 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, StoreError>
     let priced = data.points.iter().any(|p| p.summaries.contains_key(names::COST_USD));
     if priced || !spent.runs.is_empty() || !spent.leases.is_empty() {
         blocks.push(Block::Table(sites(data, &spent)));
-        blocks.push(Block::Table(points(data)));
+        blocks.push(Block::Table(points(data, &spent)));
         if let Some(plot) = plot(data)? {
             blocks.push(Block::Plot(plot));
         }
@@ -37,6 +37,8 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, StoreError>
 struct Spending {
     /// By site.
     runs: BTreeMap<String, OfRuns>,
+    /// Sources of prices, by point.
+    points: BTreeMap<String, BTreeSet<String>>,
     /// By site.
     leases: BTreeMap<String, OfLeases>,
 }
@@ -57,6 +59,8 @@ struct OfLeases {
     instances: usize,
     instance_s: f64,
     types: BTreeSet<String>,
+    rates: BTreeSet<String>,
+    sources: BTreeSet<String>,
     open: bool,
 }
 
@@ -65,7 +69,7 @@ impl Spending {
         let db = index.connection();
         let mut all = Self::default();
         let mut query = db.prepare(
-            "SELECT p.site, c.value, json_extract(c.labels, '$.usd_per_node_hour'), json_extract(c.labels, '$.price')
+            "SELECT p.site, c.value, json_extract(c.labels, '$.usd_per_node_hour'), json_extract(c.labels, '$.price'), p.id
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
         )?;
         let mut rows = query.query([names::COST_USD])?;
@@ -75,8 +79,9 @@ impl Spending {
             of.runs += 1;
             of.rates.extend(r.get::<_, Option<String>>(2)?);
             of.sources.extend(r.get::<_, Option<String>>(3)?);
+            all.points.entry(r.get(4)?).or_default().extend(r.get::<_, Option<String>>(3)?);
         }
-        let mut query = db.prepare("SELECT site, instance_type, spot, instances, instance_s, usd, ended FROM leases ORDER BY seq")?;
+        let mut query = db.prepare("SELECT site, instance_type, spot, instances, instance_s, usd, ended, CAST(usd_per_hour AS TEXT), price FROM leases ORDER BY seq")?;
         let mut rows = query.query([])?;
         while let Some(r) = rows.next()? {
             let of = all.leases.entry(r.get(0)?).or_insert_with(|| OfLeases { usd: Some(0.0), ..OfLeases::default() });
@@ -86,6 +91,8 @@ impl Spending {
             of.instance_s += r.get::<_, f64>(4)?;
             of.usd = of.usd.zip(r.get::<_, Option<f64>>(5)?).map(|(a, b)| a + b);
             of.open |= r.get::<_, Option<String>>(6)?.is_none();
+            of.rates.extend(r.get::<_, Option<String>>(7)?);
+            of.sources.extend(r.get::<_, Option<String>>(8)?);
         }
         Ok(all)
     }
@@ -121,16 +128,22 @@ fn sites(data: &Data, spent: &Spending) -> Table {
     for site in all {
         let (runs, leases) = (spent.runs.get(site), spent.leases.get(site));
         let has_runs = data.points.iter().any(|p| p.factor("site") == site && p.counted(&data.runs) > 0);
-        let rate = runs.filter(|r| r.rates.len() == 1).and_then(|r| r.rates.first()?.parse().ok());
+        let of_runs = runs.iter().flat_map(|r| &r.rates).filter_map(|r| r.parse().ok());
+        let of_leases = leases.iter().flat_map(|l| &l.rates).filter_map(|r| r.parse().ok());
+        let mut rates: Vec<f64> = of_runs.chain(of_leases).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup_by(|a, b| (*a - *b).abs() <= 1e-9 * b.abs());
+        let sources: BTreeSet<String> =
+            runs.iter().flat_map(|r| &r.sources).chain(leases.iter().flat_map(|l| &l.sources)).cloned().collect();
         let join = |set: &BTreeSet<String>| Cell::text(set.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
         let mut row = vec![Cell::text(site)];
         row.push(if has_runs { known(runs.map(|r| r.usd)) } else { Cell::Empty });
-        row.push(match (rate, runs) {
-            (Some(rate), _) => Cell::number(Some(rate)),
-            (None, Some(_)) => Cell::text("several"),
-            (None, None) => Cell::Empty,
+        row.push(match rates[..] {
+            [] => Cell::Empty,
+            [rate] => Cell::number(Some(rate)),
+            [least, .., most] => Cell::text(format!("{least:.4} to {most:.4}")),
         });
-        row.push(runs.map_or(Cell::Empty, |r| join(&r.sources)));
+        row.push(join(&sources));
         row.push(leases.map_or(Cell::Empty, |l| join(&l.types)));
         row.push(leases.map_or(Cell::Empty, |l| Cell::count(l.instances)));
         row.push(leases.map_or(Cell::Empty, |l| Cell::number(l.instance_s)));
@@ -141,10 +154,11 @@ fn sites(data: &Data, spent: &Spending) -> Table {
     table
 }
 
-fn points(data: &Data) -> Table {
+fn points(data: &Data, spent: &Spending) -> Table {
     let mut columns = summary::point_columns(data);
     columns.extend([Column::plain("nodes", "nodes"), Column::plain("n", "n")]);
-    columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::of(names::WALL_S, "wall time", "s")]);
+    columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::plain("price_source", "price from")]);
+    columns.push(Column::of(names::WALL_S, "wall time", "s"));
     let caption = "Nodes times the time that a run had them, times the price of a node: means of the repeats with their bootstrap 95 % \
                    intervals; lower is better. Setting up and waiting of instances are not in it: see above.";
     let mut table = Table::new("costs", "What a run costs", caption, columns);
@@ -155,6 +169,8 @@ fn points(data: &Data) -> Table {
             Some(cost) => Cell::measured(Some(cost)),
             None => Cell::text("unknown"),
         });
+        let sources = spent.points.get(p.id.as_str()).map(|s| s.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
+        row.push(Cell::text(sources.unwrap_or_else(|| "unknown".to_owned())));
         row.push(Cell::measured(p.summaries.get(names::WALL_S)));
         table.rows.push(row);
     }

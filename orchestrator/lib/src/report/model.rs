@@ -356,6 +356,7 @@ impl Column {
             "MiB/s" => "mib_per_s",
             "Mop/s" => "mop_per_s",
             "%" => "pct",
+            "USD" => "usd",
             "1" | "count" | "bool" => "",
             other => other,
         };

@@ -315,8 +315,8 @@ pub(super) fn scatter(
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
                 // towards the middle, so that it stays within the panel
-                let (side, anchor) = if x > right * 0.6 { (-8, HPos::Right) } else { (8, HPos::Left) };
-                let name = Text::new(spot.name.clone(), (side, -8), at(text(TEXT - 1), anchor, VPos::Bottom));
+                let (side, anchor) = if x > right * 0.6 { (-9, HPos::Right) } else { (9, HPos::Left) };
+                let name = Text::new(spot.name.clone(), (side, 0), at(text(TEXT - 1), anchor, VPos::Center));
                 chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
             }
             if !title.is_empty() {

@@ -363,7 +363,6 @@ fn cause_of(error: &EngineError) -> Cause {
         | EngineError::Site { .. }
         | EngineError::Slurm(_)
         | EngineError::Provider { .. }
-        | EngineError::Kept { .. }
         | EngineError::OverBudget { .. }
         | EngineError::Leftover { .. }
         | EngineError::Broken(_) => Cause::Launch,

@@ -55,17 +55,13 @@ pub enum EngineError {
         /// What the cloud said.
         error: Box<crate::cloud::ProviderError>,
     },
-    /// The budget came to its end before a site could be used.
-    #[error("site {site}: the budget came to its end while its machines were set up")]
+    /// The budget does not pay for the machines of a site.
+    #[error("site {site}: the budget: {why}")]
     OverBudget {
         /// Which site.
         site: String,
-    },
-    /// Nothing is wanted of a site, and its instances are kept for a next campaign.
-    #[error("its instances are kept until {until}")]
-    Kept {
-        /// Until when.
-        until: jiff::Timestamp,
+        /// What it would need.
+        why: String,
     },
     /// Something is still there that must not be.
     #[error("site {site}: something is left: {what}")]

@@ -147,7 +147,7 @@ fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) ->
 /// What clouds were asked for, and what it has cost as far as the journal goes.
 fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let Some((_, last)) = state.span else { return Ok(()) };
-    let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, lease) in (1i64..).zip(&state.leases) {
         let (Some(order), Some(spent)) = (&lease.order, cost::lease_cost(lease, last)) else { continue };
         insert.execute(params![
@@ -163,6 +163,7 @@ fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
             spent.instance_s,
             order.usd_per_hour,
             spent.is_known().then_some(spent.usd),
+            order.rate.as_ref().map(cost::NodeRate::source),
         ])?;
     }
     Ok(())

@@ -58,7 +58,8 @@ CREATE TABLE leases (
     ended TEXT,               -- NULL: not known to be over
     instance_s REAL NOT NULL, -- how long they were there, all together
     usd_per_hour REAL,        -- of one, disks and address included; NULL: not known
-    usd REAL                  -- NULL: not known
+    usd REAL,                 -- NULL: not known
+    price TEXT                -- where the price is from, with its date
 );
 
 CREATE TABLE summaries (

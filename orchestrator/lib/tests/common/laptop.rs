@@ -57,7 +57,7 @@ impl Site {
     }
 
     pub fn target(&self, name: &str, host_keys: HostKeys) -> Target {
-        let ssh = SshSettings { config: Some(self.config().into_string()), known_hosts: None, host_keys };
+        let ssh = SshSettings { config: Some(self.config().into_string()), known_hosts: None, host_keys, pinned: None };
         Target { name: name.to_owned(), entry: HostEntry::named(name), ssh, pinned: self.pinned() }
     }
 

@@ -141,10 +141,10 @@ fn credentials_that_stay_expired_are_told_with_what_is_left_and_later_nothing_is
     cloud.on.campaign.assert_whole(2);
     assert_eq!(cloud.alive().len(), 1);
     // still
-    let said = cloud.cvc(&["run", "campaign.toml"], 9);
+    let said = cloud.ends(&["run", "campaign.toml"], 9);
     assert!(said.stderr.contains("aws sso login"), "{}", said.stderr);
     cloud.cloud.restore_credentials();
-    cloud.cvc(&["run", "campaign.toml"], 0);
+    cloud.ends(&["run", "campaign.toml"], 0);
     cloud.on.campaign.assert_whole(2);
     assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (1, 2));
     cloud.assert_over();

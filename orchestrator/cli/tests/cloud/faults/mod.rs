@@ -73,7 +73,7 @@ impl OnCloud {
 
     /// `cvc` to its end.
     #[track_caller]
-    fn cvc(&self, args: &[&str], code: i32) -> Finished {
+    fn ends(&self, args: &[&str], code: i32) -> Finished {
         crate::steps::ends(self.on.start(args), code)
     }
 

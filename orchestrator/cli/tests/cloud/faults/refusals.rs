@@ -19,10 +19,10 @@ fn wrong_names_are_told_before_anything_is_launched() {
     ];
     for (text, told) in wrong {
         cloud.on.campaign.rewrite(&text);
-        let said = cloud.cvc(&["run", "campaign.toml"], 3);
+        let said = cloud.ends(&["run", "campaign.toml"], 3);
         assert!(said.stderr.contains(told), "{told}: {}", said.stderr);
         assert!(said.stderr.lines().count() < 12, "{}", said.stderr);
-        cloud.cvc(&["plan", "campaign.toml"], 0);
+        cloud.ends(&["plan", "campaign.toml"], 0);
         cloud.assert_over();
     }
     assert_eq!(cloud.cloud.count("RunInstances"), 0);

@@ -21,11 +21,11 @@ fn a_group_that_stays_in_use_is_told_and_down_ends_it_later() {
     let left = cloud.cloud.alive();
     assert!(left.instances.is_empty() && left.security_groups.len() == 1, "{left}");
     // still
-    cloud.cvc(&["down", "campaign.toml"], 9);
+    cloud.ends(&["down", "campaign.toml"], 9);
     cloud.cloud.hold_group(2);
-    let said = cloud.cvc(&["down", "campaign.toml"], 0);
+    let said = cloud.ends(&["down", "campaign.toml"], 0);
     assert!(said.stdout.contains("nothing of held is left on cloud"), "{}", said.stdout);
     cloud.assert_over();
-    let said = cloud.cvc(&["down", "campaign.toml"], 0);
+    let said = cloud.ends(&["down", "campaign.toml"], 0);
     assert!(said.stdout.contains("nothing of held was open"), "{}", said.stdout);
 }

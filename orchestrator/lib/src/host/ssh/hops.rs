@@ -1,10 +1,12 @@
 //! The machines that a connection passes through, as ssh itself resolves them: the target and the jump hosts before it.
 
 use super::{Target, config, pins};
-use crate::{host::HostError, paths};
+use crate::{
+    host::{HostError, tool},
+    paths,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{process::Stdio, time::Duration};
-use tokio::process::Command;
 
 /// More jumps than anybody has; a configuration that goes in circles ends here.
 const MOST: usize = 8;
@@ -73,7 +75,7 @@ async fn ask(target: &Target, base: &Utf8Path, host: &str, args: &[String]) -> R
     let mut argv: Vec<String> = ["ssh", "-G", "-F", base.as_str()].map(str::to_owned).to_vec();
     argv.extend_from_slice(args);
     argv.extend(["--".into(), host.into()]);
-    let mut command = Command::new(&argv[0]);
+    let mut command = tool(&argv[0]);
     command.args(&argv[1..]).stdin(Stdio::null()).kill_on_drop(true);
     let said = match tokio::time::timeout(LIMIT, command.output()).await {
         Ok(said) => said.map_err(|source| HostError::Start { host: "localhost".into(), argv, source })?,

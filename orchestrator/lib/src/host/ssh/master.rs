@@ -1,7 +1,7 @@
 //! The connection that all others go through: an ssh in the foreground whose standard input cvc holds, so that it ends with cvc.
 
 use super::{Notice, Target, config, hops, hops::Hop, pins, said};
-use crate::host::{ChangedKey, HostError};
+use crate::host::{ChangedKey, HostError, tool};
 use camino::{Utf8Path, Utf8PathBuf};
 use openssh::Session;
 use std::{
@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
-    process::{Child, ChildStdin, Command},
+    process::{Child, ChildStdin},
     time::timeout,
 };
 
@@ -79,7 +79,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     argv.extend(["--".to_owned(), target.destination().to_owned(), format!("echo {READY}; exec cat >/dev/null")]);
     let start = |source| HostError::Start { host: "localhost".into(), argv: argv.clone(), source };
     // a group of its own: Ctrl-C is for cvc, which may still have to say something there
-    let mut child = Command::new(&argv[0])
+    let mut child = tool(&argv[0])
         .args(&argv[1..])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! The pinned host keys of a site: a known-hosts file of cvc's own, which only grows by first contacts.
 
-use crate::host::HostError;
+use crate::host::{HostError, tool};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{self, File, OpenOptions},
@@ -80,7 +80,7 @@ pub(super) async fn fingerprint(key: &Key) -> Option<String> {
     let dir = tempfile::tempdir().ok()?;
     let path = dir.path().join("key");
     fs::write(&path, format!("{}\n", key.key)).ok()?;
-    let mut command = tokio::process::Command::new("ssh-keygen");
+    let mut command = tool("ssh-keygen");
     command.arg("-lf").arg(&path).stdin(std::process::Stdio::null()).kill_on_drop(true);
     let said = tokio::time::timeout(std::time::Duration::from_secs(10), command.output()).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();

@@ -16,21 +16,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Giving instances back, seconds: they cost until the cloud has heard of it.
 const RELEASE_S: f64 = 60.0;
-/// From the order of instances until their first run can begin, seconds: they boot, and software is installed.
-const SET_UP_S: f64 = 300.0;
 /// A run that ends on time takes so much longer than its time limit: it is prepared, ended and collected.
 const AROUND_RUN_S: f64 = 60.0;
 /// Where nothing says how long a run takes, seconds.
 const UNKNOWN_RUN_S: f64 = 60.0;
-
-/// What a campaign costs at this moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Standing {
-    /// US dollars until now.
-    spent: f64,
-    /// US dollars for each second from now on, if nothing changes.
-    per_s: f64,
-}
 
 impl Coordinator<'_> {
     /// What nodes cost on sites that are billed by use, as the user says.
@@ -47,31 +36,30 @@ impl Coordinator<'_> {
         self.spec.sites.keys().filter_map(|name| Some((name.clone(), rate(name)?))).collect()
     }
 
-    /// What was spent, and what is being spent.
-    fn standing(&self) -> Standing {
-        let now = jiff::Timestamp::now();
-        let by_use = self.billed_by_use();
+    /// What will have been spent after so many seconds, if nothing else begins or ends: also what is billed at least counts.
+    fn spent_after(&self, seconds: f64) -> f64 {
+        let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
+        let then = jiff::Timestamp::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
         let site_of = |run: &crate::ids::RunId| {
             let point = self.run_points.get(run).and_then(|id| self.points.get(id))?;
             Some((point.site.clone(), point.mapping.nodes()))
         };
-        let attempts = cost::attempts_cost(&self.state, site_of, &by_use, now);
-        let leases = cost::campaign_cost(&self.state, now);
-        let spent = cost::total(attempts.values()).usd + cost::total(leases.values()).usd;
-        let of_runs: f64 =
-            self.under_way.values().filter_map(|task| Some(by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()))).sum();
-        let of_leases: f64 = self
-            .state
-            .leases
-            .iter()
-            .filter(|l| !l.released)
-            .filter_map(|l| {
-                let order = l.order.as_ref()?;
-                let alive = if l.job.is_some() { l.instances().len() - l.lost.len() } else { order.count as usize };
-                Some(order.usd_per_hour? / 3600.0 * alive as f64)
-            })
-            .sum();
-        Standing { spent, per_s: of_runs + of_leases }
+        let attempts = cost::attempts_cost(&self.state, site_of, &self.billed_by_use(), then);
+        let leases = cost::campaign_cost(&self.state, then);
+        cost::total(attempts.values()).usd + cost::total(leases.values()).usd
+    }
+
+    /// What each second costs from now on, if nothing changes.
+    fn per_s(&self) -> f64 {
+        let by_use = self.billed_by_use();
+        let of_run = |task: &super::Task| Some(by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()));
+        let of_lease = |lease: &crate::journal::Lease| {
+            let order = lease.order.as_ref().filter(|_| !lease.released)?;
+            let alive = if lease.job.is_some() { lease.instances().len() - lease.lost.len() } else { order.count as usize };
+            Some(order.usd_per_hour? / 3600.0 * alive as f64)
+        };
+        let runs: f64 = self.under_way.values().filter_map(of_run).sum();
+        runs + self.state.leases.iter().filter_map(of_lease).sum::<f64>()
     }
 
     /// How long a run may take: what is expected, or its time limit where it is to be finished whatever happens.
@@ -87,24 +75,22 @@ impl Coordinator<'_> {
         let budget = self.spec.budget.as_ref()?;
         let point = self.points.get(&planned.point)?;
         let site = self.spec.sites.get(&point.site)?;
-        let standing = self.standing();
         let run_s = self.run_s(planned, budget);
-        // fleets that are there cost while it runs, whichever site it is on
-        let own_per_s = match (&site.ec2, self.billed_by_use().get(&point.site)) {
-            (Some(_), _) => 0.0,
-            (None, Some(rate)) => rate.cost_of(1.0, point.mapping.nodes()),
-            (None, None) => 0.0,
+        // instances that are there cost while it runs, whichever site it is on
+        let of_run = match (&site.ec2, self.billed_by_use().get(&point.site)) {
+            (None, Some(rate)) => rate.cost_of(run_s, point.mapping.nodes()),
+            (Some(_), _) | (None, None) => 0.0,
         };
-        let per_s = standing.per_s + own_per_s;
-        if per_s == 0.0 {
+        if of_run == 0.0 && self.per_s() == 0.0 {
             return None;
         }
-        let needs = per_s * (run_s + RELEASE_S);
-        let short = standing.spent + needs > budget.usd;
-        short.then(|| {
+        let spent = self.spent_after(0.0);
+        let will_be = self.spent_after(run_s + RELEASE_S) + of_run;
+        (will_be > budget.usd).then(|| {
             format!(
-                "the budget: ${:.4} of ${:.2} is spent, and a run here needs ${needs:.4} ({run_s:.0} s and the time to give machines back)",
-                standing.spent, budget.usd
+                "the budget: ${spent:.4} of ${:.2} is spent, and after a run here ({run_s:.0} s, and the time to give machines back) it would be \
+                 ${will_be:.4}",
+                budget.usd
             )
         })
     }
@@ -127,30 +113,36 @@ impl Coordinator<'_> {
                 "the budget: nobody knows what its instances cost, so that it could be exceeded; `cvc prices` asks the cloud".into(),
             );
         };
-        let standing = self.standing();
         let run_s = wanted.iter().map(|(r, _)| self.run_s(r, budget)).fold(f64::INFINITY, f64::min);
-        let seconds = SET_UP_S + run_s + RELEASE_S;
-        let needs = rate.billed(seconds, nodes) + standing.per_s * seconds;
-        (standing.spent + needs > budget.usd).then(|| {
-            format!("the budget: ${:.4} of ${:.2} is spent, and {nodes} instances for one run need ${needs:.4}", standing.spent, budget.usd)
+        let seconds = cost::SETUP_S + run_s + RELEASE_S;
+        let spent = self.spent_after(0.0);
+        let will_be = self.spent_after(seconds) + rate.billed(seconds, nodes);
+        (will_be > budget.usd).then(|| {
+            format!(
+                "the budget: ${spent:.4} of ${:.2} is spent, and after one run on {nodes} fresh instances it would be ${will_be:.4}",
+                budget.usd
+            )
         })
     }
 
     /// What is left for instances, after what it takes to give them back.
     pub(super) fn allowance(&self) -> Option<f64> {
         let budget = self.spec.budget.as_ref()?;
-        let standing = self.standing();
-        Some((budget.usd - standing.spent - standing.per_s * RELEASE_S).max(0.0))
+        Some((budget.usd - self.spent_after(RELEASE_S)).max(0.0))
     }
 
     /// When what runs must be ended, so that the budget pays for giving machines back; `None` if it lasts as long as anything may.
     pub(super) fn money_lasts(&self) -> Option<Duration> {
         let budget = self.spec.budget.as_ref()?;
-        let standing = self.standing();
-        if standing.per_s <= 0.0 {
+        let per_s = self.per_s();
+        if per_s <= 0.0 {
             return None;
         }
-        let seconds = ((budget.usd - standing.spent) / standing.per_s - RELEASE_S).max(0.0);
+        // each step falls short of the end, by what is billed at least and would be counted twice
+        let mut seconds = 0.0;
+        for _ in 0..4 {
+            seconds += ((budget.usd - self.spent_after(seconds + RELEASE_S)) / per_s).max(0.0);
+        }
         Duration::try_from_secs_f64(seconds).ok()
     }
 
@@ -161,8 +153,7 @@ impl Coordinator<'_> {
         let points = plan.points.iter().filter(|p| p.point.site == site);
         let nodes = points.map(|p| p.point.mapping.nodes()).max()?;
         let rate = NodeRate::dearest(&cost::PriceBook::open(&cost::cache_file()), of_site, None)?;
-        let standing = self.standing();
-        let seconds = (budget.usd - standing.spent) / (standing.per_s + rate.cost_of(1.0, nodes)) - RELEASE_S;
+        let seconds = (budget.usd - self.spent_after(0.0)) / (self.per_s() + rate.cost_of(1.0, nodes)) - RELEASE_S;
         Duration::try_from_secs_f64(seconds.max(0.0)).ok()
     }
 

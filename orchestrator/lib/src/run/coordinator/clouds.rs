@@ -24,6 +24,12 @@ use tokio::sync::mpsc;
 /// What of a site is set up on fresh machines even if software is not to be installed: nodes that trust each other, disks.
 const BARE: [&str; 2] = ["base", "storage"];
 
+/// Until when the machines of a site are kept for a next campaign, if all of them are.
+pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
+    let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
+    until?.into_iter().min().filter(|until| *until > jiff::Timestamp::now())
+}
+
 /// All that opening a cloud's site needs, for a task of its own.
 pub(super) struct CloudOpening {
     fleet: Arc<Fleet>,
@@ -45,8 +51,6 @@ pub(super) enum Opened {
     Ready(Box<Remote>),
     /// Nothing is left there.
     Closed,
-    /// Nothing is wanted there, and its machines are kept for a next campaign.
-    Kept(jiff::Timestamp),
 }
 
 impl Coordinator<'_> {
@@ -163,8 +167,10 @@ impl Coordinator<'_> {
                 }
             }
         }
-        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
+        // nobody is to wait for a head that is about to go
+        drop(remote);
         self.places.remove(site);
+        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
         self.fleets.remove(site);
         self.write(Event::SiteClosed { site: site.to_owned() })
     }
@@ -213,7 +219,7 @@ impl Coordinator<'_> {
                     self.places.insert(site.clone(), Place::Remote(Arc::new(*remote)));
                     mended = true;
                 }
-                Ok(Opened::Closed | Opened::Kept(_)) => {
+                Ok(Opened::Closed) => {
                     self.fleets.remove(site);
                     self.write(Event::SiteClosed { site: site.clone() })?;
                 }
@@ -240,13 +246,8 @@ impl Coordinator<'_> {
 }
 
 impl CloudOpening {
-    /// Ends and removes what an earlier controller had there, unless it is kept for a next campaign.
-    pub async fn close_old(self, leases: &[Lease], ends_kept: bool) -> Result<Opened, EngineError> {
-        let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
-        let until = until.and_then(|all| all.into_iter().min()).filter(|until| *until > jiff::Timestamp::now());
-        if let Some(until) = until.filter(|_| !ends_kept) {
-            return Ok(Opened::Kept(until));
-        }
+    /// Ends and removes what an earlier controller had there.
+    pub async fn close_old(self) -> Result<Opened, EngineError> {
         self.fleet.down("nothing was left to run").await?;
         Ok(Opened::Closed)
     }
@@ -264,7 +265,10 @@ impl CloudOpening {
         };
         let opened = tokio::select! {
             opened = self.try_open(&mut wishes) => opened,
-            () = out_of_money => Err(EngineError::OverBudget { site: fleet.name().to_owned() }),
+            () = out_of_money => Err(EngineError::OverBudget {
+                site: fleet.name().to_owned(),
+                why: "it came to its end while the instances were set up".into(),
+            }),
         };
         match opened {
             Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),

@@ -3,7 +3,7 @@
 use super::{
     super::{Wish, brief::Brief, error::EngineError, observe::Progress},
     Coordinator, NODES_PATIENCE, Place,
-    clouds::Opened,
+    clouds::{Opened, kept_until},
 };
 use crate::{
     host::HostError,
@@ -40,12 +40,15 @@ impl Coordinator<'_> {
                 continue;
             };
             let cloud = brief.site.ec2.clone();
+            if let Some(until) = kept_until(&self.state.leases_of(name)).filter(|_| only_close && !self.ends_kept) {
+                let what = format!("{name}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them");
+                self.observer.on(&Progress::Site { what });
+                continue;
+            }
             if let Some(reason) = self.unaffordable_fleet(name, plan).filter(|_| !only_close) {
                 self.over_budget = true;
-                let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| p.site == *name) && !self.settled(r);
-                let waiting: Vec<PointId> = plan.runs.iter().filter(of_site).map(|r| r.point.clone()).collect();
-                let runs = waiting.len() as u64;
-                self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
+                let points = plan.points.iter().filter(|p| p.point.site == *name);
+                self.obstacles.extend(points.map(|p| (p.id.clone(), format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))));
                 // what an earlier session had there costs on
                 if self.state.leases_of(name).iter().any(|l| !l.released) {
                     self.close_forgotten(name).await?;
@@ -59,7 +62,6 @@ impl Coordinator<'_> {
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
             let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
             let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
-            let ends_kept = self.ends_kept;
             let opened = match cloud {
                 None => {
                     let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases, fleet: None };
@@ -67,11 +69,10 @@ impl Coordinator<'_> {
                 }
                 Some(settings) => match self.cloud_opening(plan, name, &settings).await {
                     Ok(opening) => tokio::spawn(async move {
-                        let opened = if only_close { opening.close_old(&leases, ends_kept).await } else { opening.open(wishes).await };
+                        let opened = if only_close { opening.close_old().await } else { opening.open(wishes).await };
                         match opened? {
                             Opened::Ready(remote) => Ok(Some(*remote)),
                             Opened::Closed => Ok(None),
-                            Opened::Kept(until) => Err(EngineError::Kept { until }),
                         }
                     }),
                     Err(error) => tokio::spawn(async move { Err(error) }),
@@ -82,10 +83,6 @@ impl Coordinator<'_> {
                 self.fleets.remove(name);
             }
             match opened {
-                Err(EngineError::Kept { until }) => {
-                    let what = format!("{name}: its instances are kept until {until}, and cost until then; `cvc down` ends them");
-                    self.observer.on(&Progress::Site { what });
-                }
                 Ok(Some(remote)) => {
                     let kept = Lock::keep(&self.dir, name, &remote.ready().found, self.options.update_lock);
                     // also if not: it is to be closed
@@ -102,6 +99,7 @@ impl Coordinator<'_> {
                 }
                 Err(error @ EngineError::OverBudget { .. }) => {
                     self.over_budget = true;
+                    // nothing is left there, or that would be the error
                     self.write(Event::SiteClosed { site: name.clone() })?;
                     self.obstacles
                         .extend(points.into_iter().map(|p| (p.id, format!("{error}; raise `budget.usd`, and `cvc run` goes on"))));
@@ -166,8 +164,8 @@ impl Coordinator<'_> {
 
     /// Ends what works on other machines, and leaves nothing there. One where that fails is in the way of no other; the first failure is told.
     pub(super) async fn close_sites(&mut self) -> Result<(), EngineError> {
-        let remotes: Vec<Arc<Remote>> =
-            self.places.values().filter_map(|p| if let Place::Remote(remote) = p { Some(Arc::clone(remote)) } else { None }).collect();
+        let here = |place: &Place| if let Place::Remote(remote) = place { Some(Arc::clone(remote)) } else { None };
+        let remotes: Vec<Arc<Remote>> = self.places.values().filter_map(here).filter(|r| !r.is_cloud()).collect();
         let mut first = None;
         let clouds: Vec<String> = self.fleets.keys().cloned().collect();
         for site in clouds {
@@ -177,7 +175,7 @@ impl Coordinator<'_> {
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }
         }
-        for remote in remotes.into_iter().filter(|r| !r.is_cloud()) {
+        for remote in remotes {
             let site = remote.name().to_owned();
             match self.while_listening(async move { remote.close().await }).await? {
                 Ok(()) => self.write(Event::SiteClosed { site })?,

@@ -1,0 +1,68 @@
+//! `cvc prices`
+
+use super::{clouds, costs::usd, load, runtime, table};
+use crate::{args::PricesArgs, failure::Failure};
+use cvc_lib::{
+    cloud::{Account, Clouds, ProviderError},
+    cost::{self, PriceBook},
+    run::EngineError,
+    spec::{Ec2Settings, Market, Spec},
+};
+use std::io::Write;
+
+pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {
+    let spec = load(&args.file, &args.which)?;
+    let wanted: Vec<(&String, &Ec2Settings)> = spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))).collect();
+    if wanted.is_empty() {
+        return Err(Failure::Other {
+            code: 2,
+            message: format!("{}: no site of the kind `ec2`, so that there is nothing to ask", args.file),
+            help: Some("what a cluster costs stands in [sites.NAME.price]".into()),
+        });
+    }
+    let Some(clouds) = clouds() else {
+        return Err(Failure::Other {
+            code: 3,
+            message: "this cvc was built without EC2".into(),
+            help: Some("build it with the feature `ec2`".into()),
+        });
+    };
+    let book = runtime()?.block_on(ask(clouds.as_ref(), &wanted))?;
+    show(&spec, &book)?;
+    Ok(0)
+}
+
+/// Asks for the types of all sites; what one has told is kept before the next is asked.
+async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<PriceBook, Failure> {
+    let cache = cost::cache_file();
+    for (site, ec2) in wanted {
+        let failed = |error: ProviderError| Failure::Engine(EngineError::Provider { site: (*site).clone(), error: Box::new(error) });
+        let provider = clouds.open(&Account::of(ec2)).await.map_err(failed)?;
+        let spot = ec2.market != Market::OnDemand;
+        let book = cost::refresh(provider.as_ref(), &ec2.instance_types, spot, &cache).await.map_err(failed)?;
+        for note in book.notes() {
+            eprintln!("warning: {note}");
+        }
+    }
+    Ok(PriceBook::open(&cache))
+}
+
+fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
+    let mut rows = table(["site", "region", "type", "market", "an hour", "from"], &["from"]);
+    for (name, ec2) in spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))) {
+        for instance_type in &ec2.instance_types {
+            let mut row = |market: &str, price: Result<cost::Price, cost::UnknownPrice>| {
+                let (dollars, from) = match price {
+                    Ok(price) => (usd(price.usd_per_hour), price.source()),
+                    Err(_) => ("unknown".to_owned(), "the price list does not have it".to_owned()),
+                };
+                rows.add_row([name.clone(), ec2.region.clone(), instance_type.clone(), market.to_owned(), dollars, from]);
+            };
+            row("on demand", book.on_demand(&ec2.region, instance_type));
+            if ec2.market != Market::OnDemand {
+                row("spot", book.spot(&ec2.region, instance_type, &ec2.zones, ec2.max_price_usd));
+            }
+        }
+    }
+    writeln!(std::io::stdout().lock(), "{}", rows.trim_fmt())
+}
