@@ -5,7 +5,7 @@ use crate::{
     cost::{self, NodeRate},
     journal::Event,
     run::{EngineError, Wish, Wishes},
-    spec::Market,
+    spec::{Ec2Settings, Market},
 };
 use std::{
     sync::{PoisonError, atomic::Ordering},
@@ -27,6 +27,10 @@ impl Fleet {
         self.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
+                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.settings.placement_group == Some(true)) {
+                    let said = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
+                    return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
+                }
                 let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && able;
                 let allow_from = match (&self.settings.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
@@ -82,7 +86,7 @@ impl Fleet {
             ));
             match self.launch(&order).await {
                 Ok(()) => return Ok(true),
-                Err(EngineError::Provider { error, .. }) if error.elsewhere() => {
+                Err(EngineError::Provider { error, .. }) if error.elsewhere() || error.trouble == Trouble::Quota => {
                     self.speaker.note(format!("{}: {error}", self.name));
                     self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
                     last = Some(*error);
@@ -170,7 +174,7 @@ impl Fleet {
             return Err(self.error(ProviderError::before(Trouble::Invalid, "ordering", self.provider.region(), said)));
         }
         let number = self.state().leases.len() + 1;
-        let rate = self.rate_of(&facts.name, spot, Some(image.root_gib));
+        let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
         self.pays(&facts.name, rate.as_ref(), count)?;
         // beside those that are there already
         let there = self.machines().len() as u32;
@@ -208,20 +212,23 @@ impl Fleet {
             root,
             volumes: self.settings.volumes.clone(),
             lifetime_s,
+            alike: Some(super::kept::digest(&self.settings)),
         })
     }
 
     /// What a node of this type costs.
-    pub fn rate_of(&self, instance_type: &str, spot: bool, root_gib: Option<u32>) -> Option<NodeRate> {
+    pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
         let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
-        NodeRate::of_instance(&book, &self.settings, instance_type, spot, root_gib).ok()
+        // the spot market has a price for each zone
+        let zones = zone.map_or_else(|| self.settings.zones.clone(), |z| vec![z.clone()]);
+        let there = Ec2Settings { zones, ..self.settings.clone() };
+        NodeRate::of_instance(&book, &there, instance_type, spot, root_gib).ok()
     }
 
-    /// What a node of the fleet as it is costs; of several types the dearest.
+    /// What a node of the fleet costs, as it was known when it was ordered: a campaign that is resumed has the same, whatever prices do.
     pub fn rate(&self) -> Option<NodeRate> {
-        let root_gib = self.offer.get().and_then(|o| o.images.first()).map(|i| i.root_gib);
-        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
-        NodeRate::of_fleet(&book, &self.settings, &self.machines(), root_gib)
+        let ordered = self.open_leases().into_iter().filter_map(|l| l.order?.rate);
+        ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
     /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.

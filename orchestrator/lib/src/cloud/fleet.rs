@@ -15,7 +15,7 @@ use crate::{
     cost::PriceBook,
     journal::{Event, Lease},
     remote::Speaker,
-    run::{EngineError, Wishes},
+    run::{EngineError, Wish, Wishes},
     spec::{Cluster, Ec2Settings},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -32,6 +32,10 @@ const RECLAIMED: &str = "the cloud took it back (spot interruption)";
 const MOST_REPLACED: u32 = 12;
 /// What was launched a moment ago may not be shown yet.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
+/// What was launched for certain is shown by then, seconds.
+const YOUNG_S: f64 = 120.0;
+/// Between looks for it.
+const SHOW_TICK: Duration = Duration::from_secs(2);
 
 /// The instances of a site.
 #[derive(Debug)]
@@ -91,8 +95,10 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A name that is short enough for a client token (64 characters) with what is put behind it, and still no other fleet's.
-fn fleet_name(campaign: &str, identity: &str, site: &str) -> String {
-    let whole = blake3::hash(format!("{identity}/{campaign}/{site}").as_bytes()).to_hex();
+///
+/// One that was kept may have been taken over by another campaign, under its name: after each the next one has another.
+fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> String {
+    let whole = blake3::hash(format!("{identity}/{campaign}/{site}/{kept}").as_bytes()).to_hex();
     format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8])
 }
 
@@ -121,7 +127,8 @@ impl Fleet {
             Some(order) => Account { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() },
             None => Account::of(wanted.settings),
         };
-        let own = || fleet_name(wanted.campaign, wanted.identity, wanted.site);
+        let kept = wanted.leases.iter().filter(|l| l.kept_until.is_some()).count();
+        let own = || fleet_name(wanted.campaign, wanted.identity, wanted.site, kept);
         let fleet = open.as_ref().map_or_else(own, |o| o.tags.fleet.clone());
         Ok(Self {
             provider: clouds.open(&account).await.map_err(failed)?,
@@ -231,11 +238,25 @@ impl Fleet {
         self.place.make(&self.tags.fleet).await?;
         self.settle_kept().await;
         self.settle_open_leases().await?;
+        let now = kept::digest(&self.settings);
+        if self.open_leases().iter().any(|l| l.order.as_ref().and_then(|o| o.alike.as_ref()).is_some_and(|before| *before != now)) {
+            // they are given back by whoever hears this
+            let problem = "its instances were launched with other settings, and are given back; type the command again";
+            return Err(EngineError::Site { site: self.name.clone(), problem: problem.into() });
+        }
         let offer = self.offer().await?;
         loop {
             let seen = self.observed().await?;
             let mine: Vec<String> =
                 self.open_leases().iter().flat_map(|l| l.instances().into_iter().map(str::to_owned).collect::<Vec<_>>()).collect();
+            // the cloud may show what it has just launched only after a while: until then it is neither lost nor missing
+            if mine.iter().any(|id| !seen.contains_key(id) && self.is_young(id)) {
+                tokio::select! {
+                    () = tokio::time::sleep(SHOW_TICK) => continue,
+                    // an error means that nobody can wish any more
+                    Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(None),
+                }
+            }
             self.note_lost(&seen).await;
             let mut alive: Vec<Instance> = mine.iter().filter_map(|id| seen.get(id)).filter(|i| i.state.is_alive()).cloned().collect();
             // of one type and zone: a mixed fleet measures neither
@@ -261,13 +282,21 @@ impl Fleet {
                 continue;
             }
             self.prepared(offer).await?;
-            alive.truncate(nodes as usize);
+            if alive.len() > nodes as usize {
+                self.end_surplus(alive.split_off(nodes as usize)).await?;
+            }
             let ids: Vec<String> = alive.iter().map(|i| i.id.clone()).collect();
             match self.reach(&ids, wishes).await? {
                 Reached::All(machines) => {
-                    let mut state = self.state();
-                    state.machines.clone_from(&machines);
-                    state.gone.clear();
+                    {
+                        let mut state = self.state();
+                        state.machines.clone_from(&machines);
+                        state.gone.clear();
+                    }
+                    // an earlier controller, or an earlier campaign, may have set their deadlines long ago
+                    if let Err(error) = self.extend().await {
+                        self.speaker.note(format!("{}: a deadline could not be moved on: {error}", self.name));
+                    }
                     return Ok(Some(machines));
                 }
                 Reached::Stopped => return Ok(None),
@@ -310,7 +339,21 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends instances whose place is wanted elsewhere, and waits until nothing of their leases is left.
+    /// Ends instances that nothing needs any more, and that cost.
+    async fn end_surplus(&self, surplus: Vec<Instance>) -> Result<(), EngineError> {
+        let ids: Vec<String> = surplus.iter().map(|i| i.id.clone()).collect();
+        self.speaker.note(format!("{}: not needed any more, and given back: {}", self.name, ids.join(", ")));
+        self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
+        for lease in self.open_leases() {
+            let of_it: Vec<String> = lease.instances().into_iter().filter(|id| ids.iter().any(|i| i == id)).map(str::to_owned).collect();
+            if !of_it.is_empty() {
+                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: of_it, why: "not needed any more".into() }).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends instances whose place is wanted elsewhere. Their disks go with them; groups and key stay for those that take their place.
     async fn end_all(&self, instances: &[Instance]) -> Result<(), EngineError> {
         let ids: Vec<String> = instances.iter().map(|i| i.id.clone()).collect();
         self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
@@ -329,6 +372,13 @@ impl Fleet {
     async fn settle_open_leases(&self) -> Result<(), EngineError> {
         for lease in self.open_leases() {
             let Some(order) = lease.order.as_ref().filter(|_| lease.job.is_none()) else { continue };
+            let seen = self.observed().await?;
+            let there: Vec<String> = seen.values().filter(|i| i.lease == lease.name).map(|i| i.id.clone()).collect();
+            if there.len() == order.count as usize {
+                self.speaker.note(format!("{}: {} was ordered, and is there: {}", self.name, lease.name, there.join(", ")));
+                self.write(Event::LeaseAcquired { lease: lease.name.clone(), job: there.join(",") }).await;
+                continue;
+            }
             self.speaker.note(format!("{}: {} was ordered, and its answer was not heard; it is asked for again", self.name, lease.name));
             match self.launch(order).await {
                 Ok(()) => {}
@@ -347,7 +397,8 @@ impl Fleet {
     /// Writes down which instances have ended by themselves.
     async fn note_lost(&self, seen: &BTreeMap<String, Instance>) {
         for lease in self.open_leases() {
-            let is_gone = |id: &&str| !lease.lost.contains_key(*id) && seen.get(*id).is_none_or(|i| !i.state.is_alive());
+            let is_gone =
+                |id: &&str| !lease.lost.contains_key(*id) && seen.get(*id).map_or_else(|| !self.is_young(id), |i| !i.state.is_alive());
             let gone: Vec<String> = lease.instances().into_iter().filter(is_gone).map(str::to_owned).collect();
             if let Some(first) = gone.first() {
                 let why = seen.get(first).and_then(|i| i.reason.clone()).unwrap_or_else(|| "it is not there any more".into());
@@ -399,6 +450,13 @@ impl Fleet {
         }
         self.state().gone.clone_from(&found);
         Ok(found)
+    }
+
+    /// Whether an instance was launched so lately that the cloud may not show it yet.
+    pub(super) fn is_young(&self, id: &str) -> bool {
+        let lease = self.open_leases().into_iter().rfind(|l| l.instances().contains(&id));
+        let since = lease.and_then(|l| l.acquired).map(|at| jiff::Timestamp::now().duration_since(at).as_secs_f64());
+        since.is_some_and(|s| s < YOUNG_S)
     }
 
     /// How long after an order without an answer its instances may still come to sight.

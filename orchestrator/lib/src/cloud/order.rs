@@ -135,6 +135,9 @@ pub struct LaunchOrder {
     pub root: Disk,
     /// Further volumes, in order.
     pub volumes: Vec<Volume>,
+    /// Digest of what the instances are like; of orders of an older version none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alike: Option<String>,
     /// After so many seconds from its first boot an instance ends by itself.
     pub lifetime_s: u64,
 }

@@ -192,10 +192,12 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
             })
         });
     }
+    // one that does not answer is in the way of no other
+    let mut first = Ok(());
     while let Some(done) = all.join_next().await {
-        if let Ok(result) = done {
-            result?;
+        if let Ok(Err(error)) = done {
+            first = first.and(Err(error));
         }
     }
-    Ok(())
+    first
 }

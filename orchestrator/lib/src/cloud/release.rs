@@ -1,7 +1,11 @@
 //! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
 
-use super::{Fleet, reach};
-use crate::{host::HostError, journal::Event, run::EngineError};
+use super::{Fleet, Trouble, reach};
+use crate::{
+    host::HostError,
+    journal::{Event, Lease},
+    run::EngineError,
+};
 use std::{
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -22,7 +26,28 @@ fn remove_limit_s() -> f64 {
 /// Between looks for what may still come to sight.
 const TICK: Duration = Duration::from_secs(2);
 
+fn known_ids(lease: &Lease) -> Vec<String> {
+    lease.instances().into_iter().filter(|id| !lease.lost.contains_key(*id)).map(str::to_owned).collect()
+}
+
 impl Fleet {
+    /// The journal cannot be written any more: everything of this fleet is ended all the same, since it costs. What is left, if anything may be.
+    pub async fn end_unwritten(&self) -> Option<String> {
+        let quiet = |_: String| ();
+        let work = async {
+            let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
+            let ended = self.provider.terminate(&ids).await;
+            let there = self.provider.discover(None, Some(&self.tags.fleet)).await?;
+            let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
+            ended.map(|()| left)
+        };
+        match work.await {
+            Ok(left) if left.is_empty() => None,
+            Ok(left) => Some(left.iter().map(|(r, why)| format!("{} {}: {why}", r.kind, r.id)).collect::<Vec<_>>().join("; ")),
+            Err(error) => Some(format!("{} may still be there: {error}", self.may_have().unwrap_or_else(|| self.tags.fleet.clone()))),
+        }
+    }
+
     /// Ends and removes everything of this fleet; an error if something stays, or may.
     pub async fn down(&self, how: &str) -> Result<(), EngineError> {
         match self.remove_all().await {
@@ -62,6 +87,14 @@ impl Fleet {
     async fn remove_all(&self) -> Result<(), EngineError> {
         self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
+        // by their names first, which are known for certain: what was launched a moment ago may not be shown yet
+        let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
+        match self.provider.terminate(&ids).await {
+            Ok(()) => {}
+            // of which the cloud knows none any more, or not yet: the looks below go on until it does
+            Err(error) if error.trouble == Trouble::NotFound => {}
+            Err(error) => return Err(self.error(error)),
+        }
         let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
         loop {
             let there = self.provider.discover(None, Some(&self.tags.fleet)).await.map_err(|e| self.error(e))?;
@@ -73,7 +106,9 @@ impl Fleet {
                 }
             }
             // an order whose answer nobody has heard may have been carried out a moment ago
-            if until.is_none_or(|until| Instant::now() > until) {
+            let seen = self.observed().await?;
+            let unseen = ids.iter().any(|id| !seen.contains_key(id) && self.is_young(id));
+            if until.is_none_or(|until| Instant::now() > until) && !unseen {
                 return Ok(());
             }
             tokio::time::sleep(TICK).await;
@@ -83,9 +118,20 @@ impl Fleet {
     /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.
     pub async fn extend(&self) -> Result<(), HostError> {
         let machines = self.machines();
-        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).collect();
+        let gone = self.gone();
+        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).filter(|h| !gone.contains_key(&h.name)).collect();
         let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
+        // in the journal first: what is ended by its deadline while nobody looks has cost until then, and not until it is missed
+        self.write_deadline(seconds).await;
         reach::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
+    }
+
+    async fn write_deadline(&self, seconds: u64) {
+        let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+        let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
+        for lease in self.open_leases() {
+            self.write(Event::LeaseExtended { lease: lease.name.clone(), until }).await;
+        }
     }
 
     /// How long the deadline may stand before it is moved on.

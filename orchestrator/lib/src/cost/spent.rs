@@ -21,6 +21,9 @@ pub struct Spent {
     pub instance_s: f64,
 }
 
+/// An instance counts its lifetime from its boot, and is off a moment after its end, seconds.
+const BOOT_S: u64 = 300;
+
 impl Spent {
     fn add(&mut self, other: &Self) {
         self.usd += other.usd;
@@ -43,6 +46,12 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     let order = lease.order.as_ref()?;
     let ids = lease.instances();
     let end = lease.ended.unwrap_or(now).min(lease.kept_until.filter(|_| lease.ended.is_none()).unwrap_or(Timestamp::MAX));
+    // by itself an instance ends at its deadline, whenever that is noticed
+    let own = order.lifetime_s.saturating_add(BOOT_S);
+    let first = jiff::SignedDuration::from_secs(i64::try_from(own).unwrap_or(i64::MAX));
+    let first = lease.acquired.unwrap_or(lease.intended).checked_add(first).unwrap_or(Timestamp::MAX);
+    let last = lease.deadline.map_or(first, |d| d.checked_add(jiff::SignedDuration::from_secs(BOOT_S as i64)).unwrap_or(d));
+    let end = end.min(last);
     let seconds = |until: Timestamp| until.duration_since(lease.intended).as_secs_f64().max(0.0);
     let times: Vec<f64> = if !ids.is_empty() {
         ids.iter().map(|id| seconds(lease.lost.get(*id).copied().unwrap_or(end).min(end))).collect()

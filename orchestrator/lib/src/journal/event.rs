@@ -127,6 +127,13 @@ pub enum Event {
         /// The scheduler's number of it; of a cloud's lease its instances, with commas.
         job: String,
     },
+    /// The deadline at which a cloud's instances end by themselves was moved on.
+    LeaseExtended {
+        /// Its name.
+        lease: String,
+        /// Until when.
+        until: jiff::Timestamp,
+    },
     /// A cloud's lease goes on after the campaign: the next one with the same settings may take it over, until then.
     LeaseKept {
         /// Its name.

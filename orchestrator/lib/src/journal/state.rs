@@ -128,6 +128,8 @@ pub struct Lease {
     pub lost: BTreeMap<String, Timestamp>,
     /// Until when it is kept for a next campaign, which may have taken it over.
     pub kept_until: Option<Timestamp>,
+    /// When its instances end by themselves, as far as that was moved on since they were launched.
+    pub deadline: Option<Timestamp>,
     /// Whether it is known to be over.
     pub released: bool,
     /// Since when.
@@ -219,6 +221,7 @@ impl CampaignState {
                     acquired: None,
                     lost: BTreeMap::new(),
                     kept_until: None,
+                    deadline: None,
                     released: false,
                     ended: None,
                 });
@@ -230,9 +233,15 @@ impl CampaignState {
                     lease.kept_until = None;
                 }
             }
+            Event::LeaseExtended { lease, until } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.deadline = Some(*until);
+                }
+            }
             Event::LeaseKept { lease, until } => {
                 if let Some(lease) = self.lease(lease) {
                     lease.kept_until = Some(*until);
+                    lease.deadline = Some(*until);
                 }
             }
             Event::LeaseLost { lease, instances, .. } => {

@@ -480,14 +480,14 @@ impl Remote {
 /// Looks at the instances of a fleet, and ends the link to a head that is there no more.
 async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speaker: Speaker) {
     let mut told = BTreeMap::new();
-    // an earlier controller may have set it long ago
-    let mut extended: Option<Instant> = None;
+    let mut extend_at = Instant::now() + fleet.extend_after();
     loop {
         tokio::time::sleep(WATCH_TICK).await;
-        if extended.is_none_or(|at| at.elapsed() > fleet.extend_after()) {
-            extended = Some(Instant::now());
+        if Instant::now() > extend_at {
+            extend_at = Instant::now() + fleet.extend_after();
             if let Err(error) = fleet.extend().await {
                 speaker.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+                extend_at = Instant::now() + Duration::from_secs(60);
             }
         }
         // a cloud that does not answer for a while is no reason to give anything up

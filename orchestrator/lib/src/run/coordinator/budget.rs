@@ -62,6 +62,22 @@ impl Coordinator<'_> {
         runs + self.state.leases.iter().filter_map(of_lease).sum::<f64>()
     }
 
+    /// Whether runs of a site cost.
+    pub(super) fn costs(&self, site: &str) -> bool {
+        self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some()) || self.billed_by_use().contains_key(site)
+    }
+
+    /// Instances that a site's points need beside those that are there.
+    fn missing_nodes(&self, site: &str, points: impl Iterator<Item = u32>) -> Option<u32> {
+        let of_site = self.spec.sites.get(site)?;
+        let most = points.max()?;
+        let side_by_side = of_site.cluster.as_ref().is_some_and(|c| c.side_by_side);
+        let needed = if side_by_side { of_site.nodes() } else { most.min(of_site.nodes()) };
+        let leases = self.state.leases.iter().filter(|l| l.site == site && !l.released && l.order.is_some());
+        let there: usize = leases.map(|l| l.instances().len().saturating_sub(l.lost.len())).sum();
+        Some(needed.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX)))
+    }
+
     /// How long a run may take: what is expected, or its time limit where it is to be finished whatever happens.
     fn run_s(&self, planned: &PlannedRun, budget: &Budget) -> f64 {
         match budget.when_short {
@@ -75,6 +91,9 @@ impl Coordinator<'_> {
         let budget = self.spec.budget.as_ref()?;
         let point = self.points.get(&planned.point)?;
         let site = self.spec.sites.get(&point.site)?;
+        if !cost::total(cost::campaign_cost(&self.state, jiff::Timestamp::now()).values()).is_known() {
+            return Some("the budget: nobody knows what some of its instances cost, so that it could be exceeded".into());
+        }
         let run_s = self.run_s(planned, budget);
         // instances that are there cost while it runs, whichever site it is on
         let of_run = match (&site.ec2, self.billed_by_use().get(&point.site)) {
@@ -106,7 +125,7 @@ impl Coordinator<'_> {
             .filter_map(|r| Some((r, self.points.get(&r.point)?)))
             .filter(|(r, p)| p.site == site && !self.settled(r))
             .collect();
-        let nodes = wanted.iter().map(|(_, p)| p.mapping.nodes()).max()?;
+        let nodes = self.missing_nodes(site, wanted.iter().map(|(_, p)| p.mapping.nodes()))?;
         let book = cost::PriceBook::open(&cost::cache_file());
         let Some(rate) = NodeRate::dearest(&book, of_site, None) else {
             return Some(
@@ -151,7 +170,7 @@ impl Coordinator<'_> {
         let budget = self.spec.budget.as_ref()?;
         let of_site = self.spec.sites.get(site)?;
         let points = plan.points.iter().filter(|p| p.point.site == site);
-        let nodes = points.map(|p| p.point.mapping.nodes()).max()?;
+        let nodes = self.missing_nodes(site, points.map(|p| p.point.mapping.nodes()))?;
         let rate = NodeRate::dearest(&cost::PriceBook::open(&cost::cache_file()), of_site, None)?;
         let seconds = (budget.usd - self.spent_after(0.0)) / (self.per_s() + rate.cost_of(1.0, nodes)) - RELEASE_S;
         Duration::try_from_secs_f64(seconds.max(0.0)).ok()
@@ -165,14 +184,20 @@ impl Coordinator<'_> {
             what: format!("the budget of ${:.2} is used up: runs are ended, and machines are given back", budget.usd),
         });
         self.cut.send_replace(super::Wish::StopNow);
-        let waiting: Vec<_> =
-            plan.runs.iter().filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id)).map(|r| r.point.clone()).collect();
+        let costs = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| self.costs(&p.site));
+        let open = plan.runs.iter().filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id));
+        let waiting: Vec<_> = open.filter(costs).map(|r| r.point.clone()).collect();
         let runs = waiting.len() as u64;
         self.give_up(
             waiting.into_iter().collect(),
             runs,
             format!("the budget of ${:.2} is used up; raise `budget.usd`, and `cvc run` goes on", budget.usd),
         )
+    }
+
+    /// Whether the budget pays for machines that are kept.
+    pub(super) fn pays_for_keeping(&self, keep_s: f64) -> bool {
+        !self.over_budget && self.spec.budget.as_ref().is_none_or(|b| self.spent_after(keep_s + RELEASE_S) <= b.usd)
     }
 
     /// What became of a run that was ended for want of money: it does not count as an attempt.

@@ -3,7 +3,7 @@
 
 use super::{
     super::{brief::Brief, error::EngineError, observe::Progress},
-    Coordinator, Place,
+    AbortOnDrop, Coordinator, Place,
 };
 use crate::{
     cloud::{Fleet, Wanted},
@@ -140,6 +140,19 @@ impl Coordinator<'_> {
         Ok(())
     }
 
+    /// The journal cannot be written any more: fleets are ended all the same.
+    pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), EngineError> {
+        let mut first = Ok(());
+        for (site, fleet) in std::mem::take(&mut self.fleets) {
+            self.observer
+                .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended all the same") });
+            if let Some(what) = fleet.end_unwritten().await {
+                first = first.and(Err(EngineError::Leftover { site, what }));
+            }
+        }
+        first
+    }
+
     /// Gives a fleet back, or keeps it if the site says so.
     pub(super) async fn close_cloud(&mut self, site: &str) -> Result<(), EngineError> {
         let Some(fleet) = self.fleets.get(site).cloned() else { return Ok(()) };
@@ -148,6 +161,7 @@ impl Coordinator<'_> {
             Some(Place::Here(_)) | None => None,
         };
         let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
+        let keep_s = keep_s.filter(|s| self.pays_for_keeping(*s));
         if let (Some(keep_s), Some(remote)) = (keep_s, &remote)
             && fleet.gone().is_empty()
         {
@@ -185,7 +199,11 @@ impl Coordinator<'_> {
                 let fleet = Arc::clone(&fleet);
                 self.while_listening(async move { fleet.look_for_gone().await }).await?
             };
-            let mut gone = looked?;
+            let mut gone = looked.unwrap_or_else(|error| {
+                // a cloud that does not answer now is no reason to give anything up
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                fleet.gone()
+            });
             // those that are about to go are replaced before: nothing runs there now
             for node in remote.leaving().into_keys() {
                 gone.entry(node).or_insert_with(Fleet::reclaimed);
@@ -224,6 +242,7 @@ impl Coordinator<'_> {
                     self.write(Event::SiteClosed { site: site.clone() })?;
                 }
                 Err(error) => {
+                    self.over_budget |= matches!(error, EngineError::OverBudget { .. });
                     let reason = error.to_string();
                     self.observer.on(&Progress::Site { what: reason.clone() });
                     if let Err(error) = self.close_cloud(site).await {
@@ -263,6 +282,17 @@ impl CloudOpening {
                 None => std::future::pending().await,
             }
         };
+        // setting up may take longer than instances live without cvc
+        let _ticker = AbortOnDrop(tokio::spawn({
+            let fleet = Arc::clone(&fleet);
+            async move {
+                loop {
+                    tokio::time::sleep(fleet.extend_after()).await;
+                    // the next tick tries again
+                    let _ = fleet.extend().await;
+                }
+            }
+        }));
         let opened = tokio::select! {
             opened = self.try_open(&mut wishes) => opened,
             () = out_of_money => Err(EngineError::OverBudget {

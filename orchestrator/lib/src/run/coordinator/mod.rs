@@ -178,8 +178,8 @@ pub async fn run_campaign(
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
     coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
     let walked = coordinator.carry_out(plan).await;
-    // whatever went wrong, nothing is left on other machines, unless that could not be written down
-    let closed = if coordinator.mute { Ok(()) } else { coordinator.close_sites().await };
+    // whatever went wrong, nothing is left on other machines; what costs also if that cannot be written down
+    let closed = if coordinator.mute { coordinator.end_clouds_unwritten().await } else { coordinator.close_sites().await };
     match (walked, closed.err().or(coordinator.leftover)) {
         (Err(error), Some(EngineError::Leftover { site, what })) => {
             // what is left matters more than why, but both are told
@@ -410,9 +410,11 @@ impl Coordinator<'_> {
                 interrupted |= *self.wishes.borrow() > Wish::GoOn && settled < plan.runs.len();
                 break;
             }
-            let broke = self.money_lasts().filter(|_| !self.over_budget || *self.cut.borrow() == Wish::GoOn);
+            let broke = self.money_lasts().filter(|_| *self.cut.borrow() < Wish::StopNow);
             let allowance = self.allowance();
-            self.fleets.values().for_each(|f| f.set_allowance(allowance));
+            // without cvc each ends by what it can have alone
+            let fleets = self.fleets.len().max(1) as f64;
+            self.fleets.values().for_each(|f| f.set_allowance(allowance.map(|usd| usd / fleets)));
             tokio::select! {
                 // what a run tells comes before its end
                 biased;
@@ -553,7 +555,8 @@ impl Coordinator<'_> {
         let task =
             Task { planned: planned.clone(), disk_bytes: self.options.disk_bytes.get(&planned.point).copied(), nodes, point, attempt, lap };
         self.under_way.insert(run.clone(), task.clone());
-        let (wishes, teller) = (self.cut.subscribe(), Teller { run: run.clone(), to: tell.clone() });
+        let hears = if self.costs(&task.point.site) { self.cut.subscribe() } else { self.wishes.clone() };
+        let (wishes, teller) = (hears, Teller { run: run.clone(), to: tell.clone() });
         attempts.spawn(async move {
             let result = match place {
                 Place::Here(bench) => bench.attempt(&task, wishes, &teller).await,

@@ -29,7 +29,11 @@ impl Coordinator<'_> {
             .collect();
         // one where an earlier controller was killed before it had taken everything away
         let only_closed: BTreeSet<String> = self.sites_with_something().into_iter().filter(|s| !wanted.contains(s)).collect();
-        for name in wanted.union(&only_closed) {
+        // machines of a cloud cost from the moment when they are asked for: they come last
+        let mut names: Vec<&String> = wanted.union(&only_closed).collect();
+        names.sort_by_key(|name| self.spec.sites.get(*name).is_some_and(|s| s.ec2.is_some()));
+        let mut failed = None;
+        for name in names {
             if self.places.contains_key(name) {
                 continue;
             }
@@ -119,7 +123,9 @@ impl Coordinator<'_> {
                     if (unreached && !was_open) || never {
                         self.write(Event::SiteClosed { site: name.clone() })?;
                     }
-                    return Err(error);
+                    // what earlier sessions have left elsewhere is cleared all the same
+                    self.obstacles.extend(points.into_iter().map(|p| (p.id, error.to_string())));
+                    failed = Some(error);
                 }
                 Err(error) => {
                     self.observer.on(&Progress::Site { what: error.to_string() });
@@ -127,7 +133,7 @@ impl Coordinator<'_> {
                 }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Waits for something that sites do, and takes in what they tell meanwhile.
