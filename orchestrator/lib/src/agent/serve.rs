@@ -465,6 +465,9 @@ impl Agent {
         self.watch_nodes()?;
         self.hear_cloud()?;
         let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
+        // an earlier controller chose it, and the cloud or the scheduler has given others since
+        let unknown = task.nodes.iter().find(|n| self.bench.nodes.all.iter().all(|known| known.name != **n));
+        let lost = lost.or_else(|| unknown.map(|node| format!("{node}, on which it was to be, is not there any more")));
         let leaving = task.nodes.iter().chain([&self.bench.nodes.head.name]).find(|n| self.leaving.contains(*n));
         let leaving = leaving.map(|node| format!("{node} is being taken back by the cloud, and it had not begun"));
         if let Some(reason) = lost.or(leaving) {
