@@ -169,7 +169,7 @@ pub struct DownArgs {
 
 #[derive(Args)]
 pub struct SweepArgs {
-    /// Region to look in; again for further ones [default: that of the AWS configuration, and those that campaigns here have used]
+    /// Only look in this region; again for further ones [default: that of the AWS configuration, and all that campaigns have used]
     #[arg(long, value_name = "REGION")]
     pub region: Vec<String>,
     /// Look in every region that the account may use

@@ -6,16 +6,43 @@ use crate::{
     tags,
 };
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
-use cvc_lib::cloud::{ProviderError, Resource, ResourceKind};
+use cvc_lib::cloud::{ProviderError, Resource, ResourceKind, Trouble, tolerate};
+
+/// In which order they are looked for.
+const KINDS: [ResourceKind; 6] = [
+    ResourceKind::Instance,
+    ResourceKind::SpotRequest,
+    ResourceKind::Volume,
+    ResourceKind::PlacementGroup,
+    ResourceKind::SecurityGroup,
+    ResourceKind::KeyPair,
+];
 
 impl Region {
     pub(crate) async fn everything_of(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
-        let mut all = self.our_instances(owner, fleet).await?;
-        all.extend(self.our_spot_requests(owner, fleet).await?);
-        all.extend(self.our_volumes(owner, fleet).await?);
-        all.extend(self.our_placement_groups(owner, fleet).await?);
-        all.extend(self.our_security_groups(owner, fleet).await?);
-        all.extend(self.our_key_pairs(owner, fleet).await?);
+        let mut all = Vec::new();
+        // what costs most first
+        for kind in KINDS {
+            let found = match kind {
+                ResourceKind::Instance => self.our_instances(owner, fleet).await,
+                ResourceKind::SpotRequest => self.our_spot_requests(owner, fleet).await,
+                ResourceKind::Volume => self.our_volumes(owner, fleet).await,
+                ResourceKind::PlacementGroup => self.our_placement_groups(owner, fleet).await,
+                ResourceKind::SecurityGroup => self.our_security_groups(owner, fleet).await,
+                ResourceKind::KeyPair => self.our_key_pairs(owner, fleet).await,
+            };
+            match found {
+                Ok(found) => all.extend(found),
+                Err(error) => {
+                    // nothing else would be answered either, and not being answered takes its time
+                    let nobody = matches!(error.trouble, Trouble::Credentials | Trouble::Unreachable);
+                    tolerate(error)?;
+                    if nobody {
+                        break;
+                    }
+                }
+            }
+        }
         // what has a fleet but no owner was not made by cvc; and a filter may let more through than it should
         all.retain(|r| owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f));
         Ok(all)

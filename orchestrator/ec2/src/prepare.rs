@@ -12,6 +12,10 @@ use aws_sdk_ec2::{
 use cvc_lib::cloud::{FleetOrder, Prepared, ProviderError, Tags, Trouble};
 use std::{net::IpAddr, time::Duration};
 
+/// What was made just now is not known everywhere at once: so many pauses until it is.
+const PAUSES: [Duration; 5] =
+    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
 impl Region {
     pub(crate) async fn prepare_fleet(&self, order: &FleetOrder) -> Result<Prepared, ProviderError> {
         let ssh = ssh_from(&order.allow_from).ok_or_else(|| {
@@ -126,7 +130,16 @@ impl Region {
                     let id = made.group_id().unwrap_or_default();
                     there = Some(SecurityGroup::builder().group_id(id).set_tags(Some(tags::written(&order.tags))).build());
                 }
-                Err(e) if e.code.as_deref() == Some("InvalidGroup.Duplicate") => there = self.group_named(what, name, &vpc).await?,
+                Err(e) if e.code.as_deref() == Some("InvalidGroup.Duplicate") => {
+                    // it is there and may not be seen yet
+                    for pause in PAUSES {
+                        there = self.group_named(what, name, &vpc).await?;
+                        if there.is_some() {
+                            break;
+                        }
+                        tokio::time::sleep(pause).await;
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }
@@ -136,9 +149,18 @@ impl Region {
         let Some(id) = there.group_id().filter(|i| !i.is_empty()) else {
             return Err(ProviderError::before(Trouble::Other, what, &self.name, "the answer names no group"));
         };
-        self.adopt(what, Some(id), there.tags(), &order.tags).await?;
-        self.rules(&there, id, ssh).await?;
-        Ok(id.to_owned())
+        let mut pauses = PAUSES.iter();
+        loop {
+            let set = async {
+                self.adopt(what, Some(id), there.tags(), &order.tags).await?;
+                self.rules(&there, id, ssh).await
+            };
+            match (set.await, pauses.next()) {
+                // all of it may be done again
+                (Err(e), Some(pause)) if is_unknown_group(&e) => tokio::time::sleep(*pause).await,
+                (set, _) => return set.map(|()| id.to_owned()),
+            }
+        }
     }
 
     /// Brings the rules to what they should be: ssh from where it may come and nothing else from outside, everything inside the group. The
@@ -155,7 +177,7 @@ impl Region {
                 .await;
             match answer {
                 Ok(_) => {}
-                Err(e) if e.trouble == Trouble::NotFound => {}
+                Err(e) if e.trouble == Trouble::NotFound && !is_unknown_group(&e) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -218,6 +240,11 @@ impl Region {
         }
         Err(ProviderError::before(Trouble::Transient, what, &self.name, "it has not become available"))
     }
+}
+
+/// Whether the cloud says that it does not know a security group.
+fn is_unknown_group(error: &ProviderError) -> bool {
+    matches!(error.code.as_deref(), Some("InvalidGroup.NotFound" | "InvalidGroupId.NotFound" | "InvalidSecurityGroupID.NotFound"))
 }
 
 /// Whether two public keys are one; comments do not count.

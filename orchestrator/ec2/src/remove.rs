@@ -50,9 +50,20 @@ impl Region {
         let mut left: Vec<(Resource, String)> =
             others.into_iter().map(|r| (r.clone(), format!("it is in {}, not in {}", r.region, self.name))).collect();
         let of = |kind: ResourceKind| -> Vec<&Resource> { mine.iter().copied().filter(|r| r.kind == kind).collect() };
+        // what costs most is asked to end before anything else is tried: other questions may be refused, or answered late. Whether it goes is
+        // seen below
+        let instances: Vec<String> = mine.iter().filter(|r| r.kind == ResourceKind::Instance).map(|r| r.id.clone()).collect();
+        let mut asked = false;
+        if !instances.is_empty() {
+            tell(format!("terminating {} instances in {}", instances.len(), self.name));
+            match self.end_instances(&instances).await {
+                Ok(()) => asked = true,
+                Err(e) => tell(e.to_string()),
+            }
+        }
         // a request that stands could launch another instance
         self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left).await;
-        self.remove_instances(&of(ResourceKind::Instance), until, tell, &mut left).await;
+        self.remove_instances(&of(ResourceKind::Instance), until, asked, &mut left).await;
         let volumes = self.standing_volumes(of(ResourceKind::Volume)).await;
         self.remove_each(&volumes, until, tell, &mut left).await;
         self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left).await;
@@ -63,17 +74,15 @@ impl Region {
         Ok(left)
     }
 
-    async fn remove_instances(&self, instances: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
+    async fn remove_instances(&self, instances: &[&Resource], until: Instant, mut asked: bool, left: &mut Vec<(Resource, String)>) {
         let mut there: BTreeSet<String> = instances.iter().map(|r| r.id.clone()).collect();
         let mut pauses = Pauses::new(until);
-        let mut asked = false;
         let mut reason = "it has not ended in time".to_owned();
         while !there.is_empty() {
             let ids: Vec<String> = there.iter().cloned().collect();
             let step = if asked {
                 self.alive(&ids).await.map(|alive| there = alive)
             } else {
-                tell(format!("terminating {} instances in {}", ids.len(), self.name));
                 self.end_instances(&ids).await.map(|()| asked = true)
             };
             if let Err(e) = step {

@@ -140,21 +140,45 @@ fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
     }
 }
 
-/// Ctrl-C (or SIGTERM) once: finish the run under way. Twice: stop at once.
+/// Whether this program was started so that the end of its terminal is nothing to it, as by `nohup`.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
+}
+
+/// Ctrl-C (or SIGTERM, or the end of the terminal) once: finish the run under way. Twice: stop at once.
 async fn listen(wish: watch::Sender<Wish>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
+    let mut is_gone = false;
     loop {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hung_up => {
+                // shell and kernel may both send it: a second one is no wish to stop at once
+                if std::mem::replace(&mut is_gone, true) {
+                    continue;
+                }
+            }
         }
         let next = match *wish.borrow() {
             Wish::GoOn => Wish::Finish,
             Wish::Finish | Wish::StopNow => Wish::StopNow,
         };
-        let mut observer = display::observer(json, Varying::default(), 0.0);
-        observer.on(&Progress::Stopping { now: next == Wish::StopNow });
         // nobody waits for the wish any more once the campaign has ended
         let _ = wish.send(next);
+        // writing to a terminal that is gone fails
+        if !is_gone {
+            let mut observer = display::observer(json, Varying::default(), 0.0);
+            observer.on(&Progress::Stopping { now: next == Wish::StopNow });
+        }
     }
 }

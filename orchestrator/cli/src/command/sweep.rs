@@ -1,12 +1,13 @@
 //! `cvc sweep`
 
-use super::{clouds, runtime, table};
+use super::{clouds, costs, runtime, table};
 use crate::{args::SweepArgs, display::duration, failure::Failure};
 use cvc_lib::{
-    cloud::{Account, Found, Known, ProviderError, Resource, Sweep, owner},
-    run::EngineError,
+    cloud::{Account, Found, Known, Looked, ProviderError, Removed, Resource, ResourceKind, Sweep, Trouble, owner},
+    cost::{self, DiskSize, PriceBook},
 };
-use std::io::Write;
+use jiff::Timestamp;
+use std::{collections::BTreeSet, io::Write};
 
 /// Exit code while anything remains.
 const LEFT: u8 = 9;
@@ -21,18 +22,15 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     };
     let known = Known::read(&args.place.campaigns)?;
     for problem in &known.unreadable {
-        eprintln!("warning: {problem}; which instances are its own is not known");
+        eprintln!("warning: {problem}");
     }
-    let mut regions = known.regions;
-    regions.extend(args.region.iter().skip(1).cloned());
     let search = Sweep {
-        account: Account { region: args.region.first().cloned(), profile: args.profile.clone(), endpoint: args.endpoint.clone() },
-        regions,
+        accounts: accounts(args, known.accounts),
         all_regions: args.all_regions,
         owner: if args.any_owner { None } else { Some(args.owner.clone().unwrap_or_else(owner)) },
         older_than_s: args.older_than,
         wait_s: args.wait,
-        in_use: if args.in_use { Default::default() } else { known.in_use },
+        campaigns: (!args.in_use).then(|| args.place.campaigns.clone()),
     };
     let quiet = args.json;
     let tell = move |what: String| {
@@ -40,63 +38,166 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
             eprintln!("{what}");
         }
     };
-    let (found, left) = runtime()?.block_on(async {
-        let found = search.look(clouds.as_ref(), &tell).await.map_err(failed)?;
+    let book = PriceBook::open(&cost::cache_file());
+    let now = Timestamp::now();
+    let (looked, removed) = runtime()?.block_on(async {
+        let mut looked = search.look(clouds.as_ref(), &tell).await?;
         if !args.json {
-            show(&found, &search)?;
+            show(&looked, &search, &book, now)?;
         }
-        let removable = found.iter().filter(|f| f.left_alone.is_none());
-        if args.dry_run {
+        let removed = if args.dry_run {
+            let removable = looked.found.iter().filter(|f| f.left_alone.is_none());
             let left = removable.map(|f| (f.resource.clone(), "not removed: --dry-run".to_owned())).collect();
-            return Ok::<_, Failure>((found, left));
-        }
-        let left = search.remove(clouds.as_ref(), &found, &tell).await.map_err(failed)?;
-        Ok((found, left))
+            Removed { left, ..Removed::default() }
+        } else {
+            search.remove(clouds.as_ref(), &mut looked.found, &tell).await?
+        };
+        Ok::<_, Failure>((looked, removed))
     })?;
+    let Removed { left, refused } = &removed;
     let mut out = std::io::stdout().lock();
     if args.json {
-        let all: Vec<_> = found
-            .iter()
-            .map(|f| {
-                let why = left.iter().find(|(r, _)| *r == f.resource).map(|(_, why)| why);
-                serde_json::json!({ "resource": f.resource, "left_alone": f.left_alone, "left": why })
-            })
-            .collect();
+        let mut all = Vec::new();
+        for one in &looked.found {
+            let why = left.iter().find(|(r, _)| *r == one.resource).map(|(_, why)| why);
+            let spent = Spent::of(&book, &one.resource, now);
+            all.push(serde_json::json!({
+                "resource": one.resource, "left_alone": one.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
+            }));
+        }
         writeln!(out, "{}", serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?)?;
     } else if !args.dry_run {
-        let removed = found.iter().filter(|f| f.left_alone.is_none()).count() - left.len();
-        writeln!(out, "{removed} removed, {} left", left.len())?;
-        for (resource, why) in &left {
+        let gone = looked.found.iter().filter(|f| f.left_alone.is_none()).count().saturating_sub(left.len());
+        writeln!(out, "{gone} removed, {} left", left.len())?;
+        for (resource, why) in left {
             writeln!(out, "left: {} {} in {}: {why}", resource.kind, resource.id, resource.region)?;
         }
     }
-    Ok(if left.is_empty() { 0 } else { LEFT })
+    drop(out);
+    let refused: Vec<&ProviderError> = looked.refused.iter().chain(refused).collect();
+    for error in &refused {
+        eprintln!("error: {error}; what is there is not known");
+    }
+    let mends: BTreeSet<String> = refused.iter().filter_map(|e| mend(e)).collect();
+    for mend in mends {
+        eprintln!("help: {mend}");
+    }
+    if !looked.others.is_empty() {
+        let (count, names): (usize, Vec<&str>) = (looked.others.values().sum(), looked.others.keys().map(String::as_str).collect());
+        let are = if count == 1 { "thing of other owners ({}) is" } else { "things of other owners ({}) are" };
+        let line = format!("{count} {} there: --owner NAME or --any-owner", are.replace("{}", &names.join(", ")));
+        // what reads JSON reads nothing else
+        if args.json { eprintln!("{line}") } else { println!("{line}") }
+    }
+    Ok(if left.is_empty() && refused.is_empty() { 0 } else { LEFT })
 }
 
-fn failed(error: ProviderError) -> Failure {
-    Failure::Engine(EngineError::Provider { site: "sweep".into(), error: Box::new(error) })
+/// What may be done about a question that was refused; what `cvc run` could do is no help here.
+fn mend(error: &ProviderError) -> Option<String> {
+    match error.trouble {
+        Trouble::Denied => {
+            Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region looks only in the regions that it names".into())
+        }
+        Trouble::Credentials => {
+            Some("give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or --profile".into())
+        }
+        Trouble::Transient | Trouble::Unreachable => Some("`cvc sweep` again later".into()),
+        _ => None,
+    }
 }
 
-fn show(found: &[Found], search: &Sweep) -> Result<(), Failure> {
+/// Where to look: what is asked for, or the user's configuration, and of what campaigns have used that which is not excluded by it.
+fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
+    let of = |region: Option<&String>| Account { region: region.cloned(), profile: args.profile.clone(), endpoint: args.endpoint.clone() };
+    let mut all: Vec<Account> = if args.region.is_empty() { vec![of(None)] } else { args.region.iter().map(|r| of(Some(r))).collect() };
+    let fits = |wanted: &Option<String>, there: &Option<String>| wanted.is_none() || wanted == there;
+    all.extend(known.into_iter().filter(|a| {
+        let region = args.region.is_empty() || a.region.as_ref().is_some_and(|r| args.region.contains(r));
+        region && fits(&args.profile, &a.profile) && fits(&args.endpoint, &a.endpoint)
+    }));
+    all
+}
+
+/// What something has cost until now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spent {
+    /// US dollars; `None` if that is not known.
+    usd: Option<f64>,
+    /// Whether it may be less.
+    at_most: bool,
+}
+
+impl Spent {
+    fn of(book: &PriceBook, resource: &Resource, now: Timestamp) -> Self {
+        let region = resource.region.as_str();
+        let price = match (resource.kind, &resource.instance_type, resource.size_gib, &resource.volume_type) {
+            (ResourceKind::Instance, Some(kind), ..) if resource.spot => book.spot(region, kind, &[], None).ok(),
+            (ResourceKind::Instance, Some(kind), ..) => book.on_demand(region, kind).ok(),
+            // of these the operations per second cost as well, and how many those are is not looked at
+            (ResourceKind::Volume, _, _, Some(kind)) if kind.starts_with("io") => None,
+            (ResourceKind::Volume, _, Some(gib), Some(kind)) => {
+                book.disk(region, &DiskSize { kind, gib, iops: None, throughput_mib_s: None }).ok()
+            }
+            (ResourceKind::Instance | ResourceKind::Volume, ..) => None,
+            // requests, groups and keys cost nothing
+            _ => return Self { usd: Some(0.0), at_most: false },
+        };
+        let (Some(price), Some(since)) = (price, resource.since) else { return Self { usd: None, at_most: false } };
+        let is_instance = resource.kind == ResourceKind::Instance;
+        let seconds = now.duration_since(since).as_secs_f64().max(if is_instance { 60.0 } else { 0.0 });
+        // since when one has been stopped is not known; the price of the spot market is the highest of its zones
+        let at_most = price.at_most || is_instance && (resource.spot || resource.state != "running");
+        Self { usd: Some(price.usd_per_hour * seconds / 3600.0), at_most }
+    }
+}
+
+/// US dollars as they are shown.
+fn shown(spent: Spent) -> String {
+    match spent.usd {
+        None => "?".to_owned(),
+        Some(usd) if spent.at_most && usd > 0.0 => format!("at most {}", costs::usd(usd)),
+        Some(usd) => costs::usd(usd),
+    }
+}
+
+/// What all of it has cost.
+fn total(all: &[Spent]) -> String {
+    let usd: f64 = all.iter().filter_map(|s| s.usd).sum();
+    let unknown = all.iter().filter(|s| s.usd.is_none()).count();
+    let known = shown(Spent { usd: Some(usd), at_most: all.iter().any(|s| s.at_most) });
+    match unknown {
+        0 => known,
+        n if n == all.len() => "?".to_owned(),
+        n => format!("{known}, and of {n} it is not known"),
+    }
+}
+
+fn show(looked: &Looked, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
+    let found = &looked.found;
     let mut out = std::io::stdout().lock();
     let whose = search.owner.as_ref().map_or_else(|| "anybody".to_owned(), Clone::clone);
     if found.is_empty() {
-        writeln!(out, "nothing of {whose} is left")?;
+        if looked.refused.is_empty() {
+            writeln!(out, "nothing of {whose} is left")?;
+        } else {
+            writeln!(out, "nothing of {whose} was found where the cloud has answered")?;
+        }
         return Ok(());
     }
-    let mut rows = table(["what", "id", "region", "of", "site", "state", "age", "note"], &["note"]);
-    for Found { resource, left_alone } in found {
+    let mut rows = table(["what", "id", "region", "of", "site", "state", "age", "cost", "note"], &["note"]);
+    let spent: Vec<Spent> = found.iter().map(|f| Spent::of(book, &f.resource, now)).collect();
+    for (Found { resource, left_alone, .. }, spent) in found.iter().zip(&spent) {
         let Resource { kind, id, region, tags, state, .. } = resource;
         let what = match (&resource.instance_type, resource.size_gib) {
             (Some(kind), _) => format!("instance {kind}{}", if resource.spot { " (spot)" } else { "" }),
             (None, Some(gib)) => format!("{kind} {gib} GiB"),
             (None, None) => kind.to_string(),
         };
-        let age =
-            resource.since.map_or_else(|| "-".to_owned(), |s| duration(jiff::Timestamp::now().duration_since(s).as_secs_f64().max(0.0)));
+        let age = resource.since.map_or_else(|| "-".to_owned(), |s| duration(now.duration_since(s).as_secs_f64().max(0.0)));
         let note = left_alone.as_ref().map(|why| format!("left alone: {why}")).unwrap_or_default();
-        rows.add_row([what.as_str(), id, region, &tags.campaign, &tags.site, state, &age, &note]);
+        rows.add_row([what.as_str(), id, region, &tags.campaign, &tags.site, state, &age, &shown(*spent), &note]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
+    writeln!(out, "cost so far: {} (instances and GiB of volumes)", total(&spent))?;
     Ok(())
 }

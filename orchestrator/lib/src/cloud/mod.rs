@@ -19,4 +19,4 @@ pub use provider::{
     Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Quote, Resource,
     ResourceKind, TypeFacts,
 };
-pub use sweep::{Found, Known, Sweep};
+pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register, tolerate};
