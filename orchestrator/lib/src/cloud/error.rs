@@ -1,12 +1,10 @@
 //! What a cloud refuses, and what that leaves behind.
 
 /// What is left of a call that failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Left {
     /// Nothing: the cloud refused before it did anything.
     Clear,
-    /// These are there.
-    Remaining(Vec<String>),
     /// The answer was lost: it may have been done.
     #[default]
     Unknown,

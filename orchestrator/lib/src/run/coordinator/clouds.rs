@@ -63,6 +63,10 @@ impl Coordinator<'_> {
             let problem = "this cvc was built without EC2; build it with the feature `ec2`";
             return Err(EngineError::Site { site: name.to_owned(), problem: problem.into() });
         };
+        // so that a sweep from anywhere leaves it alone as long as it is under way
+        if let Some(what) = crate::cloud::register(self.dir.root()) {
+            self.observer.on(&Progress::Site { what });
+        }
         let login = self.spec.sites.get(name).and_then(|s| s.login.as_deref());
         let wanted = Wanted {
             campaign: &self.spec.name,
