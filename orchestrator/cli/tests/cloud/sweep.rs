@@ -17,6 +17,9 @@ fn launched(cloud: &Cloud, name: &str, region: &str, ec2: &str) -> Campaign {
     let site = ec2_site(cloud, 2, "", &format!("install = false\n{ec2}")).replace("us-east-1", region);
     let mut campaign = OnLab::campaign(name, &format!("{site}{MATRIX}"));
     know(&mut campaign, cloud);
+    // no register but its own
+    let state = campaign.dir().join("state");
+    campaign.env("XDG_STATE_HOME", state.to_str().expect("UTF-8"));
     campaign.script_app("script", STEPS, "");
     dies(Running::start(kill_at(campaign.command(&["run", "campaign.toml"]))));
     assert_eq!(campaign.events("lease-acquired").len(), 1);
@@ -61,7 +64,7 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
     let before = cloud.alive();
 
     let shown = sweep(&vanished, &["--dry-run"]).expect(9);
-    for what in ["instance c5.xlarge (spot)", "vanished", "security group", "key pair", "placement group"] {
+    for what in ["instance c5.xlarge (spot)", "cost so far: at most $", "vanished", "security group", "key pair", "placement group"] {
         assert!(shown.stdout.contains(what), "{what}: {}", shown.stdout);
     }
     let found = json(&sweep(&vanished, &["--dry-run", "--json"]).expect(9));
@@ -72,7 +75,9 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
     // groups do not say since when they are there
     assert_eq!(json(&sweep(&vanished, &["--older-than", "1h", "--dry-run", "--json"]).expect(0)), Vec::<Value>::new());
     // another's
-    assert!(sweep(&vanished, &["--owner", "bob@desk"]).expect(0).stdout.contains("nothing of bob@desk is left"));
+    let of_bob = sweep(&vanished, &["--owner", "bob@desk"]).expect(0);
+    assert!(of_bob.stdout.contains("nothing of bob@desk is left"), "{}", of_bob.stdout);
+    assert!(of_bob.stdout.contains("things of other owners (ada@laptop) are there"), "{}", of_bob.stdout);
     wait_until("a second", SECOND * 30, || kinds(&json(&sweep(&vanished, &["--dry-run", "--json", "--older-than", "1s"]))) == there);
     assert_eq!(cloud.alive(), before);
 
@@ -95,7 +100,10 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
 fn other_regions_are_looked_at_when_asked_for_or_when_a_campaign_was_there() {
     require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = Cloud::without_nodes();
-    let far = launched(&cloud, "far", "eu-west-1", "");
+    let mut far = launched(&cloud, "far", "eu-west-1", "");
+    // nor does the register know of it
+    let nowhere = far.dir().join("nowhere");
+    far.env("XDG_STATE_HOME", nowhere.to_str().expect("UTF-8"));
     assert!(cloud.instances().iter().all(|i| i.region == "eu-west-1"));
     assert_eq!(json(&sweep(&far, &["--json"]).expect(0)), Vec::<Value>::new(), "it is not in the region of the configuration");
     let everywhere = json(&sweep(&far, &["--all-regions", "--dry-run", "--json"]).expect(9));

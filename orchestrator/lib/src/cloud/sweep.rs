@@ -387,3 +387,47 @@ fn youngest(there: &[Resource]) -> BTreeMap<String, jiff::Timestamp> {
     }
     youngest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+
+    fn of(campaign: &str) -> Tags {
+        Tags { owner: "ada@laptop".into(), campaign: campaign.into(), fleet: format!("cvc-{campaign}"), ..Tags::default() }
+    }
+
+    #[test]
+    fn a_campaign_is_spared_while_its_lock_is_held_and_when_its_journal_cannot_be_read() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
+        let dirs: Vec<CampaignDir> = ["held", "free", "damaged"].map(|name| CampaignDir::new(root, name)).into();
+        for dir in &dirs {
+            fs::create_dir_all(dir.root()).expect("makes");
+            Journal::open(&dir.journal(), dir.root().file_name().expect("a name")).expect("opens");
+        }
+        fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
+        let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
+        let look = || {
+            let mut known = Known::default();
+            dirs.iter().for_each(|dir| known.add(dir));
+            known
+        };
+        let known = look();
+        assert_eq!(known.spares(&of("held")), Some("the campaign held is under way"));
+        assert_eq!(known.spares(&of("free")), None);
+        assert!(known.spares(&of("damaged")).is_some() && known.unreadable.len() == 1, "{known:?}");
+        drop(lock);
+        assert_eq!(look().spares(&of("held")), None);
+    }
+
+    #[test]
+    fn a_refused_question_is_an_error_unless_somebody_collects_them() {
+        let error = || ProviderError::before(super::super::Trouble::Denied, "looking for volumes", "r", "no");
+        assert_eq!(tolerate(error()), Err(error()));
+        REFUSED.sync_scope(RefCell::default(), || {
+            assert_eq!(tolerate(error()), Ok(()));
+            assert_eq!(REFUSED.with(RefCell::take), vec![error()]);
+        });
+    }
+}
