@@ -142,7 +142,9 @@ impl Failure {
                     | EngineError::Broken(_) => None,
                     EngineError::Provider { error, .. } => error.mend(),
                     EngineError::Install(error) => error.mend(),
-                    EngineError::Leftover { .. } => Some("`cvc run` or `cvc down` finds it again and ends it".into()),
+                    EngineError::Leftover { .. } => {
+                        Some("`cvc run` or `cvc down` finds it again and ends it; instances also `cvc sweep`, from anywhere".into())
+                    }
                 };
                 one_line(code, &error.to_string(), help.as_deref())
             }

@@ -14,7 +14,7 @@ use cvc_lib::{
     run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
     store::CampaignDir,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, os::fd::AsFd};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -147,6 +147,23 @@ fn hangup_is_ignored() -> bool {
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
+/// The terminal is gone: what is still said must not end in an error, because machines are yet to be given back. A file or a pipe goes on to
+/// be written.
+fn speak_to_nobody() {
+    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
+    // a terminal that has hung up is no terminal any more, but still a character device
+    let is_device = |fd: &dyn AsFd| {
+        let stat = nix::sys::stat::fstat(fd.as_fd());
+        stat.is_ok_and(|s| s.st_mode & nix::libc::S_IFMT == nix::libc::S_IFCHR)
+    };
+    if is_device(&std::io::stdout()) {
+        let _ = nix::unistd::dup2_stdout(&null);
+    }
+    if is_device(&std::io::stderr()) {
+        let _ = nix::unistd::dup2_stderr(&null);
+    }
+}
+
 /// Ctrl-C (or SIGTERM, or the end of the terminal) once: finish the run under way. Twice: stop at once.
 async fn listen(wish: watch::Sender<Wish>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
@@ -167,6 +184,7 @@ async fn listen(wish: watch::Sender<Wish>, json: bool) {
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
+                speak_to_nobody();
             }
         }
         let next = match *wish.borrow() {
