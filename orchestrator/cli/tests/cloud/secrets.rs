@@ -168,7 +168,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     }
     // the controller dies, and the next one is refused
     let first = cvc.said();
-    cvc.kill();
+    cloud.kill(cvc);
     cloud.cloud.expire_credentials();
     run(&cloud);
     cloud.cloud.restore_credentials();
