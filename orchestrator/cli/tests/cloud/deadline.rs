@@ -24,7 +24,7 @@ fn instances_whose_controller_is_gone_end_by_themselves_and_the_rest_is_swept() 
     cloud.on.set_script(STEPS);
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
-    cvc.kill();
+    cloud.kill(cvc);
 
     let instance = cloud.cloud.instances().remove(0);
     let node = cloud.cloud.node(&instance.id);

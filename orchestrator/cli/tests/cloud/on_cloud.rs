@@ -1,8 +1,8 @@
 //! Campaigns on instances of the test kit's cloud, which are nodes of a lab.
 
 use crate::common::cluster::{LIMIT, OnLab, libraries};
-use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool, wait_until};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 /// A lab, its cloud, and a campaign of the lab's laptop.
 pub struct OnCloud {
@@ -81,6 +81,12 @@ impl OnCloud {
         let mut command = self.on.command(args);
         command.envs(env.iter().copied());
         Running::start(command)
+    }
+
+    /// `kill -9` of a `cvc run`. What entered the lab dies first, and cvc with it: its lock is free a moment later.
+    pub fn kill(&self, cvc: Running) {
+        cvc.kill();
+        wait_until("the end of cvc", Duration::from_secs(20), || self.on.lab.processes("cvc run campaign.toml").is_empty());
     }
 
     /// `cvc run` of the campaign, to its end.

@@ -166,9 +166,9 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
             assert_eq!(files_with(&node.path(directory), &needles), Vec::<PathBuf>::new());
         }
     }
-    // the controller dies, and the next one is refused
+    // the controller dies, and the next one is refused: what the first has launched is left
     let first = cvc.said();
-    cvc.kill();
+    cloud.kill(cvc);
     cloud.cloud.expire_credentials();
     run(&cloud);
     cloud.cloud.restore_credentials();
