@@ -66,18 +66,19 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     let _turn = turn();
     let cloud = small("lost", "");
     // opened, started, site-opened, lease-intended, and then the answer, heard at a later attempt, is not written down any more
-    cloud.cloud.fault(Fault::lost_answer("RunInstances"));
-    let killed = cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "before:5")]).wait(60 * SECOND);
+    // all attempts that a call has, and then those of the same order again
+    cloud.cloud.fault(Fault::lost_answer("RunInstances").times(7));
+    let killed = cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "before:5")]).wait(120 * SECOND);
     assert_ne!(killed.code, Some(0));
+    assert!(killed.stderr.contains("the same order again"), "{}", killed.stderr);
+    assert!(cloud.cloud.faults_are_over() && cloud.cloud.count("RunInstances") >= 8);
     assert!(cloud.on.campaign.events("lease-acquired").is_empty() && cloud.on.campaign.events("lease-intended").len() == 1);
     let launched = cloud.cloud.instances();
     assert_eq!(launched.len(), 1);
-    // all attempts that a call has, and then those of the same order again
-    cloud.cloud.fault(Fault::lost_answer("RunInstances").times(6));
+    // it looks before it would ask again
     let said = cloud.run().expect(0);
-    assert!(said.stderr.contains("its answer was not heard") && said.stderr.contains("the same order again"), "{}", said.stderr);
+    assert!(said.stderr.contains("was ordered, and is there"), "{}", said.stderr);
     assert_eq!(cloud.cloud.instances().iter().map(|i| &i.id).collect::<Vec<_>>(), [&launched[0].id]);
-    assert!(cloud.cloud.faults_are_over() && cloud.cloud.count("RunInstances") >= 8);
     let acquired = cloud.on.campaign.events("lease-acquired");
     assert_eq!((acquired.len(), acquired[0]["job"].as_str()), (1, Some(launched[0].id.as_str())));
     cloud.on.campaign.assert_whole(1);
