@@ -223,6 +223,8 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| work(first));
+        // they mostly wait
+        scope.spawn(|| work(lab()));
         scope.spawn(|| work(lab()));
     });
     let left = sums.left.into_inner().expect("no panic");
