@@ -99,7 +99,7 @@ impl Setting {
 }
 
 /// A task that ends with whoever holds it.
-pub(super) struct Held(pub JoinHandle<()>);
+pub(crate) struct Held(pub JoinHandle<()>);
 
 impl Drop for Held {
     fn drop(&mut self) {

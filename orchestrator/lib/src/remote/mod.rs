@@ -8,5 +8,6 @@ mod pump;
 mod site;
 mod words;
 
+pub(crate) use link::Held;
 pub(crate) use site::{Opening, Remote, identity};
 pub(crate) use words::{Speaker, Word};

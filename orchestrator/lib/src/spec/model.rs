@@ -106,6 +106,14 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Nodes that are wanted of it for points of which the largest mapping has so many.
+    pub(crate) fn nodes_for(&self, most: u32) -> u32 {
+        let side_by_side = self.cluster.as_ref().is_some_and(|c| c.side_by_side);
+        if side_by_side { self.nodes() } else { most.min(self.nodes()) }
+    }
+}
+
 /// A kind of site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

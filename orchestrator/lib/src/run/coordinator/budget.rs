@@ -71,8 +71,7 @@ impl Coordinator<'_> {
     fn missing_nodes(&self, site: &str, points: impl Iterator<Item = u32>) -> Option<u32> {
         let of_site = self.spec.sites.get(site)?;
         let most = points.max()?;
-        let side_by_side = of_site.cluster.as_ref().is_some_and(|c| c.side_by_side);
-        let needed = if side_by_side { of_site.nodes() } else { most.min(of_site.nodes()) };
+        let needed = of_site.nodes_for(most);
         let leases = self.state.leases.iter().filter(|l| l.site == site && !l.released && l.order.is_some());
         let there: usize = leases.map(|l| l.instances().len().saturating_sub(l.lost.len())).sum();
         Some(needed.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX)))

@@ -3,7 +3,7 @@
 
 use super::{
     super::{brief::Brief, error::EngineError, observe::Progress},
-    AbortOnDrop, Coordinator, Place,
+    Coordinator, Place,
 };
 use crate::{
     cloud::{Fleet, Wanted},
@@ -12,7 +12,7 @@ use crate::{
     journal::{Event, Lease},
     plan::Plan,
     point::PlannedPoint,
-    remote::{Opening, Remote, Speaker, Word, identity},
+    remote::{Held, Opening, Remote, Speaker, Word, identity},
     run::Wishes,
     spec::{Ec2Settings, Spec},
     store::{CampaignDir, StoreError, write_whole},
@@ -287,7 +287,7 @@ impl CloudOpening {
             }
         };
         // setting up may take longer than instances live without cvc
-        let _ticker = AbortOnDrop(tokio::spawn({
+        let _ticker = Held(tokio::spawn({
             let fleet = Arc::clone(&fleet);
             async move {
                 loop {
@@ -323,11 +323,7 @@ impl CloudOpening {
     async fn try_open(self, wishes: &mut Wishes) -> Result<Option<Remote>, EngineError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
         let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock, lasts: _ } = self;
-        let (most, side_by_side) = match spec.sites.get(&site) {
-            Some(s) => (s.nodes(), s.cluster.as_ref().is_some_and(|c| c.side_by_side)),
-            None => (1, false),
-        };
-        let nodes = if side_by_side { most } else { nodes.min(most) };
+        let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
         let Some(machines) = fleet.up(nodes, wishes).await? else { return Ok(None) };
         let speaker = Speaker(words.clone());
         let install = spec.sites.get(&site).and_then(|s| s.ec2.as_ref()).is_none_or(|e| e.install);

@@ -21,7 +21,7 @@ use crate::{
     journal::{CampaignState, Cause, Event, Journal, Outcome, RunState},
     plan::{Plan, PlannedRun},
     point::Point,
-    remote::{Remote, Word},
+    remote::{Held, Remote, Word},
     spec::{SiteKind, Spec},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
@@ -142,15 +142,6 @@ struct Coordinator<'a> {
     /// What sites tell.
     words: mpsc::UnboundedReceiver<Word>,
     speak: mpsc::UnboundedSender<Word>,
-}
-
-/// A task that ends with whoever holds it.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Runs what of a plan is still to be done.
@@ -568,10 +559,10 @@ impl Coordinator<'_> {
     }
 
     /// Attempts hear what the user wishes; the returned task goes with the walk.
-    fn forward_wishes(&self) -> AbortOnDrop {
+    fn forward_wishes(&self) -> Held {
         let (cut, mut wishes) = (Arc::clone(&self.cut), self.wishes.clone());
         cut.send_modify(|wish| *wish = (*wish).max(*wishes.borrow()));
-        AbortOnDrop(tokio::spawn(async move {
+        Held(tokio::spawn(async move {
             while wishes.changed().await.is_ok() {
                 let now = *wishes.borrow_and_update();
                 cut.send_modify(|wish| *wish = (*wish).max(now));
