@@ -207,7 +207,7 @@ pub struct SweepArgs {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    cvc_lib::units::seconds(text)
+    cvc_core::units::seconds(text)
 }
 
 #[derive(Args)]

@@ -1,10 +1,12 @@
 //! How a campaign under way is shown: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
-use cvc_lib::{
+use cvc_controller::{
     install::{InstallEvent, TaskResult},
-    journal::Outcome,
+    observe::{Observer, Progress},
+};
+use cvc_core::{
+    outcome::Outcome,
     point::{Point, Repeat},
-    run::{Observer, Progress},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{

@@ -1,6 +1,9 @@
 //! Errors as a user sees them, and their exit codes.
 
-use cvc_lib::{crew::CrewError, install::InstallError, predict::PredictError, run::EngineError, spec::SpecErrors, store::StoreError};
+use cvc_analysis::{error::AnalysisError, predict::PredictError};
+use cvc_controller::{error::CampaignError, install::InstallError};
+use cvc_core::{source::SourceErrors, store::StoreError};
+use cvc_engine::{attempt::RunError, crew::CrewError};
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::{io::Write, process::ExitCode};
 
@@ -8,11 +11,13 @@ use std::{io::Write, process::ExitCode};
 #[derive(Debug)]
 pub enum Failure {
     /// The campaign file or a descriptor.
-    Spec(SpecErrors),
-    /// The engine.
-    Engine(EngineError),
+    Spec(SourceErrors),
+    /// What stopped a campaign.
+    Campaign(CampaignError),
     /// A file of the campaign.
     Store(StoreError),
+    /// The index or a report.
+    Analysis(AnalysisError),
     /// Software on a site.
     Install(Box<InstallError>),
     /// An image; the error has a text and a code of its own.
@@ -23,19 +28,27 @@ pub enum Failure {
     Other { code: u8, message: String, help: Option<String> },
 }
 
-impl From<SpecErrors> for Failure {
-    fn from(errors: SpecErrors) -> Self {
+impl From<SourceErrors> for Failure {
+    fn from(errors: SourceErrors) -> Self {
         Self::Spec(errors)
     }
 }
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        Self::Engine(error)
+impl From<CampaignError> for Failure {
+    fn from(error: CampaignError) -> Self {
+        Self::Campaign(error)
+    }
+}
+impl From<AnalysisError> for Failure {
+    fn from(error: AnalysisError) -> Self {
+        match error {
+            AnalysisError::Store(error) => Self::Store(error),
+            error @ (AnalysisError::Index { .. } | AnalysisError::Render { .. }) => Self::Analysis(error),
+        }
     }
 }
 impl From<CrewError> for Failure {
     fn from(error: CrewError) -> Self {
-        Self::Engine(EngineError::Crew(error))
+        Self::Campaign(error.into())
     }
 }
 impl From<StoreError> for Failure {
@@ -54,7 +67,7 @@ impl From<InstallError> for Failure {
 impl From<PredictError> for Failure {
     fn from(error: PredictError) -> Self {
         match error {
-            PredictError::Store(error) => Self::Store(error),
+            PredictError::Store(error) => error.into(),
             error @ (PredictError::Csv { .. }
             | PredictError::Unreadable { .. }
             | PredictError::Question { .. }
@@ -107,7 +120,7 @@ impl Failure {
     /// Prints the error and gives the exit code.
     pub fn report(self) -> ExitCode {
         match self {
-            Self::Spec(SpecErrors(errors)) => {
+            Self::Spec(SourceErrors(errors)) => {
                 for error in errors {
                     // the position also in one line, as editors and scripts read it
                     let message = error.to_string();
@@ -117,37 +130,40 @@ impl Failure {
                 }
                 ExitCode::from(2)
             }
-            Self::Engine(error) => {
+            Self::Campaign(error) => {
                 let code = match &error {
-                    EngineError::Store(_) => 7,
-                    EngineError::Host(_) | EngineError::Crew(_) | EngineError::Shepherd { .. } => 4,
-                    EngineError::Render(_) | EngineError::Descriptor { .. } => 2,
-                    EngineError::Install(_) => 5,
-                    EngineError::Slurm(_) | EngineError::Provider { .. } => 3,
-                    EngineError::Site { .. } => 4,
-                    EngineError::Leftover { .. } => 9,
-                    EngineError::Broken(_) => 1,
-                    EngineError::OverBudget { .. } => OVER_BUDGET,
+                    CampaignError::Run(RunError::Store(_)) => 7,
+                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. }) => 4,
+                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => 2,
+                    CampaignError::Run(RunError::Broken(_)) => 1,
+                    CampaignError::Install(_) => 5,
+                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => 3,
+                    CampaignError::Site { .. } => 4,
+                    CampaignError::Leftover { .. } => 9,
+                    CampaignError::OverBudget { .. } => OVER_BUDGET,
                 };
                 let help = match &error {
-                    EngineError::Host(error) => error.mend(),
-                    EngineError::Crew(error) => error.help().map(str::to_owned),
-                    EngineError::Store(_)
-                    | EngineError::Shepherd { .. }
-                    | EngineError::Render(_)
-                    | EngineError::Descriptor { .. }
-                    | EngineError::Site { .. }
-                    | EngineError::Slurm(_)
-                    | EngineError::OverBudget { .. }
-                    | EngineError::Broken(_) => None,
-                    EngineError::Provider { error, .. } => error.mend(),
-                    EngineError::Install(error) => error.mend(),
-                    EngineError::Leftover { .. } => {
+                    CampaignError::Run(RunError::Host(error)) => error.mend(),
+                    CampaignError::Run(RunError::Crew(error)) => error.help().map(str::to_owned),
+                    CampaignError::Run(
+                        RunError::Store(_)
+                        | RunError::Shepherd { .. }
+                        | RunError::Render(_)
+                        | RunError::Descriptor { .. }
+                        | RunError::Broken(_),
+                    )
+                    | CampaignError::Site { .. }
+                    | CampaignError::Slurm(_)
+                    | CampaignError::OverBudget { .. } => None,
+                    CampaignError::Provider { error, .. } => error.mend(),
+                    CampaignError::Install(error) => error.mend(),
+                    CampaignError::Leftover { .. } => {
                         Some("`cvc run` or `cvc down` finds it again and ends it; instances also `cvc sweep`, from anywhere".into())
                     }
                 };
                 one_line(code, &error.to_string(), help.as_deref())
             }
+            Self::Analysis(error) => one_line(7, &error.to_string(), None),
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Install(error) => {
                 let code = if matches!(*error, InstallError::Interrupted { .. }) { 130 } else { 5 };

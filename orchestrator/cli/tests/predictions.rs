@@ -1,7 +1,7 @@
 //! The gate of predictions as a user meets it: exit codes and what is said. The campaign is finished, with what real runs measured.
 
 mod common;
-#[path = "../../lib/tests/common/measured.rs"]
+#[path = "../../analysis/tests/it/common/measured.rs"]
 mod measured;
 
 use cvc_testkit::{Campaign, Tool, campaign::Finished, require};
@@ -12,7 +12,7 @@ const MISSED: &str = "max_error = { image = 0.0001 }\n";
 const KEPT: &str = "max_error = { image = 90, shmem = 90 }\nmin_coverage = 1\n";
 
 /// A finished campaign of `measured` with this section, its file beside it.
-fn finished(predict: &str, fails: impl Fn(&cvc_lib::point::Point) -> bool) -> Campaign {
+fn finished(predict: &str, fails: impl Fn(&cvc_core::point::Point) -> bool) -> Campaign {
     let text = format!("{}{predict}", measured::CAMPAIGN);
     let campaign = common::campaign("measured", "");
     campaign.put("campaign.toml", &text);

@@ -6,7 +6,7 @@ use crate::{
     tags,
 };
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
-use cvc_lib::cloud::{ProviderError, Resource, ResourceKind, Trouble, tolerate};
+use cvc_controller::cloud::{ProviderError, Resource, ResourceKind, Trouble, tolerate};
 
 /// In which order they are looked for.
 const KINDS: [ResourceKind; 6] = [

@@ -2,10 +2,8 @@
 
 use crate::{Region, tags};
 use aws_sdk_ec2::types;
-use cvc_lib::{
-    cloud::{ImageFacts, ProviderError, Trouble},
-    spec::Image,
-};
+use cvc_controller::cloud::{ImageFacts, ProviderError, Trouble};
+use cvc_core::campaign::Image;
 
 /// How an image is found.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! EC2 instances as a site of cvc: the only crate that talks to AWS. What it must be able to do stands in [`cvc_lib::cloud`].
+//! EC2 instances as a site of cvc: the only crate that talks to AWS. What it must be able to do stands in [`cvc_controller::cloud`].
 
 mod call;
 mod caller;
@@ -16,13 +16,11 @@ mod session;
 mod tags;
 
 use async_trait::async_trait;
-use cvc_lib::{
-    cloud::{
-        Account, Clouds, FleetOrder, Health, Instance, LaunchOrder, Offer, Prepared, Provider, ProviderError, Quota, Quote, Resource,
-        TypeFacts,
-    },
-    spec::Ec2Settings,
+use cvc_controller::{
+    cloud::{Account, Clouds, FleetOrder, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Resource, TypeFacts},
+    cost::quote::Quote,
 };
+use cvc_core::{campaign::Ec2Settings, lease::LaunchOrder};
 use std::{
     fmt,
     path::PathBuf,

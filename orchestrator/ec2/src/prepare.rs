@@ -9,7 +9,8 @@ use aws_sdk_ec2::{
         UserIdGroupPair,
     },
 };
-use cvc_lib::cloud::{FleetOrder, Prepared, ProviderError, Tags, Trouble};
+use cvc_controller::cloud::{FleetOrder, Prepared, ProviderError, Trouble};
+use cvc_core::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
 /// What was made just now is not known everywhere at once: so many pauses until it is.

@@ -1,7 +1,7 @@
 //! Tags and filters, written and read.
 
 use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
-use cvc_lib::cloud::Tags;
+use cvc_core::lease::Tags;
 
 /// A filter: one of the values.
 pub(crate) fn filter<V: Into<String>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Filter {

@@ -2,15 +2,16 @@
 
 use super::{paragraph, table};
 use crate::display::duration;
-use cvc_lib::{
-    cost::{Expected, NodeRate, PriceBook, SETUP_S, SiteCost, known_cores},
+use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
+use cvc_core::{
+    campaign::{Market, Spec},
     ids::PointId,
     plan::Machines,
     point::Point,
-    run::ReadySite,
-    spec::{Market, Spec},
+    price::NodeRate,
     units::MIB,
 };
+use cvc_engine::attempt::ReadySite;
 use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
 
@@ -152,7 +153,7 @@ fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) ->
 fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
     for name in ec2.instance_types.iter().skip(1) {
-        let what = match NodeRate::of_instance(book, ec2, name, ec2.market == Market::Spot, None) {
+        let what = match cost::instance_rate(book, ec2, name, ec2.market == Market::Spot, None) {
             Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
             Err(unknown) => format!("{unknown}; {}", unknown.help()),
         };

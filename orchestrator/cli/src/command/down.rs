@@ -6,7 +6,8 @@ use crate::{
     display::{self, Varying},
     failure::Failure,
 };
-use cvc_lib::run::{Wish, Wishes, close_campaign};
+use cvc_controller::runner::close_campaign;
+use cvc_core::stop::{Wish, Wishes};
 use tokio::sync::watch;
 
 pub fn down(args: &DownArgs) -> Result<u8, Failure> {

@@ -6,11 +6,14 @@ use crate::{
     display::{self, Varying},
     failure::Failure,
 };
-use cvc_lib::{
+use cvc_controller::{
     install::{self, InstallEvent, InstallReport, Lock, Request},
+    observe::{Observer, Progress},
+};
+use cvc_core::{
+    campaign::{SiteKind, Spec},
     plan::{self, Plan},
-    run::{Observer, Progress, Wish, Wishes},
-    spec::{SiteKind, Spec},
+    stop::{Wish, Wishes},
     store::CampaignDir,
 };
 use std::io::Write;

@@ -6,11 +6,12 @@ use crate::{
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
+use cvc_analysis::{
+    index::Index,
     paper::Paper,
     rerun::{self, Definition, Joined, Measured},
-    store::{CampaignDir, Index},
 };
+use cvc_core::store::CampaignDir;
 use std::io::Write;
 
 /// Exit code of a campaign that the user stopped.

@@ -23,11 +23,11 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::CommandFactory;
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
-use cvc_lib::{
-    run::{Brief, Readiness, ReadySite},
-    spec::{SiteKind, Spec},
+use cvc_core::{
+    campaign::{SiteKind, Spec},
     store::CampaignDir,
 };
+use cvc_engine::attempt::{Brief, Readiness, ReadySite};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
 
 /// Reads a campaign file, with the descriptors beside it and those that cvc carries.
 fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
-    let embedded = cvc_lib::app::embedded::directory()?;
-    Ok(cvc_lib::spec::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(cvc_core::campaign::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
 }
 
 /// The campaign of `SITE [--file FILE]`. Without a file it is the only campaign file of the directory.
@@ -123,8 +123,8 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
 
 /// The campaign as it was run last: the copy of its file that is kept with its runs.
 fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
-    let embedded = cvc_lib::app::embedded::directory()?;
-    Ok(cvc_lib::spec::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(cvc_core::campaign::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
 }
 
 /// The directory of a campaign that is named by its file (and variant), its directory or its name.
@@ -173,13 +173,13 @@ async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(Strin
 
 /// What launches instances, in a cvc that was built with it.
 #[cfg(feature = "ec2")]
-fn clouds() -> Option<Arc<dyn cvc_lib::cloud::Clouds>> {
+fn clouds() -> Option<Arc<dyn cvc_controller::cloud::Clouds>> {
     Some(Arc::new(cvc_ec2::Ec2::default()))
 }
 
 /// What launches instances: this cvc was built without.
 #[cfg(not(feature = "ec2"))]
-fn clouds() -> Option<Arc<dyn cvc_lib::cloud::Clouds>> {
+fn clouds() -> Option<Arc<dyn cvc_controller::cloud::Clouds>> {
     None
 }
 

@@ -6,13 +6,13 @@ use crate::{
     display::{Varying, duration},
     failure::Failure,
 };
-use cvc_lib::{
-    cost::{self, PriceBook},
-    plan::{self, ExcludedBy, Plan},
-    point::{Point, Repeat},
-    run::{Readiness, ReadySite},
-    spec::Spec,
+use cvc_controller::cost::{self, PriceBook};
+use cvc_core::{
+    campaign::Spec,
+    plan::{self, Plan},
+    point::{ExcludedBy, Point, Repeat},
 };
+use cvc_engine::attempt::{Readiness, ReadySite};
 use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
 
@@ -172,10 +172,10 @@ fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) 
     }
     let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new("."));
     let directory = match area.and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_lib::paths::expand_below(base, path),
+        Some(path) => cvc_core::paths::expand_below(base, path),
         None => camino::Utf8PathBuf::from("campaigns").join(&plan.campaign),
     };
-    let free = cvc_lib::run::free_bytes(&directory);
+    let free = cvc_engine::attempt::free_bytes(&directory);
     let verdict = match free {
         Some(free) if free < need.bytes => format!("{} free: NOT ENOUGH", mib(free)),
         Some(free) => format!("{} free", mib(free)),
@@ -185,7 +185,7 @@ fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) 
 }
 
 fn mib(bytes: u64) -> String {
-    let mib = bytes as f64 / cvc_lib::units::MIB;
+    let mib = bytes as f64 / cvc_core::units::MIB;
     if mib >= 10240.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
 }
 

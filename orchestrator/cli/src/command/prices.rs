@@ -2,12 +2,12 @@
 
 use super::{clouds, costs::usd, load, runtime, table};
 use crate::{args::PricesArgs, failure::Failure};
-use cvc_lib::{
+use cvc_controller::{
     cloud::{Account, Clouds, ProviderError},
     cost::{self, PriceBook},
-    run::EngineError,
-    spec::{Ec2Settings, Market, Spec},
 };
+use cvc_core::campaign::{Ec2Settings, Market, Spec};
+use cvc_controller::error::CampaignError;
 use std::io::Write;
 
 pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {
@@ -36,7 +36,7 @@ pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {
 async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<PriceBook, Failure> {
     let cache = cost::cache_file();
     for (site, ec2) in wanted {
-        let failed = |error: ProviderError| Failure::Engine(EngineError::Provider { site: (*site).clone(), error: Box::new(error) });
+        let failed = |error: ProviderError| Failure::Campaign(CampaignError::Provider { site: (*site).clone(), error: Box::new(error) });
         let provider = clouds.open(&Account::of(ec2)).await.map_err(failed)?;
         let spot = ec2.market != Market::OnDemand;
         let book = cost::refresh(provider.as_ref(), &ec2.instance_types, spot, &cache).await.map_err(failed)?;
@@ -51,7 +51,7 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
     let mut rows = table(["site", "region", "type", "market", "an hour", "from"], &["from"]);
     for (name, ec2) in spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))) {
         for instance_type in &ec2.instance_types {
-            let mut row = |market: &str, price: Result<cost::Price, cost::UnknownPrice>| {
+            let mut row = |market: &str, price: Result<cvc_core::price::Price, cvc_core::price::UnknownPrice>| {
                 let (dollars, from) = match price {
                     Ok(price) => (usd(price.usd_per_hour), price.source()),
                     Err(_) => ("unknown".to_owned(), "the price list does not have it".to_owned()),

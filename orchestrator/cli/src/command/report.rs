@@ -1,16 +1,17 @@
 //! `cvc report`
 
+use cvc_analysis::holdout::rebuild_index;
 use super::{campaign_dir, shown};
 use crate::{
     args::{ReportArgs, ReportFormat, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
-    prediction::{Gate, Outcome},
-    spec::Format,
-    store::{CampaignDir, Index},
+use cvc_analysis::{
+    holdout::{Gate, Outcome},
+    index::Index,
 };
+use cvc_core::{campaign::Format, store::CampaignDir};
 use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
@@ -77,8 +78,8 @@ pub struct Written {
 
 /// Rebuilds the index and writes the report.
 pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Written, Failure> {
-    let index = Index::rebuild(dir.root())?;
-    let report = cvc_lib::report::build(&index)?;
-    let files = cvc_lib::report::write_all(&report, to, formats)?;
+    let index = rebuild_index(dir.root())?;
+    let report = cvc_analysis::report::build(&index)?;
+    let files = cvc_analysis::report::write_all(&report, to, formats)?;
     Ok(Written { files, gate: Outcome::read(&index)?.map(|outcome| outcome.gate()) })
 }

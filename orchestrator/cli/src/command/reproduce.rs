@@ -3,11 +3,11 @@
 use super::{measure, report::formats, shown, table};
 use crate::{args::ReproduceArgs, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
+use cvc_analysis::{
     paper::{self, Counts, Measurements, Paper, Reproduction},
     report, rerun,
-    spec::Format,
 };
+use cvc_core::campaign::Format;
 use std::{io::Write, path::PathBuf};
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {

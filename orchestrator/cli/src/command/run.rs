@@ -7,13 +7,18 @@ use crate::{
     failure::{Failure, OVER_BUDGET},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
+use cvc_controller::{
     cost::{self, PriceBook},
-    install::{Found, Lock},
+    install::Lock,
+    observe::Progress,
+    runner::{Options, run_campaign},
+};
+use cvc_core::{
     plan,
-    run::{Options, Progress, Readiness, Wish, Wishes, run_campaign},
+    stop::{Wish, Wishes},
     store::CampaignDir,
 };
+use cvc_engine::attempt::{Found, Readiness};
 use std::{collections::HashMap, os::fd::AsFd};
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -5,8 +5,8 @@ use std::io::Write;
 
 pub fn schema(of: SchemaOf) -> Result<u8, Failure> {
     let value = match of {
-        SchemaOf::Campaign => cvc_lib::spec::schema(),
-        SchemaOf::App => cvc_lib::spec::app_schema(),
+        SchemaOf::Campaign => cvc_core::campaign::schema(),
+        SchemaOf::App => cvc_core::campaign::app_schema(),
     };
     let text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
     writeln!(std::io::stdout(), "{text}")?;

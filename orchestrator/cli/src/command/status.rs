@@ -2,9 +2,10 @@
 
 use super::{campaign_dir, paragraph, table};
 use crate::{args::CampaignArgs, display::Varying, failure::Failure};
-use cvc_lib::{
+use cvc_core::{
     ids::PointId,
-    journal::{self, CampaignState, Outcome, RunState},
+    journal::{self, CampaignState, RunState},
+    outcome::Outcome,
     plan::{Plan, PlannedRun},
     store::read_text,
 };

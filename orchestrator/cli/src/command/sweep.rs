@@ -2,10 +2,11 @@
 
 use super::{clouds, costs, runtime, table};
 use crate::{args::SweepArgs, display::duration, failure::Failure};
-use cvc_lib::{
-    cloud::{Account, Found, Known, Looked, ProviderError, Removed, Resource, ResourceKind, Sweep, Trouble, owner},
+use cvc_controller::{
+    cloud::{Account, Found, Known, Looked, ProviderError, Removed, Resource, ResourceKind, Sweep, Trouble},
     cost::{self, DiskSize, PriceBook},
 };
+use cvc_core::lease::owner;
 use jiff::Timestamp;
 use std::{collections::BTreeSet, io::Write};
 

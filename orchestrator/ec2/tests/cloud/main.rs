@@ -7,11 +7,12 @@ mod launches;
 mod removal;
 
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
-use cvc_ec2::Ec2;
-use cvc_lib::{
-    cloud::{Account, Clouds, FleetOrder, Instance, InstanceState, LaunchOrder, Prepared, Provider, ProviderError, Tags},
-    spec::{Disk, Ec2Settings, Image, Market, Volume},
+use cvc_controller::cloud::{Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError};
+use cvc_core::{
+    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    lease::{LaunchOrder, Tags},
 };
+use cvc_ec2::Ec2;
 use cvc_testkit::{
     Cloud,
     cloud::{ACCESS_KEY, SECRET_KEY},

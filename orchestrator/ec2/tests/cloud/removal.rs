@@ -2,7 +2,7 @@
 
 use crate::{KEY, OTHER_KEY, Site, fleet, order};
 use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
-use cvc_lib::cloud::{FleetOrder, ResourceKind, Trouble};
+use cvc_controller::cloud::{FleetOrder, ResourceKind, Trouble};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ fn everything_made_is_found_and_removed_twice() {
     for round in 1..=2 {
         let made = site.prepare(&fleet("f"));
         assert_eq!(site.prepare(&fleet("f")), made, "round {round}: made once");
-        let other = site.prepare(&FleetOrder { tags: cvc_lib::cloud::Tags { owner: "bob@desk".into(), ..crate::tags("g") }, ..fleet("g") });
+        let other =
+            site.prepare(&FleetOrder { tags: cvc_core::lease::Tags { owner: "bob@desk".into(), ..crate::tags("g") }, ..fleet("g") });
         site.launch(&order(&site, "f", round, 2, &made));
         let found = site.wait(site.provider.discover(Some("ada@laptop"), None)).expect("what there is");
         let mut kinds: BTreeMap<ResourceKind, usize> = BTreeMap::new();

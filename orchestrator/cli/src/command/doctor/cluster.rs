@@ -2,10 +2,8 @@
 
 use super::super::{paragraph, table};
 use crate::failure::Failure;
-use cvc_lib::{
-    doctor::{self, Check, State},
-    spec::Spec,
-};
+use cvc_controller::doctor::{self, Check, State};
+use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
 use std::{io::Write, time::Duration};
 

@@ -8,11 +8,10 @@ use crate::{
     failure::Failure,
 };
 use camino::Utf8PathBuf;
-use cvc_lib::{
+use cvc_core::{campaign::Spec, plan};
+use cvc_engine::{
+    attempt::{Readiness, ReadySite},
     ckpt::quirks,
-    plan,
-    run::{Readiness, ReadySite},
-    spec::Spec,
 };
 use serde_json::json;
 use std::io::Write;
@@ -44,7 +43,8 @@ struct Asked {
 
 fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     let Some(target) = &args.target else {
-        let spec = cvc_lib::spec::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_lib::app::embedded::directory()?])?;
+        let spec =
+            cvc_core::campaign::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_core::app::embedded::directory()?])?;
         return Ok(Asked { spec, file: None, site: None });
     };
     if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
@@ -136,7 +136,7 @@ fn campaign(
     stuck: usize,
     obstacles: &[String],
 ) -> std::io::Result<()> {
-    let local: usize = spec.sites.values().filter(|s| s.kind == cvc_lib::spec::SiteKind::Local).count();
+    let local: usize = spec.sites.values().filter(|s| s.kind == cvc_core::campaign::SiteKind::Local).count();
     if stuck == 0 && points > 0 && local == 0 {
         let text =
             format!("{file}: whether its {points} points can run is asked when their sites are opened; see what was found of them above");
@@ -171,7 +171,7 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
             mend: install.as_ref().err().map(|m| m.mend.clone()).unwrap_or_default(),
         });
         if let Ok(install) = install {
-            let compiler = cvc_lib::kernels::mpicc(install);
+            let compiler = cvc_engine::kernels::mpicc(install);
             findings.push(Finding {
                 what: format!("compiler of {name}"),
                 found: compiler.as_ref().map(ToString::to_string).map_err(|m| m.what.clone()),
@@ -184,7 +184,7 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         let mend = found.as_ref().err().map(|e| e.1.clone()).unwrap_or_default();
         findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, mend });
     };
-    let pair = |m: &cvc_lib::mpi::Missing| (m.what.clone(), m.mend.clone());
+    let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.mend.clone());
     add(
         "DMTCP",
         site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
@@ -199,7 +199,7 @@ fn of_machine() -> Vec<Finding> {
     let path = std::env::var("PATH").unwrap_or_default();
     let tool = |name: &str, cost, mend: &str| Finding {
         what: name.into(),
-        found: cvc_lib::mpi::on_path(&[name], &path).map(|p| p.to_string()).ok_or_else(|| format!("{name} is not installed")),
+        found: cvc_core::paths::on_path(&[name], &path).map(|p| p.to_string()).ok_or_else(|| format!("{name} is not installed")),
         cost,
         mend: mend.into(),
     };

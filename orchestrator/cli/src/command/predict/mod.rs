@@ -2,20 +2,21 @@
 
 mod show;
 
+use cvc_analysis::holdout::rebuild_index;
 use super::campaign_dir;
 use crate::{
     args::{PredictArgs, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_lib::{
-    model::split,
+use cvc_analysis::{
+    index::Index,
     predict::{
         Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index,
         merge_repeated,
     },
-    store::Index,
 };
+use cvc_model::split;
 use serde::Serialize;
 use std::io::Write;
 
@@ -60,7 +61,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
         };
         return Err(PredictError::Model { message: message.into(), help: help.into() }.into());
     }
-    let apps = [cvc_lib::app::embedded::directory()?];
+    let apps = [cvc_core::app::embedded::directory()?];
     let known = Known { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
     let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
@@ -104,7 +105,7 @@ fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Obs
         return Ok((one(from), rows, warnings));
     }
     let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
-    Ok((one(dir.root()), from_index(&Index::rebuild(dir.root())?, dir.root().as_str())?, Vec::new()))
+    Ok((one(dir.root()), from_index(&rebuild_index(dir.root())?, dir.root().as_str())?, Vec::new()))
 }
 
 fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {

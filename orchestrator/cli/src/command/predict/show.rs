@@ -5,10 +5,9 @@ use super::{
     Said,
 };
 use crate::display::duration;
-use cvc_lib::{
-    model::{Estimate, Parameter, Tier},
-    predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome, Quantity},
-};
+use cvc_analysis::predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome};
+use cvc_core::quantity::Quantity;
+use cvc_model::{Estimate, Parameter, Tier};
 use std::{collections::BTreeMap, io::Write};
 
 /// Labels shown of the runs behind a number; JSON has all.

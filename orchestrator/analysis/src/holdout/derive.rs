@@ -1,0 +1,126 @@
+//! From the measured points of an index to predictions of the held-out ones.
+
+use super::{Answer, Candidate, Line, ModelName, Prediction};
+use crate::{
+    index::Index,
+    predict::{self, JudgedQuantity, Observation, Predictor, Question},
+};
+use cvc_core::ids::PointId;
+use cvc_core::plan::Split;
+use cvc_model::{HeldOut, LEVEL, ModelInfo};
+use std::collections::{HashMap, HashSet};
+
+/// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error: a report is made all
+/// the same.
+pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
+    let side = |ids: &[PointId]| -> HashSet<String> { ids.iter().map(|id| id.as_str().to_owned()).collect() };
+    let (train, held_out) = (side(&split.train), side(&split.held_out));
+    let mut observations = match predict::from_index(index, "this campaign") {
+        Ok(observations) => observations,
+        Err(e) => return vec![problem(&e)],
+    };
+    // A point on neither side takes no part, and one without any quantity says nothing.
+    observations.retain(|o| (train.contains(&o.id) || held_out.contains(&o.id)) && !o.quantities.is_empty());
+    let mut by_label: HashMap<String, Vec<PointId>> = HashMap::new();
+    for o in observations.iter().filter(|o| train.contains(&o.id)) {
+        by_label.entry(o.label.clone()).or_default().push(PointId::from_written(&o.id));
+    }
+    cvc_model::split(
+        observations,
+        |o| train.contains(&o.id),
+        |training, held_out| match Predictor::train(&training) {
+            Ok(predictor) => {
+                let mut lines: Vec<Line> =
+                    predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
+                let anything = !lines.is_empty();
+                lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
+                // where nothing was measured, nothing hangs on that one run
+                if anything {
+                    lines.extend(single_runs(training.items(), held_out.items()));
+                }
+                lines
+            }
+            Err(e) => vec![problem(&e)],
+        },
+    )
+}
+
+/// What has to be said of programs that one training point speaks for: no curve can be fitted on it, and no error of a model that can.
+fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> {
+    let mut single: Vec<String> = Vec::new();
+    for o in held_out {
+        let mut own = training.iter().filter(|t| t.app == o.app && t.mpi_name == o.mpi_name);
+        if let (Some(only), None) = (own.next(), own.next())
+            && !single.contains(&only.label)
+        {
+            single.push(only.label.clone());
+        }
+    }
+    let text = |label| {
+        format!(
+            "{label} is the only training point of its program and library: only models that one run is enough for, or none, answer there, and what they err by is not known from it."
+        )
+    };
+    single.iter().map(|label| Line::Problem { text: text(label) }).collect()
+}
+
+fn problem(error: &predict::PredictError) -> Line {
+    let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+    Line::Problem { text: format!("Nothing could be predicted: {error}{help}.") }
+}
+
+fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) -> Prediction {
+    let mut training: Vec<PointId> = Vec::new();
+    for id in judged.training.iter().filter_map(|label| by_label.get(label)).flatten() {
+        if !training.contains(id) {
+            training.push(id.clone());
+        }
+    }
+    Prediction {
+        point: PointId::from_written(&judged.id),
+        quantity: judged.quantity,
+        answer: match judged.predicted {
+            Ok(e) => {
+                Answer::Predicted { predicted: e.value, low: e.interval.map(|i| i.low), high: e.interval.map(|i| i.high), level: LEVEL }
+            }
+            Err(why) => Answer::Refused { why },
+        },
+        measured: judged.measured,
+        // Below this it is the rounding of sums.
+        error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),
+        covered: judged.covered,
+        model: judged.model.as_ref().map(name),
+        training,
+    }
+}
+
+fn name(info: &ModelInfo) -> ModelName {
+    let tier = serde_json::to_value(info.tier).ok().and_then(|t| t.as_str().map(str::to_owned)).unwrap_or_default();
+    ModelName { id: info.id.to_owned(), title: info.title.to_owned(), tier }
+}
+
+/// The models that were considered for any of the held-out points, each once for a program, class, library and quantity.
+fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    let mut seen = HashSet::new();
+    for o in held_out.items() {
+        let of = format!("{}.{} {}", o.app, o.class, o.mpi_name);
+        for line in predictor.forecast(&Question::of(o)).lines {
+            let Some(prediction) = line.outcome.prediction() else { continue };
+            for c in &prediction.candidates {
+                // A model may answer at one point and not at another.
+                if seen.insert((of.clone(), line.quantity, c.model.id, c.chosen, c.refused.clone())) {
+                    all.push(Candidate {
+                        of: of.clone(),
+                        quantity: line.quantity,
+                        model: name(&c.model),
+                        chosen: c.chosen,
+                        leave_one_out_pct: c.leave_one_out_pct,
+                        refused: c.refused.clone(),
+                    });
+                }
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,337 @@
+//! Reading the folder of a paper. Everything that is wrong is said with file, line and column.
+
+use super::{
+    cell::{Attached, Cell, PrintedTable},
+    csv::{self, Csv, Field},
+    definition::{Anomaly, AnomalyCells, ColumnDefinition, Decimals, Kind, RawPaper, SCHEMA, TableDefinition},
+    printed::{Printed, decimals},
+    rules,
+};
+use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
+use std::path::{Path, PathBuf};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// A published work with its tables.
+#[derive(Clone, Debug)]
+pub struct Paper {
+    /// Name of its folder.
+    pub id: String,
+    /// Title, as published.
+    pub title: String,
+    /// Authors.
+    pub authors: Vec<String>,
+    /// Year, if it is known.
+    pub year: Option<u32>,
+    /// Where it was published.
+    pub published: Option<String>,
+    /// What a reader has to know.
+    pub note: Option<String>,
+    /// Its tables, in the order of `paper.toml`.
+    pub tables: Vec<PrintedTable>,
+    /// What is wrong or doubtful in print.
+    pub anomalies: Vec<Anomaly>,
+    /// Anomalies of the text and of the work as a whole, as indices.
+    pub(super) notes: Vec<usize>,
+}
+
+impl Paper {
+    /// A table by its identifier, also with the paper's name before it: `5.1`, `thesis-5.1`.
+    pub fn table(&self, id: &str) -> Option<&PrintedTable> {
+        let bare = id.strip_prefix(&self.id).and_then(|rest| rest.strip_prefix('-')).unwrap_or(id);
+        self.tables.iter().find(|t| t.definition.id == bare)
+    }
+
+    /// Anomalies of the text and of the work as a whole.
+    pub fn notes(&self) -> impl Iterator<Item = &Anomaly> {
+        self.notes.iter().map(|i| &self.anomalies[*i])
+    }
+}
+
+/// The folder of a paper: the first `DIR/NAME` that holds a `paper.toml`.
+pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
+    // A name with a separator would leave the directories.
+    if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+        return None;
+    }
+    dirs.iter().map(|dir| dir.join(name)).find(|folder| folder.join("paper.toml").is_file())
+}
+
+/// Names of all papers in these directories, sorted, each once.
+pub fn known(dirs: &[PathBuf]) -> Vec<String> {
+    let mut names: Vec<String> = dirs
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten())
+        .filter(|entry| entry.path().join("paper.toml").is_file())
+        .filter_map(|entry| entry.file_name().to_str().map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Reads the folder of a paper.
+///
+/// # Errors
+/// Everything that is wrong in its files, with positions.
+pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
+    let source = Source::read(&folder.join("paper.toml"))?;
+    let table = source.parse().map_err(SourceErrors)?;
+    let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
+    let raw: RawPaper = source.decode(&value).map_err(|mut e| {
+        e.span = e.span.filter(|s| *s != (0..source.text.len())).or(Some(0..0));
+        e
+    })?;
+    let mut errors = check(&source, &table, &raw, folder);
+    let mut tables = Vec::new();
+    for definition in &raw.tables {
+        match read_table(folder, definition) {
+            Ok(table) => tables.push(table),
+            Err(mut found) => errors.append(&mut found),
+        }
+    }
+    let anomalies = match read_anomalies(&folder.join("anomalies.csv")) {
+        Ok(anomalies) => anomalies,
+        Err(error) => {
+            errors.push(error);
+            Vec::new()
+        }
+    };
+    // without its tables nothing can be said of the places in them
+    if !errors.is_empty() {
+        return Err(SourceErrors(errors));
+    }
+    let mut paper = Paper {
+        id: raw.id,
+        title: raw.title,
+        authors: raw.authors,
+        year: raw.year,
+        published: raw.published,
+        note: raw.note,
+        tables,
+        anomalies,
+        notes: Vec::new(),
+    };
+    let errors = attach(&source, &table, &raw.anomaly_cells, &mut paper);
+    if errors.is_empty() { Ok(paper) } else { Err(SourceErrors(errors)) }
+}
+
+fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) -> Vec<SourceError> {
+    let mut errors = Vec::new();
+    let mut fail =
+        |way: &[Step<'_>], message: String, help: String| errors.push(source.error(span_of(table, way).or(Some(0..0)), message, help));
+    if raw.schema != SCHEMA {
+        fail(&["schema".into()], format!("format {} of papers is not known", raw.schema), "this version reads `schema = 1`".into());
+    }
+    let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if raw.id != name {
+        let help = format!("write id = \"{name}\", or rename the folder");
+        fail(&["id".into()], format!("the name `{}` differs from the folder's", raw.id), help);
+    }
+    for (t, definition) in raw.tables.iter().enumerate() {
+        if raw.tables[..t].iter().any(|other| other.id == definition.id) {
+            fail(&["tables".into(), t.into(), "id".into()], format!("the table `{}` is given twice", definition.id), "rename one".into());
+        }
+        for (c, column) in definition.columns.iter().enumerate() {
+            let way = |key: &'static str| [Step::from("tables"), t.into(), "columns".into(), c.into(), key.into()];
+            if definition.columns[..c].iter().any(|other| other.id == column.id) {
+                fail(&way("id"), format!("the column `{}` is given twice", column.id), "remove one".into());
+            }
+            if let Some(rule) = &column.rule
+                && let Err(e) = rules::check(rule, definition)
+            {
+                fail(&way("rule"), e.message, e.help);
+            }
+            if let Some(model) = &column.model
+                && let Err(e) = rules::check_model(model)
+            {
+                fail(&way("model"), e.message, e.help);
+            }
+            if let Some(tolerance) = &column.tolerance {
+                let amounts: Vec<f64> = [tolerance.by, tolerance.pct].into_iter().flatten().collect();
+                if amounts.is_empty() || !amounts.iter().all(|v| v.is_finite() && *v > 0.0) {
+                    fail(&way("tolerance"), "no tolerance".into(), "write by = ... (in the column's unit) or pct = ..., above 0".into());
+                }
+            }
+        }
+    }
+    errors
+}
+
+fn read_table(folder: &Path, definition: &TableDefinition) -> Result<PrintedTable, Vec<SourceError>> {
+    let csv = csv::read(&folder.join(&definition.file)).map_err(|e| vec![e])?;
+    let mut errors = Vec::new();
+    let mut columns = Vec::new();
+    for column in &definition.columns {
+        match csv.head.iter().position(|f| f.text == column.id) {
+            Some(index) => columns.push(index),
+            None => {
+                let known = csv.head.iter().map(|f| f.text.as_str());
+                let help = suggestion(&column.id, "columns of the file", known);
+                errors.push(csv.source.error(Some(0..0), format!("the column `{}` is missing", column.id), help));
+            }
+        }
+    }
+    for field in &csv.head {
+        if !definition.columns.iter().any(|c| c.id == field.text) {
+            let help = format!("describe it among the columns of table {} in paper.toml, or remove it", definition.id);
+            errors.push(csv.source.error(Some(field.span.clone()), format!("the column `{}` is not described", field.text), help));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    if csv.rows.is_empty() {
+        return Err(vec![csv.source.error(Some(0..0), "the table has no rows", "write one line for each row of print".to_owned())]);
+    }
+    let digits: Vec<u32> = columns.iter().zip(&definition.columns).map(|(at, column)| column_decimals(&csv, *at, column)).collect();
+    let mut cells = Vec::new();
+    for row in &csv.rows {
+        let mut of_row = Vec::new();
+        for ((at, column), digits) in columns.iter().zip(&definition.columns).zip(&digits) {
+            match cell(&csv.source, &row[*at], column, *digits) {
+                Ok(cell) => of_row.push(cell),
+                Err(error) => errors.push(error),
+            }
+        }
+        cells.push(of_row);
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let attached = vec![vec![Vec::new(); definition.columns.len()]; cells.len()];
+    Ok(PrintedTable { definition: definition.clone(), cells, attached, notes: Vec::new() })
+}
+
+fn column_decimals(csv: &Csv, at: usize, column: &ColumnDefinition) -> u32 {
+    match column.decimals {
+        Decimals::AtLeast(n) => n,
+        Decimals::Column(_) => csv.rows.iter().map(|r| decimals(&r[at].text)).max().unwrap_or(0),
+    }
+}
+
+fn cell(source: &Source, field: &Field, column: &ColumnDefinition, digits: u32) -> Result<Cell, SourceError> {
+    let fail = |message: String, help: &str| source.error(Some(field.span.clone()), message, help.to_owned());
+    if field.text.is_empty() {
+        if column.optional {
+            return Ok(Cell::Empty);
+        }
+        return Err(fail(
+            format!("nothing is given for `{}`", column.id),
+            "write a value, or mark the column as `optional = true` in paper.toml",
+        ));
+    }
+    match column.kind {
+        Kind::Label => Ok(Cell::Label(field.text.clone())),
+        Kind::Setting | Kind::Measured | Kind::Predicted | Kind::Derived => {
+            let number = Printed::parse(&field.text, digits)
+                .map_err(|e| fail(format!("{e}, and `{}` has numbers", column.id), "write a number with a decimal point, as in 109.94"))?;
+            if number.value() < 0.0 && !column.signed {
+                let message = format!("`{}` is negative, and `{}` cannot be", field.text, column.id);
+                return Err(fail(message, "correct it, or mark the column as `signed = true` in paper.toml"));
+            }
+            Ok(Cell::Number(number))
+        }
+    }
+}
+
+fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let csv = csv::read(path)?;
+    let column = |name: &str| {
+        csv.head.iter().position(|f| f.text == name).ok_or_else(|| {
+            let help = "the columns are id, table, cell, printed, likely, why, confidence".to_owned();
+            csv.source.error(Some(0..0), format!("the column `{name}` is missing"), help)
+        })
+    };
+    let [id, table, cell, printed] = [column("id")?, column("table")?, column("cell")?, column("printed")?];
+    let [likely, why, confidence] = [column("likely")?, column("why")?, column("confidence")?];
+    let mut anomalies: Vec<Anomaly> = Vec::new();
+    for row in &csv.rows {
+        let text = |at: usize| row[at].text.clone();
+        if anomalies.iter().any(|a| a.id == row[id].text) {
+            let message = format!("the anomaly `{}` is given twice", row[id].text);
+            return Err(csv.source.error(Some(row[id].span.clone()), message, "rename one".to_owned()));
+        }
+        anomalies.push(Anomaly {
+            id: text(id),
+            table: text(table),
+            cell: text(cell),
+            printed: text(printed),
+            likely: text(likely),
+            why: text(why),
+            confidence: text(confidence),
+        });
+    }
+    Ok(anomalies)
+}
+
+/// Puts every anomaly where it belongs; one without a place, and a place that is none, are errors.
+fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: &mut Paper) -> Vec<SourceError> {
+    let mut errors = Vec::new();
+    let mut placed = vec![false; paper.anomalies.len()];
+    for (n, place) in places.iter().enumerate() {
+        let mut fail = |key: &'static str, message: String, help: String| {
+            let at = span_of(table, &["anomaly_cells".into(), n.into(), key.into()]);
+            errors.push(source.error(at.or(Some(0..0)), message, help));
+        };
+        let Some(anomaly) = paper.anomalies.iter().position(|a| a.id == place.id) else {
+            let known = paper.anomalies.iter().map(|a| a.id.as_str());
+            let help = closest(&place.id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
+            fail("id", format!("there is no anomaly `{}`", place.id), help);
+            continue;
+        };
+        placed[anomaly] = true;
+        let Some(name) = &place.table else {
+            paper.notes.push(anomaly);
+            continue;
+        };
+        let names: Vec<String> = paper.tables.iter().map(|t| t.definition.id.clone()).collect();
+        let Some(at) = paper.tables.iter_mut().find(|t| t.definition.id == *name) else {
+            fail("table", format!("there is no table `{name}`"), suggestion(name, "tables", names.iter().map(String::as_str)));
+            continue;
+        };
+        let unknown = place.rows.keys().map(|k| ("rows", k)).chain(place.columns.iter().map(|c| ("columns", c)));
+        if let Some((key, column)) = unknown.into_iter().find(|(_, c)| at.column(c).is_none()) {
+            let known = at.definition.columns.iter().map(|c| c.id.as_str());
+            fail(key, format!("table {name} has no column `{column}`"), suggestion(column, "columns", known));
+            continue;
+        }
+        if place.columns.is_empty() && place.rows.is_empty() {
+            at.notes.push(anomaly);
+            continue;
+        }
+        let matching: Vec<usize> = (0..at.cells.len())
+            .filter(|row| place.rows.iter().all(|(column, value)| at.cell(*row, column).is_some_and(|c| c.text() == value)))
+            .collect();
+        if matching.is_empty() {
+            let wanted: Vec<String> = place.rows.iter().map(|(c, v)| format!("{c} = {v}")).collect();
+            fail("rows", format!("table {name} has no row with {}", wanted.join(", ")), "give the values as they stand in its file".into());
+            continue;
+        }
+        // without columns, the first cell of each row carries it
+        let columns: Vec<usize> =
+            if place.columns.is_empty() { vec![0] } else { place.columns.iter().filter_map(|c| at.column(c)).collect() };
+        let numbers = columns.iter().all(|c| at.definition.columns[*c].kind != Kind::Label);
+        if place.likely.as_ref().is_some_and(|l| l.number().is_some() != numbers) {
+            let what = if numbers { "a number" } else { "a text in quotes" };
+            fail("likely", "what was meant is not of the kind of its column".into(), format!("write {what}"));
+            continue;
+        }
+        for row in matching {
+            for column in &columns {
+                at.attached[row][*column].push(Attached { anomaly, effect: place.effect, likely: place.likely.clone() });
+            }
+        }
+    }
+    for (anomaly, _) in paper.anomalies.iter().zip(&placed).filter(|(_, placed)| !**placed) {
+        let help = "add an [[anomaly_cells]] with its id, and its table, rows and columns if it has any".to_owned();
+        errors.push(source.error(Some(0..0), format!("the anomaly `{}` belongs nowhere", anomaly.id), help));
+    }
+    errors
+}

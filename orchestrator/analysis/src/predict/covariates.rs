@@ -1,0 +1,161 @@
+//! What is stored beside the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
+
+use super::{
+    compose::Sizes,
+    curves,
+    forecast::{Outcome, Prediction},
+    observation::{Observation, setting},
+    predictor::{Answered, Predictor},
+    question::Question,
+};
+use cvc_core::quantity::Quantity;
+use cvc_core::units::MIB;
+use cvc_model::{Estimate, Model, ModelInfo, MpiKind, Output, Setting, Tier, stored::aux_cluster_mib, surplus};
+
+/// A file of a rank that is this much larger than the others is an aggregator's; smaller differences come from the libraries.
+const VISIBLE_SURPLUS_MIB: f64 = 4.0;
+
+const LAUNCHERS_AND_AUX: ModelInfo = ModelInfo {
+    id: "aux-cluster",
+    title: "process manager, proxies, ssh",
+    formula: "18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7)",
+    source: "thesis, Table 3.1 (DMTCP 2, MPICH 3)",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+const MORE_NODES: ModelInfo = ModelInfo {
+    id: "one-node-and-published",
+    title: "observed on one node, published for each further one",
+    formula: "a + (n − 1)·22.44",
+    source: "a: the observations; 22.44: thesis, Table 3.1 (DMTCP 2, MPICH 3)",
+    tier: Tier::Published,
+    parameters: 1,
+};
+
+const WITHIN: ModelInfo = ModelInfo {
+    id: "within-launchers",
+    title: "contained in the launchers' formula",
+    formula: "0",
+    source: "thesis, Table 3.1",
+    tier: Tier::Published,
+    parameters: 0,
+};
+
+fn bare(model: ModelInfo, value: f64, reason: impl Into<String>) -> Prediction {
+    let (parameters, training, candidates) = (Vec::new(), Vec::new(), Vec::new());
+    Prediction { estimate: Estimate::bare(value), model, reason: reason.into(), parameters, training, candidates }
+}
+
+impl Predictor<'_> {
+    /// What an aggregator's image has more than others, if the program has aggregators.
+    pub(super) fn surplus(&self, question: &Question, sizes: &mut Sizes) -> Option<Prediction> {
+        if !question.collective {
+            return None;
+        }
+        let library = self.library(question);
+        let own = |o: &Observation| o.app == question.app && library(o) && o.value(Quantity::Surplus).is_some();
+        let visible = |o: &Observation| own(o) && o.value(Quantity::Surplus).is_some_and(|s| s >= VISIBLE_SURPLUS_MIB);
+        let alike = |o: &Observation| visible(o) && o.aggregators == question.aggregators && o.cb_buffer == question.cb_buffer;
+        let answered = if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none()
+        {
+            let seen = self.count(own);
+            Answered::none(format!(
+                "no aggregator stands out in the {seen} observed checkpoints of {} (taken before its first write?), so none is added; \
+                 aggregators=N adds the published surplus",
+                question.app
+            ))
+        } else {
+            let load = question.mapping.node_loads().max().unwrap_or(1);
+            let output =
+                Output { aggregators: question.aggregators, buffer_mib: question.cb_buffer.map(|b| b.0 as f64 / MIB), ..Output::default() };
+            let at = Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) };
+            let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
+            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), Observation::setting_name), &at)
+        };
+        sizes.add(Quantity::Surplus, None, answered).ok()
+    }
+
+    /// The images of the launcher's processes.
+    pub(super) fn launchers(&self, question: &Question) -> Answered {
+        let library = self.library(question);
+        let seen = |o: &Observation| library(o) && o.compression == question.compression && o.value(Quantity::Launchers).is_some();
+        let nodes = question.mapping.nodes();
+        if self.count(seen) == 0 {
+            return match aux_cluster_mib(nodes) {
+                Ok(mib) if self.training.items().is_empty() && question.mpi == MpiKind::Nemesis => {
+                    Answered::of(bare(LAUNCHERS_AND_AUX, mib, "no run was observed"))
+                }
+                _ => Answered::none(format!("no run with {} tells of its launchers", question.label_of_library())),
+            };
+        }
+        let at = setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
+        let several = self.count(|o| seen(o) && o.mapping.nodes() > 1) > 0;
+        let key = format!("launchers {} {:?} {several}", question.mpi_name, question.compression);
+        let models = || -> Vec<Box<dyn Model>> {
+            let lines = if several { [curves::NODES, curves::MEAN] } else { [curves::SAME_ON_NODES, curves::PER_NODE] };
+            lines.map(|line| -> Box<dyn Model> { Box::new(line.with_band(curves::LAUNCHERS_BAND_MIB)) }).into()
+        };
+        let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.mapping.to_string()), &at);
+        if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
+            (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
+        {
+            prediction.estimate = Estimate::bare(prediction.estimate.value + all - first);
+            prediction.model = MORE_NODES;
+            prediction.candidates.clear();
+            answered
+                .warnings
+                .push("launchers were only observed on one node: further nodes are counted as published, without interval".into());
+        }
+        answered
+    }
+
+    /// Files beside the images: for each node what a node with its load has.
+    pub(super) fn auxiliary(&self, question: &Question, launchers: Option<&Prediction>) -> Answered {
+        if launchers.is_some_and(|l| l.model.id == LAUNCHERS_AND_AUX.id) {
+            return Answered::of(Prediction { estimate: Estimate::exact(0.0), ..bare(WITHIN, 0.0, "one formula for both") });
+        }
+        let library = self.library(question);
+        let seen = |o: &Observation| library(o) && o.value(Quantity::Aux).is_some() && o.load().is_some();
+        let per_node = |o: &Observation| Some(o.value(Quantity::Aux)? / f64::from(o.mapping.nodes()));
+        let mut total: Option<Prediction> = None;
+        let mut warnings: Vec<String> = Vec::new();
+        for group in question.mapping.groups() {
+            let load = group.processes_per_node;
+            let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+            // with one process on a node nothing is shared
+            let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
+            let (key, alike) = (format!("aux {} {}", question.mpi_name, load == 1), self.count(regime) > 0);
+            let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE)] };
+            let answered = self.ask(
+                key,
+                models,
+                || self.samples(|o| if alike { regime(o) } else { seen(o) }, per_node, |o| format!("{:?}", o.load())),
+                &at,
+            );
+            warnings.extend(answered.warnings);
+            match answered.outcome {
+                Outcome::NoPrediction(_) if self.count(seen) == 0 => {
+                    return Answered::none(format!("no run with {} tells of them", question.label_of_library()));
+                }
+                Outcome::NoPrediction(reason) => return Answered::none(reason),
+                Outcome::Predicted(mut one) => {
+                    if !alike {
+                        let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
+                        warnings.push(format!("auxiliary files were only observed with {how}: nothing tells how far off they are"));
+                        one.estimate = Estimate::bare(one.estimate.value);
+                    }
+                    one.estimate = one.estimate.times(f64::from(group.nodes));
+                    total = Some(match total {
+                        None => one,
+                        Some(sum) => Prediction { estimate: sum.estimate.plus_together(one.estimate), ..sum },
+                    });
+                }
+            }
+        }
+        match total {
+            Some(total) => Answered::with(Prediction { estimate: total.estimate.not_negative(), ..total }, warnings),
+            None => Answered::none("the mapping has no node"),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What can go wrong on the way to a prediction.
+
+use camino::Utf8PathBuf;
+use crate::error::AnalysisError;
+use cvc_core::store::StoreError;
+
+/// Why there are no predictions at all. A single quantity that cannot be predicted is no error but a line with its reason.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// A file of a campaign.
+    #[error(transparent)]
+    Store(#[from] AnalysisError),
+    /// A table that cannot be read as one of observations.
+    #[error("{path}:{line}: {message}")]
+    Csv {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The line in it, from 1.
+        line: usize,
+        /// What is wrong there, with the column.
+        message: String,
+        /// How to mend it.
+        help: String,
+    },
+    /// A table that is not there or cannot be read.
+    #[error("{path}: {message}")]
+    Unreadable {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What the system says.
+        message: String,
+        /// How to mend it.
+        help: String,
+    },
+    /// A question that makes no sense.
+    #[error("`{text}`: {message}")]
+    Question {
+        /// The question as written.
+        text: String,
+        /// What is wrong with it.
+        message: String,
+        /// How to mend it.
+        help: String,
+    },
+    /// Observations that no model can be made of.
+    #[error("{message}")]
+    Model {
+        /// What is wrong.
+        message: String,
+        /// How to mend it.
+        help: String,
+    },
+}
+
+impl PredictError {
+    /// The exit code of a command that ends by this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Store(_) => 7,
+            Self::Csv { .. } | Self::Unreadable { .. } => 6,
+            Self::Question { .. } => 2,
+            Self::Model { .. } => 8,
+        }
+    }
+
+    /// How to mend it, apart from what is wrong.
+    pub fn help(&self) -> Option<&str> {
+        match self {
+            Self::Store(_) => None,
+            Self::Csv { help, .. } | Self::Unreadable { help, .. } | Self::Question { help, .. } | Self::Model { help, .. } => Some(help),
+        }
+    }
+}
+
+impl From<StoreError> for PredictError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.into())
+    }
+}

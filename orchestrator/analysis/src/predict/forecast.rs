@@ -1,0 +1,155 @@
+//! What a prediction says: each quantity with its interval, its model and the runs behind it, or the reason why there is none.
+
+use super::question::Question;
+use cvc_core::quantity::Quantity;
+use cvc_model::{Estimate, ModelInfo, Parameter, stored::FileGroup};
+use serde::Serialize;
+
+/// Everything that is predicted for one question.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// What was asked.
+    pub question: Question,
+    /// The same, for people.
+    pub label: String,
+    /// Quantities in the order of tables; what depends on the load of a node stands once for each load.
+    pub lines: Vec<Line>,
+    /// The files of one checkpoint, alike ones together; empty if their sizes are not known.
+    pub files: Vec<FileGroup>,
+    /// How often to take checkpoints; empty without a time of the program and of a checkpoint.
+    pub schedules: Vec<Scheduled>,
+    /// Why there are no schedules, if there are none.
+    pub no_schedules: Option<String>,
+    /// What a reader has to know, each once.
+    pub warnings: Vec<String>,
+}
+
+/// One quantity.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Which.
+    pub quantity: Quantity,
+    /// `MiB`, `s`, or nothing for a count.
+    pub unit: &'static str,
+    /// Processes on the node of the image in question; `None` for what does not depend on it.
+    pub node_load: Option<u32>,
+    /// The number, or why there is none.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Why each model has no number, where the reason is only a sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// What was measured at this very setting, if it is among the training observations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Measured>,
+}
+
+/// A measured number; a type of its own, so that it is never taken for a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured(pub f64);
+
+/// A prediction or the reason for none.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// A number.
+    Predicted(Prediction),
+    /// Why there is none.
+    NoPrediction(String),
+}
+
+/// A number with everything behind it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// The number with its interval.
+    pub estimate: Estimate,
+    /// The model that it is from.
+    pub model: ModelInfo,
+    /// Why this model.
+    pub reason: String,
+    /// Its parameters; none for a sum of other lines.
+    pub parameters: Vec<Parameter>,
+    /// Labels of the observations that it was fitted on, in their order.
+    pub training: Vec<String>,
+    /// All models that were tried, the chosen one too, in the order of the list.
+    pub candidates: Vec<CandidateAnswer>,
+}
+
+/// What another model says.
+#[derive(Clone, Debug, Serialize)]
+pub struct CandidateAnswer {
+    /// The model.
+    pub model: ModelInfo,
+    /// Whether the line has its number from it.
+    pub chosen: bool,
+    /// Mean error in percent over the observations that were left out in turn.
+    pub leave_one_out_pct: Option<f64>,
+    /// Its number for the same setting.
+    pub estimate: Option<Estimate>,
+    /// Why it has none.
+    pub refused: Option<String>,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A way to spread checkpoints over a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scheduled {
+    /// The rule in words.
+    pub rule: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Checkpoints in the whole run.
+    pub checkpoints: u64,
+    /// Seconds from the start of one to the start of the next, so with the checkpoint in it; `None` without any.
+    pub interval_s: Option<f64>,
+    /// Seconds of the program with them.
+    pub total_s: f64,
+}
+
+/// What the schedules are to hold to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Budget {
+    /// Part of the program's time that checkpoints may cost: 0.3 for 30 %.
+    pub overhead: Option<f64>,
+    /// Seconds of the program without checkpoints, instead of what was observed.
+    pub app_s: Option<f64>,
+    /// Mean time between failures, seconds.
+    pub mtbf_s: Option<f64>,
+}
+
+impl Outcome {
+    /// The number, if there is one.
+    pub fn prediction(&self) -> Option<&Prediction> {
+        match self {
+            Self::Predicted(prediction) => Some(prediction),
+            Self::NoPrediction(_) => None,
+        }
+    }
+
+    /// The number's estimate, or the reason for none.
+    pub fn estimate(&self) -> Result<Estimate, String> {
+        match self {
+            Self::Predicted(prediction) => Ok(prediction.estimate),
+            Self::NoPrediction(reason) => Err(reason.clone()),
+        }
+    }
+}
+
+impl Forecast {
+    /// Whether there is a number of the program itself: without one, the rest is only of its library.
+    pub fn says_something_of_the_program(&self) -> bool {
+        let of_program = [Quantity::Dtapp, Quantity::Image, Quantity::File, Quantity::Stored];
+        self.question.is_known_without_runs() || of_program.into_iter().any(|q| self.first(q).is_some())
+    }
+
+    /// The lines of a quantity: one, or one for each load of a node.
+    pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |l| l.quantity == quantity)
+    }
+
+    /// The first line of a quantity.
+    pub fn first(&self, quantity: Quantity) -> Option<&Prediction> {
+        self.of(quantity).next().and_then(|l| l.outcome.prediction())
+    }
+}

@@ -1,0 +1,44 @@
+//! From observed checkpoints to those of any mapping, process count or class.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `observation.rs` | what was observed at a point: quantities by name and unit |
+//! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
+//! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
+//! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
+//! | `compose.rs`, `beside.rs` | zones to images, images to files, what is stored beside them |
+//! | `time.rs` | the time of a checkpoint, and how often to take one |
+//! | `forecast.rs`, `judge.rs` | what is said, and how it is held against measurements |
+//!
+//! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but judges only observations that were
+//! held out of the same split. Nothing is invented: a quantity without data or model is a line that says why there is no prediction.
+
+mod compose;
+mod covariates;
+mod csv;
+mod curves;
+mod error;
+mod filter;
+mod fitting;
+mod forecast;
+mod index;
+mod judge;
+mod merge;
+mod observation;
+mod predictor;
+mod question;
+mod registry;
+mod time;
+
+pub use csv::from_csv;
+pub use error::PredictError;
+pub use filter::Filter;
+pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Measured, Outcome, Prediction, Scheduled};
+pub(crate) use index::TAKEN;
+pub use index::from_index;
+
+pub use judge::JudgedQuantity;
+pub use merge::merge_repeated;
+pub use observation::{Observation, mpi_kind_of_fact, mpi_kind_of_name};
+pub use predictor::Predictor;
+pub use question::{Known, Question};

@@ -1,0 +1,316 @@
+//! What was learnt from observations: which of them speak for a question, and the models fitted on them.
+
+use super::{
+    error::PredictError,
+    fitting::{Fitting, Refused, short_of_runs},
+    forecast::{Outcome, Prediction},
+    observation::{Observation, setting},
+    question::Question,
+    registry,
+};
+use cvc_core::quantity::Quantity;
+use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+/// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows how
+/// they differ.
+const ENOUGH_OF_A_CLASS: usize = 4;
+
+/// Which observations are taken.
+type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
+
+/// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
+#[derive(Debug)]
+pub struct Predictor<'s> {
+    pub(super) training: Training<'s, Observation>,
+    fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, Refused>>>>,
+}
+
+/// An answer with its warnings.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub outcome: Outcome,
+    pub warnings: Vec<String>,
+    /// Why each model has no number, where the outcome says it in one sentence.
+    pub refused: Vec<String>,
+    /// Runs that there are and that are needed, if that is why.
+    pub too_few: Option<(usize, usize)>,
+}
+
+impl Answered {
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
+    }
+
+    pub fn of(prediction: Prediction) -> Self {
+        Self::with(prediction, Vec::new())
+    }
+
+    pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
+        Self { outcome: Outcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
+    }
+}
+
+impl<'s> Predictor<'s> {
+    /// Learns from the training half of a split; an empty one leaves what needs no run.
+    ///
+    /// # Errors
+    /// Observations without any quantity.
+    pub fn train(training: &Training<'s, Observation>) -> Result<Self, PredictError> {
+        if let Some(bare) = training.items().iter().find(|o| o.quantities.is_empty()) {
+            return Err(PredictError::Model {
+                message: format!("nothing was observed at {} ({})", bare.label, bare.id),
+                help: "leave it out, or give at least one quantity".into(),
+            });
+        }
+        Ok(Self { training: training.clone(), fittings: RefCell::default() })
+    }
+
+    /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
+    pub(super) fn library<'q>(&self, question: &'q Question) -> impl Fn(&Observation) -> bool + Copy + use<'q, 's> {
+        let named = self.training.items().iter().any(|o| o.mpi_name == question.mpi_name);
+        move |o: &Observation| if named { o.mpi_name == question.mpi_name } else { o.mpi == question.mpi }
+    }
+
+    /// Samples of a pool and their labels; `value` may leave out an observation.
+    ///
+    /// What is the same of all classes and programs is told apart by `alike`: samples alike are left out together, or each would be predicted by
+    /// its twin of another class, and every curve through both would look perfect.
+    pub(super) fn samples(
+        &self,
+        holds: impl Fn(&Observation) -> bool,
+        value: impl Fn(&Observation) -> Option<f64>,
+        alike: impl Fn(&Observation) -> String,
+    ) -> (Training<'s>, Vec<String>) {
+        let of = |o: &Observation| value(o).filter(|_| holds(o));
+        let labels = self.training.items().iter().filter(|o| of(o).is_some()).map(|o| o.label.clone()).collect();
+        let sample = |o: &Observation| of(o).map(|value| Sample { id: alike(o), at: o.setting(), value }).into_iter().collect();
+        (self.training.samples_of(sample), labels)
+    }
+
+    /// What models fitted on a pool say of a setting. Fits once for each key.
+    pub(super) fn ask(
+        &self,
+        key: String,
+        models: impl FnOnce() -> Vec<Box<dyn Model>>,
+        samples: impl FnOnce() -> (Training<'s>, Vec<String>),
+        at: &Setting,
+    ) -> Answered {
+        let known = self.fittings.borrow().get(&key).cloned();
+        let fitting = known.unwrap_or_else(|| {
+            let (training, labels) = samples();
+            let fitting = Rc::new(Fitting::new(&models(), &training, labels));
+            self.fittings.borrow_mut().insert(key, Rc::clone(&fitting));
+            fitting
+        });
+        match fitting.as_ref().as_ref().map_err(Clone::clone).and_then(|f| f.answer(at)) {
+            Ok((prediction, warnings)) => Answered::with(prediction, warnings),
+            Err(Refused { reason, models, too_few }) => Answered { refused: models, too_few, ..Answered::none(reason) },
+        }
+    }
+
+    /// How many observations a pool has.
+    pub(super) fn count(&self, holds: impl Fn(&Observation) -> bool) -> usize {
+        self.training.items().iter().filter(|o| holds(o)).count()
+    }
+
+    /// What has to be said of software that no run tells of.
+    pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
+        let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
+        if observed.is_empty() {
+            let said = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays whole, and of the MPI libraries of that \
+                        time; today's images leave out pages that were never written, and hold more libraries, and headers beside";
+            return vec![said.to_owned()];
+        }
+        if self.count(self.library(question)) > 0 {
+            return Vec::new();
+        }
+        let names: Vec<&str> = observed.into_iter().collect();
+        vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+    }
+
+    /// Whether any run with the library tells of a zone: only then may a published size of it stand beside what was observed.
+    pub(super) fn tells_of(&self, zone: Quantity, question: &Question) -> bool {
+        let library = self.library(question);
+        self.count(|o| library(o) && zone_value(o, zone).is_some()) > 0
+    }
+
+    /// A zone of an image on a node with `load` processes.
+    pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
+        let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+        if zone == Quantity::Dtapp { self.data(question, &at) } else { self.shared_zone(zone, question, &at) }
+    }
+
+    /// The application's data: of its own class, or of all classes where a model knows how they differ.
+    fn data(&self, question: &Question, at: &Setting) -> Answered {
+        let library = self.library(question);
+        let of_app = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.app == question.app && library(o);
+        // a process alone exchanges nothing: it leaves untouched, and out of its image, what others write to
+        let alike = |o: &Observation| of_app(o) && (o.mapping.processes() == 1) == (at.processes() == 1);
+        let apart = self.count(alike) >= ENOUGH_OF_A_CLASS;
+        let seen = |o: &Observation| if apart { alike(o) } else { of_app(o) };
+        let (of_class, of_all) = (self.count(|o| seen(o) && o.class == question.class), self.count(seen));
+        if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {
+            return self.data_of_no_run(question, at);
+        }
+        let carries = at.nas.is_some() && of_class < ENOUGH_OF_A_CLASS;
+        let class = if carries { "*" } else { question.class.as_str() };
+        let alone = apart && at.processes() == 1;
+        let key = format!("{} {}.{class} {} {apart} {alone}", Quantity::Dtapp, question.app, question.mpi_name);
+        let holds = |o: &Observation| seen(o) && (carries || o.class == question.class);
+        let mut answered = self.ask(
+            key,
+            || registry::models(Quantity::Dtapp),
+            || self.samples(holds, |o| o.value(Quantity::Dtapp), Observation::setting_name),
+            at,
+        );
+        match &mut answered.outcome {
+            Outcome::NoPrediction(reason) if of_class == 0 => {
+                let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
+                let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
+                *reason = format!("no run of {}.{} on {} was observed{others}: {reason}", question.app, question.class, question.mpi_name);
+            }
+            Outcome::NoPrediction(reason) => {
+                if let Some((found, needed)) = answered.too_few {
+                    *reason = short_of_runs(found, &format!(" of {}.{class} on {}", question.app, question.mpi_name), needed);
+                }
+            }
+            Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
+                answered.warnings.push(format!(
+                    "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
+                    question.class, question.app
+                ));
+            }
+            Outcome::Predicted(_) => {}
+        }
+        answered
+    }
+
+    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the checkpointer's way, not
+    /// the program's: runs of other benchmarks tell it.
+    fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
+        let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting().nas.is_some();
+        let (library, alone) = (self.library(question), |o: &Observation| o.mapping.processes() == 1);
+        // from the runs that are most like the question to all that there are
+        let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
+        let with_library = |o: &Observation| told(o) && library(o);
+        let pools: [(&str, Pool<'_>); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
+        let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
+        let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
+        let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
+            let mut answered =
+                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, Observation::setting_name), at);
+            if let Outcome::Predicted(prediction) = &mut answered.outcome {
+                prediction.estimate = spanning(prediction);
+                prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
+            }
+            answered.warnings.push(format!(
+                "{unseen}, and no run of another benchmark tells whether pages that were never written are in the images: its declared arrays \
+                 are taken"
+            ));
+            return answered;
+        };
+        let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
+        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), Observation::setting_name), at);
+        match &mut answered.outcome {
+            Outcome::NoPrediction(reason) => {
+                *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name)
+            }
+            Outcome::Predicted(_) => {
+                let runs = self.count(pool);
+                let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
+                answered
+                    .warnings
+                    .push(format!("{unseen}: its data follow from its source, by the model that agrees with {runs} of other benchmarks"));
+            }
+        }
+        answered
+    }
+
+    /// A zone that does not depend on the class by any known law: all classes are taken together.
+    fn shared_zone(&self, zone: Quantity, question: &Question, at: &Setting) -> Answered {
+        let library = self.library(question);
+        let value = |o: &Observation| zone_value(o, zone);
+        // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
+        let regime = |o: &Observation| o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
+        let own = |o: &Observation| o.app == question.app && library(o) && value(o).is_some();
+        let own_class = |o: &Observation| own(o) && o.class == question.class;
+        let any = |o: &Observation| library(o) && value(o).is_some();
+        let mut warnings = Vec::new();
+        let name = &question.mpi_name;
+        // headers differ by class and program; what libraries hold goes with the processes on the node
+        let alike = |o: &Observation| match zone {
+            Quantity::Headers => o.setting_name(),
+            _ => format!("{:?} processes on a node", o.load()),
+        };
+        let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
+            let key = format!("{zone} {scope} {name} {}", if at.per_node == 1 { "alone" } else { "shared" });
+            self.ask(key, || registry::models(zone), || self.samples(holds, value, alike), at)
+        };
+        let by_class = zone == Quantity::Headers && self.count(own_class) >= ENOUGH_OF_A_CLASS;
+        // how many areas an image has goes with the arrays, whatever the program
+        let by_arrays = zone == Quantity::Headers && at.nas.is_some();
+        let needs_regime = zone != Quantity::Headers;
+        let mut answered = match () {
+            () if by_class => ask(format!("{}.{}", question.app, question.class), &own_class),
+            () if by_arrays && self.count(any) > 0 => ask("any program".into(), &any),
+            () if !needs_regime && self.count(own) > 0 => ask(question.app.clone(), &own),
+            () if self.count(|o| own(o) && regime(o)) > 0 => ask(question.app.clone(), &|o| own(o) && regime(o)),
+            () if self.count(|o| own(o) && o.load().is_some()) > 0 => {
+                let how = if at.per_node == 1 { "more processes on a node" } else { "one process on a node" };
+                warnings.push(format!("{} of {} was only observed with {how}", zone.title(), question.app));
+                ask(format!("{} otherwise", question.app), &|o| own(o) && o.load().is_some())
+            }
+            () if self.count(|o| any(o) && (regime(o) || !needs_regime)) > 0 => {
+                warnings.push(format!(
+                    "{}: no run of {} with {name} was observed, runs of other programs stand in",
+                    zone.title(),
+                    question.app
+                ));
+                ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime))
+            }
+            () => ask("no runs".into(), &|_| false),
+        };
+        if let Outcome::Predicted(prediction) = &mut answered.outcome
+            && prediction.estimate.interval.is_none()
+        {
+            // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
+            let of_all = ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime)).outcome.estimate();
+            if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
+                prediction.estimate = Estimate::plus_minus(prediction.estimate.value, half);
+                prediction.reason += "; its interval is that of all programs with the library";
+            }
+        }
+        if let Outcome::NoPrediction(reason) = &mut answered.outcome
+            && self.count(any) == 0
+        {
+            *reason = format!("{} with {name} was not observed: {reason}", zone.title());
+        }
+        answered.warnings.extend(warnings);
+        answered
+    }
+}
+
+/// The number of a prediction with an interval over those of all that was tried.
+fn spanning(prediction: &Prediction) -> Estimate {
+    let all = || prediction.candidates.iter().filter_map(|c| c.estimate?.interval);
+    let low = all().map(|i| i.low).reduce(f64::min);
+    let high = all().map(|i| i.high).reduce(f64::max);
+    let value = prediction.estimate.value;
+    low.zip(high).map_or(prediction.estimate, |(low, high)| Estimate::between(value, low, high))
+}
+
+/// The value of a zone. Where a table tells of no headers, they are what an image has beyond its zones.
+pub(super) fn zone_value(o: &Observation, zone: Quantity) -> Option<f64> {
+    o.value(zone).or_else(|| match zone {
+        Quantity::Headers => {
+            let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].iter().map(|z| o.value(*z)).sum::<Option<f64>>()?;
+            Some(o.value(Quantity::Image)? - zones)
+        }
+        _ => None,
+    })
+}

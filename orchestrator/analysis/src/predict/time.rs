@@ -1,0 +1,263 @@
+//! How long a checkpoint takes, and how often to take one.
+
+use super::{
+    compose::sum,
+    forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled},
+    observation::{Observation, setting},
+    predictor::{Answered, Predictor},
+    question::Question,
+};
+use cvc_core::quantity::Quantity;
+use cvc_core::{point::Compression, units::MIB};
+use cvc_model::{Answer, Estimate, FitError, ModelInfo, Output, Setting, latency, schedule, zone_time};
+use std::collections::BTreeSet;
+
+/// A run that takes more than so many times as long as without failures hardly ever ends.
+const NEVER: f64 = 100.0;
+
+/// A checkpoint and its interval above this part of the mean time between failures: too much is lost for the rules to hold.
+const TOO_LONG: f64 = 0.25;
+
+/// The files of a node.
+struct OfNode {
+    /// Processes on it.
+    load: u32,
+    /// MiB of all its files.
+    mib: Estimate,
+}
+
+impl Predictor<'_> {
+    /// The time of one checkpoint: that of the node that takes longest.
+    pub(super) fn latency(&self, question: &Question, forecast: &Forecast) -> Answered {
+        if question.compression == Compression::Gzip {
+            return Answered::none("no model of the time of compression is known");
+        }
+        let nodes = of_nodes(question, forecast);
+        let parts: Vec<&Prediction> = forecast.of(Quantity::File).filter_map(|line| line.outcome.prediction()).collect();
+        if nodes.is_empty() || parts.is_empty() {
+            return Answered::none("the files are not known");
+        }
+        let library = self.library(question);
+        let usable = |o: &Observation| {
+            let size = o.setting().output.node_mib.is_some();
+            size && o.compression == Compression::None && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
+        };
+        if self.count(usable) == 0 {
+            return published(question, forecast, &nodes, &parts);
+        }
+        let ours = |o: &Observation| usable(o) && library(o);
+        let loads: BTreeSet<u32> = self.training.items().iter().filter(|o| ours(o)).filter_map(Observation::load).collect();
+        if loads.len() < 2 {
+            let seen = match loads.first() {
+                None => format!("no time of a checkpoint with {} was observed", question.mpi_name),
+                Some(p) => format!("times were only observed with {p} processes on a node"),
+            };
+            return Answered::none(format!("{seen}; two loads of a node or more tell the bandwidth"));
+        }
+        let key = format!("latency {}", question.mpi_name);
+        let samples = || self.samples(ours, |o| o.value(Quantity::Latency), |o| o.id.clone());
+        let ask = |load: u32, mib: f64| self.ask(key.clone(), latency::models, samples, &at(question, load, mib));
+        let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
+        for node in &nodes {
+            let answered = ask(node.load, node.mib.value);
+            match answered.outcome {
+                Outcome::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
+                    slowest = Some((one, answered.warnings, node));
+                }
+                Outcome::Predicted(_) => {}
+                Outcome::NoPrediction(reason) => return Answered::none(reason),
+            }
+        }
+        let Some((said, mut warnings, node)) = slowest else { return Answered::none("the files are not known") };
+        // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
+        let moved = node.mib.interval.and_then(|i| {
+            let end = |mib: f64| ask(node.load, mib.max(0.0)).outcome.prediction().map(|p| p.estimate.value - said.estimate.value);
+            Some(Estimate::between(0.0, end(i.low)?.min(0.0), end(i.high)?.max(0.0)))
+        });
+        let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+        let model = sum(said.model, estimate, &parts).model;
+        if question.mapping.nodes() > 1 && self.count(|o| ours(o) && o.mapping.nodes() > 1) == 0 {
+            warnings
+                .push("times were only observed on one node: each node is taken to write to storage of its own, at the same time".into());
+        }
+        Answered::with(Prediction { estimate, model, ..said }, warnings)
+    }
+
+    /// The time of the program without checkpoints: as given, or as observed with as many processes.
+    pub(super) fn app_time(&self, question: &Question, budget: &Budget) -> Result<(f64, Vec<String>), String> {
+        if let Some(given) = budget.app_s {
+            return Ok((given, Vec::new()));
+        }
+        let library = self.library(question);
+        let runs: Vec<&Observation> = self
+            .training
+            .items()
+            .iter()
+            .filter(|o| o.app == question.app && o.class == question.class && library(o) && o.value(Quantity::App).is_some())
+            .collect();
+        let alike: Vec<&&Observation> = runs.iter().filter(|o| o.mapping.processes() == question.mapping.processes()).collect();
+        if alike.is_empty() {
+            let what = format!("{}.{} with {}", question.app, question.class, question.mpi_name);
+            let seen: BTreeSet<u32> = runs.iter().map(|o| o.mapping.processes()).collect();
+            let seen = seen.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            let elsewhere = if seen.is_empty() { String::new() } else { format!(", only on {seen}") };
+            return Err(format!(
+                "no run of {what} without checkpoint was observed on {} processes{elsewhere}; give the time of the program",
+                question.mapping.processes()
+            ));
+        }
+        let times: Vec<f64> = alike.iter().filter_map(|o| o.value(Quantity::App)).collect();
+        Ok((times.iter().sum::<f64>() / times.len() as f64, alike.iter().map(|o| o.label.clone()).collect()))
+    }
+}
+
+/// The files of the node of each load that holds most: with the aggregators' surplus. Empty if they are not known.
+fn of_nodes(question: &Question, forecast: &Forecast) -> Vec<OfNode> {
+    let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
+    let of = |load: u32| {
+        let nodes = question.mapping.node_loads().filter(|l| *l == load).count() as u32;
+        let group = |aggregator: bool| forecast.files.iter().find(move |g| g.node_load == load && g.aggregator == aggregator);
+        // aggregators go to nodes in turn
+        let aggregators = group(true).map_or(0, |g| g.count.div_ceil(nodes.max(1)));
+        let plain = load.saturating_sub(aggregators);
+        let sum = |count: u32, aggregator: bool| match (count, group(aggregator)) {
+            (0, _) => Some(Estimate::exact(0.0)),
+            (count, group) => Some(group?.size.times(f64::from(count))),
+        };
+        Some(OfNode { load, mib: sum(plain, false)?.plus_together(sum(aggregators, true)?) })
+    };
+    loads.into_iter().map(of).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// A node of the question.
+fn at(question: &Question, load: u32, node_mib: f64) -> Setting {
+    let output = Output { node_mib: Some(node_mib), ..Output::default() };
+    Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) }
+}
+
+/// The published time, where no time was observed at all. The published lines of the zones stand beside it.
+fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: &[&Prediction]) -> Answered {
+    let model = latency::published();
+    let mut slowest: Option<(Answer, &OfNode)> = None;
+    for node in nodes {
+        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value))) {
+            Ok(said) if slowest.as_ref().is_none_or(|(s, _)| said.estimate.value > s.estimate.value) => slowest = Some((said, node)),
+            Ok(_) => {}
+            Err(why) => return Answered::none(format!("no time of a checkpoint was observed; {why}")),
+        }
+    }
+    let Some((said, node)) = slowest else { return Answered::none("the files are not known") };
+    // the time is in proportion to the size
+    let moved = node.mib.interval.filter(|_| node.mib.value > 0.0).map(|i| {
+        let time = |mib: f64| said.estimate.value * (mib / node.mib.value - 1.0);
+        Estimate::between(0.0, time(i.low), time(i.high))
+    });
+    let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+    let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].map(|zone| {
+        let of_load = |l: &&Line| l.node_load.is_none_or(|load| load == node.load);
+        let line = forecast.of(zone).find(of_load).and_then(|l| l.outcome.prediction());
+        line.map(|p| p.estimate.value.max(0.0) * MIB).ok_or_else(|| format!("{} is not known", zone.title()))
+    });
+    let by_zones = match zones {
+        [Ok(data), Ok(libraries), Ok(shared)] => zone_time::checkpoint_s(data, libraries, shared).map_err(|e| e.to_string()),
+        [data, libraries, shared] => Err([data, libraries, shared].into_iter().filter_map(Result::err).collect::<Vec<_>>().join("; ")),
+    };
+    let candidate = |model: ModelInfo, chosen: bool, estimate: Result<Estimate, String>| CandidateAnswer {
+        model,
+        chosen,
+        leave_one_out_pct: None,
+        estimate: estimate.as_ref().ok().copied(),
+        refused: estimate.err(),
+        parameters: Vec::new(),
+    };
+    let mut prediction = sum(model.info(), estimate, parts);
+    prediction.reason = format!("no time was observed: that of {}", latency::PUBLISHED_STORAGE);
+    prediction.training = Vec::new();
+    prediction.candidates =
+        vec![candidate(model.info(), true, Ok(said.estimate)), candidate(zone_time::INFO, false, by_zones.map(Estimate::bare))];
+    let mut warnings = vec![format!(
+        "no time of a checkpoint was observed: the time is published, of {}; it belongs to that storage and says nothing of another",
+        latency::PUBLISHED_STORAGE
+    )];
+    warnings.extend(said.warnings);
+    if question.mapping.nodes() > 1 {
+        warnings.push("the published time is of one node: each node is taken to write to storage of its own, at the same time".into());
+    }
+    Answered::with(prediction, warnings)
+}
+
+/// Checkpoints for a budget and for a mean time between failures, with warnings.
+///
+/// # Errors
+/// Why there is no schedule.
+pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &Budget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
+    let (mut all, mut warnings) = (Vec::new(), Vec::new());
+    let said = |e: FitError| e.to_string();
+    if let Some(overhead) = budget.overhead {
+        let published = schedule::published(app_s, ckpt_s, overhead).map_err(said)?;
+        let whole = schedule::whole_budget(app_s, ckpt_s, overhead).map_err(said)?;
+        // the published interval is a part of the whole run, checkpoints included; ours are of the program's own time
+        let spread = whole.interval_s.map(|own| own + ckpt_s);
+        for (rule, source, s, interval_s) in [
+            ("published rule", "thesis, section 5.3: leaves part of the budget unused", published, published.interval_s),
+            ("whole budget", "as many as the budget pays for, evenly spread", whole, spread),
+        ] {
+            all.push(Scheduled { rule, source, checkpoints: s.count, interval_s, total_s: s.total_s });
+        }
+    }
+    if let Some(mtbf_s) = budget.mtbf_s {
+        let young = schedule::young_s(ckpt_s, mtbf_s).map_err(said)?;
+        let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(said)?;
+        let mut longest = 0.0_f64;
+        for (rule, source, interval) in [
+            ("Young", "J. W. Young 1974: least expected loss, first order", young),
+            ("Daly", "J. T. Daly 2006: least expected loss, higher order", daly),
+        ] {
+            // a checkpoint at the very end would save nothing
+            let checkpoints = ((app_s / interval).ceil() - 1.0).max(0.0);
+            let interval_s = (checkpoints > 0.0).then_some(interval + ckpt_s);
+            all.push(Scheduled { rule, source, checkpoints: checkpoints as u64, interval_s, total_s: app_s + checkpoints * ckpt_s });
+            longest = longest.max(interval.min(app_s));
+        }
+        if ckpt_s + longest > TOO_LONG * mtbf_s {
+            let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s).map_err(said)?;
+            let end = if expected > NEVER * app_s {
+                "with failures the run would hardly ever end".to_owned()
+            } else {
+                format!("with failures and Daly's interval the run takes {:.1} times as long as without any, on average", expected / app_s)
+            };
+            warnings.push(format!(
+                "failures every {mtbf_s:.0} s are not rare beside a checkpoint of {ckpt_s:.3} s and its interval of {longest:.3} s: \
+                 what they cost is not in the times of the runs; {end}"
+            ));
+        }
+    }
+    Ok((all, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::schedules;
+    use crate::predict::Budget;
+
+    fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
+        let (all, warnings) = schedules(600.0, 2.0, &Budget { overhead, app_s: None, mtbf_s }).expect("schedules");
+        (all.iter().filter_map(|s| s.interval_s).collect(), warnings)
+    }
+
+    #[test]
+    fn intervals_are_from_start_to_start() {
+        // k = 6: (1 + 0.02)·600/6 as published; 600 s of the program in 7 parts, each with a checkpoint
+        assert_eq!(of(Some(0.02), None).0, [102.0, 600.0 / 7.0 + 2.0]);
+        assert_eq!(of(None, Some(2500.0)).0[0], 102.0);
+    }
+
+    #[test]
+    fn failures_that_are_not_rare_are_said() {
+        assert_eq!(of(None, Some(2500.0)).1, [""; 0]);
+        let some = of(None, Some(60.0)).1.join("");
+        assert!(some.contains("1.3 times"), "{some}");
+        let (_, never) = of(None, Some(0.3));
+        assert!(never[0].contains("hardly ever end"), "{never:?}");
+    }
+}

@@ -1,0 +1,224 @@
+//! What it cost: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
+
+use crate::error::AnalysisError;
+use super::{
+    data::Data,
+    layout,
+    model::{Block, Cell, Column, Plot, Section, Table},
+    plot::{self, Spot},
+    summary,
+};
+use crate::index::Index;
+use cvc_core::{record::names, store::StoreError};
+use cvc_model::stats::Summary;
+use indexmap::{IndexMap, IndexSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Marks with a name beside them; more would hide each other.
+const MOST_NAMES: usize = 16;
+
+pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
+    let mut blocks = Vec::new();
+    let spent = Spending::read(index).map_err(index.failed())?;
+    let priced = data.points.iter().any(|p| p.summaries.contains_key(names::COST_USD));
+    if priced || !spent.runs.is_empty() || !spent.leases.is_empty() {
+        blocks.push(Block::Table(sites(data, &spent)));
+        blocks.push(Block::Table(points(data, &spent)));
+        if let Some(plot) = plot(data)? {
+            blocks.push(Block::Plot(plot));
+        }
+    }
+    Ok(Section { id: "cost", title: "Cost".to_owned(), blocks })
+}
+
+/// What the index knows of money.
+#[derive(Default)]
+struct Spending {
+    /// By site.
+    runs: BTreeMap<String, OfRuns>,
+    /// Sources of prices, by point.
+    points: BTreeMap<String, BTreeSet<String>>,
+    /// By site.
+    leases: BTreeMap<String, OfLeases>,
+}
+
+#[derive(Default)]
+struct OfRuns {
+    usd: f64,
+    /// Runs that have a price.
+    runs: usize,
+    rates: BTreeSet<String>,
+    sources: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct OfLeases {
+    /// `None` as soon as one of them is not known.
+    usd: Option<f64>,
+    instances: usize,
+    instance_s: f64,
+    types: BTreeSet<String>,
+    rates: BTreeSet<String>,
+    sources: BTreeSet<String>,
+    open: bool,
+}
+
+impl Spending {
+    fn read(index: &Index) -> rusqlite::Result<Self> {
+        let db = index.connection();
+        let mut all = Self::default();
+        let mut query = db.prepare(
+            "SELECT p.site, c.value, json_extract(c.labels, '$.usd_per_node_hour'), json_extract(c.labels, '$.price'), p.id
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
+        )?;
+        let mut rows = query.query([names::COST_USD])?;
+        while let Some(r) = rows.next()? {
+            let of = all.runs.entry(r.get(0)?).or_default();
+            of.usd += r.get::<_, Option<f64>>(1)?.unwrap_or(0.0);
+            of.runs += 1;
+            of.rates.extend(r.get::<_, Option<String>>(2)?);
+            of.sources.extend(r.get::<_, Option<String>>(3)?);
+            all.points.entry(r.get(4)?).or_default().extend(r.get::<_, Option<String>>(3)?);
+        }
+        let mut query = db.prepare("SELECT site, instance_type, spot, instances, instance_s, usd, ended, CAST(usd_per_hour AS TEXT), price FROM leases ORDER BY seq")?;
+        let mut rows = query.query([])?;
+        while let Some(r) = rows.next()? {
+            let of = all.leases.entry(r.get(0)?).or_insert_with(|| OfLeases { usd: Some(0.0), ..OfLeases::default() });
+            let spot = if r.get(2)? { " (spot)" } else { "" };
+            of.types.insert(format!("{}{spot}", r.get::<_, String>(1)?));
+            of.instances += r.get::<_, u32>(3)? as usize;
+            of.instance_s += r.get::<_, f64>(4)?;
+            of.usd = of.usd.zip(r.get::<_, Option<f64>>(5)?).map(|(a, b)| a + b);
+            of.open |= r.get::<_, Option<String>>(6)?.is_none();
+            of.rates.extend(r.get::<_, Option<String>>(7)?);
+            of.sources.extend(r.get::<_, Option<String>>(8)?);
+        }
+        Ok(all)
+    }
+}
+
+/// A value, or the word for it that is not known.
+fn known(value: Option<f64>) -> Cell {
+    value.map_or_else(|| Cell::text("unknown"), Cell::number)
+}
+
+fn sites(data: &Data, spent: &Spending) -> Table {
+    let caption = "Runs: what the nodes of all runs that succeeded cost while they had them, warm-ups included. Instances: what the cloud asks \
+                   for all instances from their order to their end, by the journal: set-up, failed runs, waiting, disks and addresses \
+                   included, transfer not. Unknown: nobody has said a price.";
+    let mut table = Table::new(
+        "cost_sites",
+        "What sites cost",
+        caption,
+        vec![
+            Column::plain("site", "site"),
+            Column::of("runs_usd", "runs", "USD"),
+            Column::of("node_hour_usd", "node-hour", "USD"),
+            Column::plain("price_source", "price from"),
+            Column::plain("instance_types", "instances of"),
+            Column::plain("instances", "instances"),
+            Column::of("instance_time_s", "time of instances", "s"),
+            Column::of("instances_usd", "instances, in all", "USD"),
+            Column::plain("remark", "remark"),
+        ],
+    );
+    let mut all: IndexSet<&str> = data.levels("site");
+    all.extend(spent.leases.keys().map(String::as_str));
+    for site in all {
+        let (runs, leases) = (spent.runs.get(site), spent.leases.get(site));
+        let has_runs = data.points.iter().any(|p| p.factor("site") == site && p.counted(&data.runs) > 0);
+        let of_runs = runs.iter().flat_map(|r| &r.rates).filter_map(|r| r.parse().ok());
+        let of_leases = leases.iter().flat_map(|l| &l.rates).filter_map(|r| r.parse().ok());
+        let mut rates: Vec<f64> = of_runs.chain(of_leases).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup_by(|a, b| (*a - *b).abs() <= 1e-9 * b.abs());
+        let sources: BTreeSet<String> =
+            runs.iter().flat_map(|r| &r.sources).chain(leases.iter().flat_map(|l| &l.sources)).cloned().collect();
+        let join = |set: &BTreeSet<String>| Cell::text(set.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
+        let mut row = vec![Cell::text(site)];
+        row.push(if has_runs { known(runs.map(|r| r.usd)) } else { Cell::Empty });
+        row.push(match rates[..] {
+            [] => Cell::Empty,
+            [rate] => Cell::number(Some(rate)),
+            [least, .., most] => Cell::text(format!("{least:.4} to {most:.4}")),
+        });
+        row.push(join(&sources));
+        row.push(leases.map_or(Cell::Empty, |l| join(&l.types)));
+        row.push(leases.map_or(Cell::Empty, |l| Cell::count(l.instances)));
+        row.push(leases.map_or(Cell::Empty, |l| Cell::number(l.instance_s)));
+        row.push(leases.map_or(Cell::Empty, |l| known(l.usd)));
+        row.push(Cell::text(if leases.is_some_and(|l| l.open) { "not over when the journal ends" } else { "" }));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn points(data: &Data, spent: &Spending) -> Table {
+    let mut columns = summary::point_columns(data);
+    columns.extend([Column::plain("nodes", "nodes"), Column::plain("n", "n")]);
+    columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::plain("price_source", "price from")]);
+    columns.push(Column::of(names::WALL_S, "wall time", "s"));
+    let caption = "Nodes times the time that a run had them, times the price of a node: means of the repeats with their bootstrap 95 % \
+                   intervals; lower is better. Setting up and waiting of instances are not in it: see above.";
+    let mut table = Table::new("costs", "What a run costs", caption, columns);
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.counted(&data.runs) > 0) {
+        let mut row = summary::point_cells(data, i);
+        row.extend([Cell::count(p.nodes as usize), Cell::count(p.counted(&data.runs))]);
+        row.push(match p.summaries.get(names::COST_USD) {
+            Some(cost) => Cell::measured(Some(cost)),
+            None => Cell::text("unknown"),
+        });
+        let sources = spent.points.get(p.id.as_str()).map(|s| s.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
+        row.push(Cell::text(sources.unwrap_or_else(|| "unknown".to_owned())));
+        row.push(Cell::measured(p.summaries.get(names::WALL_S)));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Time against dollars: a panel for each work, a series for each site.
+fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
+    let of = |p: usize| -> Option<(&Summary, &Summary)> {
+        let all = &data.points[p].summaries;
+        Some((all.get(names::WALL_S)?, all.get(names::COST_USD)?))
+    };
+    let with: Vec<usize> = (0..data.points.len()).filter(|p| of(*p).is_some()).collect();
+    let sites: IndexSet<&str> = with.iter().map(|p| data.points[*p].factor("site")).collect();
+    let mut works: IndexMap<(&str, &str), Vec<usize>> = IndexMap::new();
+    for p in &with {
+        works.entry((data.points[*p].factor("app"), data.points[*p].factor("class"))).or_default().push(*p);
+    }
+    if with.is_empty() || works.len() > layout::MOST_FIGURES {
+        return Ok(None);
+    }
+    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !["site", "app", "class"].contains(f)).collect();
+    let unit = layout::scale(with.iter().filter_map(|p| Some(of(*p)?.0.mean)), "s");
+    let panels: Vec<(String, Vec<Spot>)> = works
+        .iter()
+        .map(|((app, class), points)| {
+            let named = points.len() <= MOST_NAMES;
+            let spots = points.iter().filter_map(|p| {
+                let (wall, cost) = of(*p)?;
+                Some(Spot {
+                    series: sites.get_index_of(data.points[*p].factor("site"))?,
+                    name: if named && !varying.is_empty() { data.label(*p, &varying) } else { String::new() },
+                    at: (layout::whisker(wall, unit.0), layout::whisker(cost, 1.0)),
+                })
+            });
+            (format!("{app}, {class}"), spots.collect())
+        })
+        .collect();
+    let series: Vec<String> = sites.iter().map(|s| (*s).to_owned()).collect();
+    let x = format!("wall time, {}", unit.1);
+    let drawing = plot::scatter("cost", (&x, "cost of a run, USD"), &series, &panels)?;
+    Ok(Some(Plot {
+        svg: drawing.svg,
+        width: drawing.width,
+        id: "cost-time".to_owned(),
+        title: "Time against dollars".to_owned(),
+        caption:
+            "Each point by what a run of it takes and costs, sites by colour and shape: means of the repeats with their bootstrap 95 % \
+                  intervals; what lies lower and further left is better in both."
+                .to_owned(),
+    }))
+}

@@ -1,0 +1,189 @@
+//! One self-contained page: its style, its script and its plots stand in it. Every text goes through the template's escaping.
+
+use crate::error::AnalysisError;
+use crate::report::{
+    format::{Style, numeric, ratio, unit_beside},
+    model::{Against, Beside, Block, Cell, Mark, Report, Table},
+};
+use cvc_core::store::StoreError;
+use cvc_model::stats::Outlier;
+use handlebars::{Handlebars, html_escape};
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("../../../../../templates/report/report.html.hbs");
+const STYLE: &str = include_str!("../../../../../templates/report/report.css");
+const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
+
+/// Tables with more rows scroll by themselves.
+const LONG: usize = 40;
+
+/// Rows of a folded table that stand in the page; with all of a large campaign it would be slow to open.
+const MOST_FOLDED: usize = 2000;
+
+pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
+    let failed = |detail: String| AnalysisError::Render { what: "the page".to_owned(), detail };
+    let mut engine = Handlebars::new();
+    engine.set_strict_mode(true);
+    engine.register_template_string("page", PAGE).map_err(|e| failed(e.to_string()))?;
+    let sections: Vec<Value> = report
+        .sections
+        .iter()
+        .map(|s| json!({ "id": s.id, "title": s.title, "blocks": s.blocks.iter().map(block).collect::<Vec<_>>() }))
+        .collect();
+    // The name of the campaign is said once.
+    let name = Some(&report.campaign).filter(|name| **name != report.title);
+    let context =
+        json!({ "kind": report.kind.words(), "title": report.title, "name": name, "style": STYLE, "script": SCRIPT, "sections": sections });
+    engine.render("page", &context).map_err(|e| failed(e.to_string()))
+}
+
+fn block(block: &Block) -> Value {
+    let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, kind: value });
+    match block {
+        Block::Text { text } => of("text", json!(text)),
+        Block::Warning { text } => of("warning", json!(text)),
+        Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
+        Block::Command { text } => of("command", json!(text)),
+        Block::Table(t) => of("table", table(t)),
+        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg, "width": p.width })),
+    }
+}
+
+fn table(table: &Table) -> Value {
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|i| !table.columns[*i].data_only).collect();
+    let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
+    let columns: Vec<Value> = shown
+        .iter()
+        .zip(&styles)
+        .map(|(i, style)| {
+            json!({
+                // Long names may break after an underscore.
+                "heading": table.columns[*i].heading.replace('_', "_\u{200b}"),
+                "unit": unit_beside(&table.columns[*i].heading, style),
+                "better": table.columns[*i].better,
+                "class": class(table, *i),
+            })
+        })
+        .collect();
+    // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
+    let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
+    let mut rows = String::new();
+    let most = if table.folded { MOST_FOLDED } else { usize::MAX };
+    for row in table.rows.iter().take(most) {
+        rows.push_str("<tr>");
+        for ((i, style), class) in shown.iter().zip(&styles).zip(&classes) {
+            write_cell(&mut rows, &row[*i], style, class, &table.columns[*i].id);
+        }
+        rows.push_str("</tr>\n");
+    }
+    let mut caption = table.caption.clone();
+    if table.rows.len() > most {
+        caption.push_str(&format!(" The first {most} of {} rows: the CSV and JSON files have all.", table.rows.len()));
+    }
+    let notes: Vec<Value> = table.notes.iter().map(|n| json!({ "mark": n.mark, "text": n.text })).collect();
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
+}
+
+/// Numbers stand to the right, texts to the left; long texts may break.
+fn class(table: &Table, column: usize) -> &'static str {
+    let cells = || table.rows.iter().map(|r| &r[column]);
+    let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
+    if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
+        "num measured"
+    } else if cells().any(|c| matches!(c, Cell::Predicted { .. })) {
+        "num predicted"
+    } else if numeric(table, column) {
+        "num"
+    } else if longest > 28 {
+        "long"
+    } else {
+        "txt"
+    }
+}
+
+/// Writes a cell; every text in it is escaped.
+fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column: &str) {
+    match cell {
+        Cell::Empty => element(out, &format!("{class} none"), "", "", "\u{2013}", ""),
+        Cell::Text { text } => element(out, class, text, "", text, ""),
+        Cell::Number { value } => {
+            // Failures are seen at a glance.
+            let class = if column == "failed" && *value > 0.0 { "num bad" } else { class };
+            element(out, class, &value.to_string(), "", &style.number(*value), "");
+        }
+        Cell::Link { text, to } => {
+            let link = format!("<a href=\"#{}\">{}</a>", html_escape(to), html_escape(text));
+            element(out, class, text, "", "", &link);
+        }
+        Cell::Against { against } => write_against(out, against, class),
+        Cell::Compared { comparison } => {
+            let (main, interval, details) = ratio(comparison);
+            element(out, class, &comparison.ratio.to_string(), &details, &main, &below(&interval));
+        }
+        Cell::Predicted { estimate } => {
+            let (main, interval, details) = style.prediction(estimate);
+            element(out, class, &estimate.value.to_string(), &details, &main, &below(&interval));
+        }
+        Cell::Measured { summary: s } => {
+            let flag = match s.outlier() {
+                None => "",
+                Some(Outlier::Mild) => "<span class=\"flag mild\" aria-label=\"mild outliers\">\u{25b3}</span>",
+                Some(Outlier::Severe) => "<span class=\"flag severe\" aria-label=\"severe outliers\">\u{25b2}</span>",
+            };
+            let interval = match (s.n, s.min < s.max) {
+                (1, _) => "n = 1".to_owned(),
+                (_, false) => "\u{b1} 0".to_owned(),
+                (_, true) => style.interval(s),
+            };
+            let more = format!("{flag}{}", below(&interval));
+            element(out, class, &s.mean.to_string(), &style.details(s), &style.number(s.mean), &more);
+        }
+    }
+}
+
+/// A printed number, and below it those that can be held against it.
+fn write_against(out: &mut String, a: &Against, class: &str) {
+    let mut more = String::new();
+    if !a.mark.symbol().is_empty() {
+        more.push_str(&format!(" <span class=\"mark\" aria-label=\"{}\">{}</span>", a.mark.word(), a.mark.symbol()));
+    }
+    for note in &a.notes {
+        more.push_str(&format!("<sup>{}</sup>", html_escape(note)));
+    }
+    let mut beside = |kind: &str, sign: &str, beside: &Beside, mark: Option<Mark>| {
+        let deviation = if mark.or(beside.mark).is_some_and(Mark::is_equal) {
+            String::new()
+        } else {
+            format!(" <i>{}</i>", html_escape(&beside.deviation()))
+        };
+        let mark = beside.mark.map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol())).unwrap_or_default();
+        more.push_str(&format!(
+            "<span class=\"beside {kind}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span> {}{deviation}{mark}</span>",
+            html_escape(&beside.details),
+            html_escape(&beside.shown)
+        ));
+    };
+    if let Some(b) = &a.recomputed {
+        beside("recomputed", "=", b, Some(a.mark));
+    }
+    if let Some(b) = &a.modelled {
+        beside("modelled", "\u{25c7}", b, None);
+    }
+    if let Some(b) = &a.measured {
+        beside("here", "\u{25cf}", b, None);
+    }
+    let class = format!("{class} against {}", a.mark.word());
+    element(out, &class, &a.printed, &a.verdict, &a.printed, &more);
+}
+
+/// A second line of a cell.
+fn below(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("<span class=\"ci\">{}</span>", html_escape(text)) }
+}
+
+/// `more` is markup, the rest is text.
+fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
+    let title = if title.is_empty() { String::new() } else { format!(" title=\"{}\"", html_escape(title)) };
+    let (sort, text) = (html_escape(sort), html_escape(text));
+    out.push_str(&format!("<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"));
+}

@@ -1,0 +1,11 @@
+//! The whole report model as JSON.
+
+use crate::error::AnalysisError;
+use crate::report::model::Report;
+use cvc_core::store::StoreError;
+
+pub(super) fn text(report: &Report) -> Result<String, AnalysisError> {
+    serde_json::to_string_pretty(report)
+        .map(|text| text + "\n")
+        .map_err(|e| AnalysisError::Render { what: "the report as JSON".to_owned(), detail: e.to_string() })
+}

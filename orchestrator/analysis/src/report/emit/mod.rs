@@ -1,0 +1,38 @@
+//! Emitters: one file for each format. They know the model of a report and nothing of what its tables are about.
+
+mod csv;
+mod html;
+mod json;
+mod latex;
+mod markdown;
+
+use crate::error::AnalysisError;
+use super::model::Report;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::Format,
+    store::{StoreError, write_whole},
+};
+
+/// Writes a report into a directory, which is made if need be, in each of the formats. Returns the files, the main one of each format first.
+pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, AnalysisError> {
+    let mut written = Vec::new();
+    for format in formats {
+        let files = match format {
+            Format::Html => vec![("report.html".to_owned(), html::page(report)?)],
+            Format::Csv => csv::files(report).into_iter().map(|(name, text)| (format!("csv/{name}"), text)).collect(),
+            Format::Json => vec![("report.json".to_owned(), json::text(report)?)],
+            Format::Markdown => vec![("report.md".to_owned(), markdown::text(report))],
+            Format::Latex => vec![("report.tex".to_owned(), latex::text(report))],
+        };
+        for (name, text) in files {
+            let path = dir.join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
+            }
+            write_whole(&path, text.as_bytes())?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}

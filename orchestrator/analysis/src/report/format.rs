@@ -1,0 +1,214 @@
+//! How numbers are shown to people: one scale and one number of decimals for a column.
+
+use super::model::{Cell, Mark, Table};
+use cvc_core::units::MIB;
+use cvc_model::{
+    Estimate,
+    stats::{Comparison, Summary},
+};
+
+/// How the numbers of a column are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Style {
+    /// Shown = stored / divisor.
+    divisor: f64,
+    /// Unit as shown, if any.
+    pub unit: Option<String>,
+    decimals: usize,
+    /// The values of the column differ by so much that each needs its own decimals.
+    each: bool,
+}
+
+impl Style {
+    /// The style that suits a column of a table.
+    pub fn of(table: &Table, column: usize) -> Self {
+        let mut values: Vec<f64> = Vec::new();
+        for row in &table.rows {
+            match &row[column] {
+                Cell::Number { value } => values.push(value.abs()),
+                Cell::Predicted { estimate } => values.push(estimate.value.abs()),
+                Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
+                Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Compared { .. } | Cell::Against { .. } => {}
+            }
+        }
+        let unit = table.columns[column].unit.as_deref();
+        let measured = table.rows.iter().any(|r| matches!(r[column], Cell::Measured { .. }));
+        // Times scatter: a fourth digit says nothing. Sizes hardly do.
+        Self::with_digits(values, unit, if measured && unit != Some("bytes") { 3 } else { 4 })
+    }
+
+    /// The style that suits these values.
+    pub fn for_values(values: Vec<f64>, unit: Option<&str>) -> Self {
+        Self::with_digits(values, unit, 4)
+    }
+
+    fn with_digits(mut values: Vec<f64>, unit: Option<&str>, digits: i32) -> Self {
+        values.retain(|v| v.is_finite() && *v > 0.0);
+        values.sort_by(f64::total_cmp);
+        let largest = values.last().copied().unwrap_or(0.0);
+        let (divisor, shown) = match unit {
+            Some("bytes") if largest >= 0.1 * MIB => (MIB, Some("MiB")),
+            Some("bytes") if largest >= 4096.0 => (1024.0, Some("KiB")),
+            Some("1" | "count" | "bool") => (1.0, None),
+            other => (1.0, other),
+        };
+        let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
+        // So many significant digits of the middle value: neither noise nor rounding hides what differs.
+        let decimals = match values.get(values.len() / 2) {
+            Some(middle) if !whole => (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
+            _ => 0,
+        };
+        // The smallest keeps two digits, unless it is out of all proportion.
+        let decimals = match values.first() {
+            Some(smallest) if !whole && largest / smallest <= 1e3 => {
+                decimals.max((1 - (smallest / divisor).log10().floor() as i32).clamp(0, 9) as usize)
+            }
+            Some(_) | None => decimals,
+        };
+        // Nor are zeros added to what needs no more decimals.
+        let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());
+        let decimals = decimals.min(values.iter().map(needed).max().unwrap_or(0));
+        let each = !whole && values.first().is_some_and(|smallest| largest / smallest > 1e5);
+        Self { divisor, unit: shown.map(str::to_owned), decimals, each }
+    }
+
+    /// Shown = stored / this.
+    pub fn divisor(&self) -> f64 {
+        self.divisor
+    }
+
+    /// A number.
+    pub fn number(&self, value: f64) -> String {
+        let shown = value / self.divisor;
+        if self.each {
+            return if shown.fract() == 0.0 { format!("{shown:.0}") } else { significant(shown) };
+        }
+        let text = format!("{shown:.*}", self.decimals);
+        // A mean of whole numbers need not be whole.
+        if self.decimals == 0 && shown.fract() != 0.0 && shown.abs() < 1000.0 { format!("{shown:.2}") } else { text }
+    }
+
+    /// The interval of a mean, `[12.01, 12.70]`; empty for one value.
+    pub fn interval(&self, s: &Summary) -> String {
+        s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
+    }
+
+    /// A prediction, its interval, and everything about it in one line. The sign before it tells it from a measurement in any format.
+    pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
+        let main = format!("\u{2248} {}", self.number(e.value));
+        let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        let details = match e.interval {
+            Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
+            None => format!("predicted {}{unit}; nothing is known of its error", self.number(e.value)),
+        };
+        (main, interval, details)
+    }
+
+    /// Everything about a measurement in one line.
+    pub fn details(&self, s: &Summary) -> String {
+        let mut text = format!("measured, n = {}", s.n);
+        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        text.push_str(&format!("; mean {}{unit}, median {}", self.number(s.mean), self.number(s.median)));
+        if let Some(sd) = s.sd {
+            text.push_str(&format!(", sd {}", significant(sd / self.divisor)));
+        }
+        if s.interval.is_some() {
+            text.push_str(&format!("; 95 % interval of the mean {}", self.interval(s)));
+        }
+        text.push_str(&format!("; {} to {}", self.number(s.min), self.number(s.max)));
+        if s.mild + s.severe > 0 {
+            text.push_str(&format!("; outliers: {} mild, {} severe", s.mild, s.severe));
+        }
+        text
+    }
+}
+
+/// The unit that is to stand beside a heading: none if the heading ends with it.
+pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
+    style.unit.as_deref().filter(|unit| !heading.ends_with(&format!("_{unit}")))
+}
+
+/// A ratio, its interval, and everything about it in one line.
+pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
+    let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
+    let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
+    let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
+    let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
+    (main, interval, details)
+}
+
+/// A cell as text: for forms without markup in cells.
+pub(super) fn plain(cell: &Cell, style: &Style) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text { text } | Cell::Link { text, .. } => text.clone(),
+        Cell::Number { value } => style.number(*value),
+        Cell::Compared { comparison } => {
+            let (main, interval, _) = ratio(comparison);
+            format!("{main} {interval}").trim_end().to_owned()
+        }
+        Cell::Predicted { estimate } => {
+            let (main, interval, _) = style.prediction(estimate);
+            format!("{main} {interval}")
+        }
+        Cell::Measured { summary } => {
+            let mut text = style.number(summary.mean);
+            // An interval without width says nothing that the mean does not.
+            if summary.min < summary.max {
+                text.push_str(&format!(" {}", style.interval(summary)));
+            }
+            if summary.outlier().is_some() {
+                text.push_str(" (outliers)");
+            }
+            text
+        }
+        Cell::Against { against } => {
+            let mut text = format!("{} {}", against.printed, against.mark.symbol()).trim_end().to_owned();
+            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| !against.mark.is_equal()) {
+                text.push_str(&format!(" {} ({})", recomputed.shown, recomputed.deviation()));
+            }
+            if let Some(modelled) = &against.modelled {
+                text.push_str(&format!("; model {} ({})", modelled.shown, modelled.deviation()));
+            }
+            if let Some(measured) = &against.measured {
+                let mark = measured.mark.map_or("", Mark::symbol);
+                text.push_str(&format!("; here {mark} {} ({})", measured.shown, measured.deviation()));
+            }
+            if !against.notes.is_empty() {
+                text.push_str(&format!(" [{}]", against.notes.join(", ")));
+            }
+            text
+        }
+    }
+}
+
+/// Whether the cells of a column are numbers.
+pub(super) fn numeric(table: &Table, column: usize) -> bool {
+    table.rows.iter().any(|row| match &row[column] {
+        Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. } => true,
+        Cell::Against { against } => against.value.is_some(),
+        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } => false,
+    })
+}
+
+/// A number by itself, with four significant digits.
+pub(super) fn significant(value: f64) -> String {
+    Style::for_values(vec![value.abs()], None).number(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Style;
+
+    #[test]
+    fn a_column_has_one_unit_and_about_four_digits() {
+        let style = Style::for_values(vec![104_857_600.0, 99_971_000.0], Some("bytes"));
+        assert_eq!((style.number(104_857_600.0), style.unit.as_deref()), ("100.0".to_owned(), Some("MiB")));
+        assert_eq!(Style::for_values(vec![1.2345, 2.0], Some("s")).number(1.2345), "1.234");
+        assert_eq!(Style::for_values(vec![5.0, 9.0], Some("count")).number(5.0), "5");
+        assert_eq!(Style::for_values(vec![0.5, 1.0], None).number(0.5), "0.5");
+        assert_eq!(Style::for_values(vec![0.0], Some("s")).number(0.0), "0");
+        assert_eq!(Style::for_values(vec![1.5e-7, 2e-7], Some("s")).number(2e-7), "0.00000020");
+    }
+}

@@ -1,0 +1,309 @@
+//! How points are laid out in plots: one sheet for each application, on it the panels of its classes; one factor along the axis, the others as
+//! panels or series.
+
+use crate::error::AnalysisError;
+use super::{
+    data::{Data, PointRow},
+    format::Style,
+    model::{Block, Plot},
+    plot::{Categories, PALETTE, Whisker},
+    quantity,
+};
+use cvc_core::store::StoreError;
+use cvc_model::stats::Summary;
+use indexmap::{IndexMap, IndexSet};
+use std::collections::{BTreeSet, HashMap};
+
+/// Panels that a sheet may have; the tables show everything.
+const MOST_PANELS: usize = 24;
+
+/// Figures that a section may have.
+pub(super) const MOST_FIGURES: usize = 24;
+
+/// Factors that make figures of their own: their scales have nothing in common.
+const FIGURES: [&str; 3] = ["site", "app", "class"];
+
+/// The points of one figure.
+pub(super) struct Figure<'a> {
+    /// What the points have in common: `kernel-solver, S`.
+    pub title: String,
+    /// A name for links.
+    pub id: String,
+    pub points: Vec<usize>,
+    /// What tells the sheet: site and application.
+    sheet: String,
+    /// What all its points have in common, and points of other figures have not: class, checkpointer, mapping.
+    common: Vec<String>,
+    /// Factor along the axis.
+    x: Option<&'a str>,
+    categories: Categories,
+    /// Whether a line from one category to the next has a meaning.
+    ordered: bool,
+    levels: Vec<String>,
+    /// Factors that are left.
+    rest: Vec<&'a str>,
+}
+
+/// The figures of one application: small multiples in one drawing.
+pub(super) struct Sheet<'a> {
+    pub title: String,
+    pub id: String,
+    figures: Vec<Figure<'a>>,
+}
+
+/// One panel of a sheet.
+pub(super) struct Part<T> {
+    pub title: String,
+    pub categories: Categories,
+    /// Whether a line from one category to the next has a meaning.
+    pub ordered: bool,
+    /// Panels with the same number share the scale of their values.
+    pub scale: usize,
+    /// Points by category, or by series and category.
+    pub points: T,
+}
+
+/// The point in each category, where there is one.
+pub(super) type Row = Vec<Option<usize>>;
+
+/// The name of a panel, and for each series the point in each category.
+type SeriesPanel = (String, Vec<Row>);
+
+/// Groups the points that have something to draw into figures.
+pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
+    let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
+    let key = |p: &'a PointRow| -> Vec<&'a str> { FIGURES.iter().map(|f| p.factor(f)).collect() };
+    for (i, p) in data.points.iter().enumerate().filter(|(i, _)| drawable(*i)) {
+        groups.entry(key(p)).or_default().push(i);
+    }
+    let mut without: HashMap<Vec<&str>, Vec<usize>> = HashMap::new();
+    for (i, p) in data.points.iter().enumerate().filter(|(i, p)| p.counted(&data.runs) == 0 && !drawable(*i)) {
+        without.entry(key(p)).or_default().push(i);
+    }
+    let figure = |(key, points): (Vec<&'a str>, Vec<usize>)| {
+        // Points that failed would have been drawn: without them an application would lie over another axis than the others.
+        let like = |p: &&usize| points.iter().any(|o| data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer"));
+        let meant: BTreeSet<usize> = points.iter().chain(without.get(&key).into_iter().flatten().filter(like)).copied().collect();
+        figure(data, &key, points, &meant)
+    };
+    groups.into_iter().map(figure).collect()
+}
+
+/// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.
+pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Sheet<'a>> {
+    let mut sheets: Vec<(Sheet<'a>, IndexSet<String>)> = Vec::new();
+    for figure in figures(data, drawable) {
+        let names: IndexSet<String> = figure.series(data).0.into_iter().collect();
+        let fits = |(sheet, all): &&mut (Sheet<'a>, IndexSet<String>)| {
+            sheet.title == figure.sheet && all.union(&names).filter(|n| !n.is_empty()).count() <= PALETTE.len()
+        };
+        match sheets.last_mut().filter(|last| fits(last)) {
+            Some((sheet, all)) => {
+                sheet.figures.push(figure);
+                all.extend(names);
+            }
+            None => {
+                let id = format!("{}-{}", sheets.len(), super::slug(&figure.sheet));
+                sheets.push((Sheet { title: figure.sheet.clone(), id, figures: vec![figure] }, names));
+            }
+        }
+    }
+    let alone = |(mut sheet, _): (Sheet<'a>, IndexSet<String>)| {
+        // What all its panels have in common is said once.
+        if let [figure] = &mut sheet.figures[..] {
+            let common = figure.common.join(", ");
+            figure.common.clear();
+            sheet.title = [sheet.title, common].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        }
+        sheet
+    };
+    sheets.into_iter().map(alone).collect()
+}
+
+impl Sheet<'_> {
+    /// All points on the sheet.
+    pub fn points(&self) -> impl Iterator<Item = usize> {
+        self.figures.iter().flat_map(|f| f.points.iter().copied())
+    }
+
+    /// One panel for each combination of the factors that are not along the axis.
+    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<Row>> {
+        let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
+            figure.split(data, &figure.rest).into_iter().map(move |(name, points)| figure.part(name, scale, points)).collect::<Vec<_>>()
+        });
+        cut(parts.collect(), caption)
+    }
+
+    /// The names of all series, and panels with a row for each of them.
+    pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<Row>>>) {
+        let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
+        let mut parts = Vec::new();
+        for (scale, figure) in self.figures.iter().enumerate() {
+            let (names, panels) = figure.series(data);
+            for (name, rows) in panels {
+                let mut points = vec![Vec::new(); all.len()];
+                for (series, row) in names.iter().zip(rows) {
+                    if let Some(at) = all.get_index_of(series) {
+                        points[at] = row;
+                    }
+                }
+                parts.push(figure.part(name, scale, points));
+            }
+        }
+        (all.into_iter().collect(), cut(parts, caption))
+    }
+}
+
+/// As many panels as a sheet may have. What is left out is said.
+pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
+    if parts.len() > MOST_PANELS {
+        caption.push_str(&format!(" The first {MOST_PANELS} of {} panels; the tables have all points.", parts.len()));
+        parts.truncate(MOST_PANELS);
+    }
+    parts
+}
+
+/// Adds plots to a section, as many as it may have, and says which are left out.
+pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<(String, impl FnOnce() -> Result<Plot, AnalysisError>)>) -> Result<(), AnalysisError> {
+    let mut left_out = Vec::new();
+    for (title, draw) in plots {
+        if blocks.len() < MOST_FIGURES {
+            blocks.push(Block::Plot(draw()?));
+        } else {
+            left_out.push(title);
+        }
+    }
+    if !left_out.is_empty() {
+        let text = format!("Not drawn, to keep the page readable; the tables have their numbers: {}.", left_out.join("; "));
+        blocks.push(Block::Text { text });
+    }
+    Ok(())
+}
+
+/// Lays out points that are drawn among those that were meant to be, which also decide on the axis.
+fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet<usize>) -> Figure<'a> {
+    let levels = |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let meant_levels = |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1).collect();
+    let numeric = |f: &&&str| meant_levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
+    // Of the whole campaign: an application of which some points failed keeps the axis of the others.
+    let everywhere = |f: &&&str| data.levels(f).len();
+    let x = varying
+        .iter()
+        .find(|f| **f == "mapping")
+        .or_else(|| varying.iter().filter(numeric).max_by_key(everywhere))
+        .or_else(|| varying.iter().max_by_key(everywhere))
+        .copied();
+    let axis = x.unwrap_or("mapping");
+    let mut order: Vec<(f64, u32, String)> = Vec::new();
+    for p in meant.iter().map(|p| &data.points[*p]) {
+        let level = p.factor(axis);
+        if order.iter().all(|(_, _, l)| l != level) {
+            let rank = if axis == "mapping" { f64::from(p.processes) } else { rank(level) };
+            order.push((rank, p.nodes, level.to_owned()));
+        }
+    }
+    // Stable: levels without a number keep the order of the campaign file.
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let one_node = axis == "mapping" && meant.iter().all(|p| data.points[*p].nodes == 1);
+    let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
+    let title = match axis {
+        "mapping" if one_node => "processes, on one node".to_owned(),
+        "mapping" => "mapping (nodes × processes on each)".to_owned(),
+        other => quantity::factor_heading(other),
+    };
+    let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
+    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| x != Some(*f) && data.levels(f).len() > 1 && levels(f).len() == 1);
+    let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
+    let common = Some(format!("class {}", key[2])).filter(|_| !key[2].is_empty()).into_iter().chain(fixed).collect();
+    let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
+    Figure {
+        ordered: order.len() > 1 && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
+        sheet: shown[..shown.len() - 1].join(", "),
+        common,
+        title: shown.join(", "),
+        id: super::slug(&shown.join("-")),
+        categories: Categories { title, names },
+        levels: order.into_iter().map(|o| o.2).collect(),
+        rest: varying.into_iter().filter(|f| Some(*f) != x && levels(f).len() > 1).collect(),
+        x,
+        points,
+    }
+}
+
+/// Numbers and sizes by their size, everything else first.
+fn rank(level: &str) -> f64 {
+    level.parse::<f64>().ok().or_else(|| level.parse::<cvc_core::units::ByteSize>().ok().map(|b| b.0 as f64)).unwrap_or(f64::NEG_INFINITY)
+}
+
+impl<'a> Figure<'a> {
+    fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
+        let title = self.common.iter().cloned().chain([name]).filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+        Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
+    }
+
+    /// As many factors as the palette has room for become series, the others panels: names of series; for each panel its name, and for
+    /// each series the point in each category.
+    fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
+        let mut outer = 0;
+        let combinations = |from: usize| self.split(data, &self.rest[from..]).len();
+        while outer < self.rest.len() && combinations(outer) > PALETTE.len() {
+            outer += 1;
+        }
+        let series = self.split(data, &self.rest[outer..]);
+        let names: Vec<String> = series.keys().cloned().collect();
+        let mut panels: IndexMap<String, Vec<Vec<Option<usize>>>> = IndexMap::new();
+        for &p in &self.points {
+            let panel =
+                panels.entry(self.name(data, p, &self.rest[..outer])).or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
+            let at = names.iter().position(|n| *n == self.name(data, p, &self.rest[outer..]));
+            if let (Some(at), Some(category)) = (at, self.category(data, p)) {
+                panel[at][category] = Some(p);
+            }
+        }
+        (names, panels.into_iter().collect())
+    }
+
+    /// The factors that tell the points of this figure apart.
+    pub fn factors(&self) -> Vec<&'a str> {
+        self.rest.iter().copied().chain(self.x).collect()
+    }
+
+    /// Factors other than that of the axis.
+    pub fn rest(&self) -> &[&'a str] {
+        &self.rest
+    }
+
+    /// Where a point stands along the axis.
+    pub fn category(&self, data: &Data, point: usize) -> Option<usize> {
+        let level = data.points[point].factor(self.x.unwrap_or("mapping"));
+        self.levels.iter().position(|l| l == level)
+    }
+
+    fn name(&self, data: &Data, point: usize, factors: &[&str]) -> String {
+        if factors.is_empty() { String::new() } else { data.label(point, factors) }
+    }
+
+    fn split(&self, data: &Data, factors: &[&str]) -> IndexMap<String, Vec<Option<usize>>> {
+        let mut split: IndexMap<String, Vec<Option<usize>>> = IndexMap::new();
+        for &p in &self.points {
+            let row = split.entry(self.name(data, p, factors)).or_insert_with(|| vec![None; self.levels.len()]);
+            if let Some(category) = self.category(data, p) {
+                row[category] = Some(p);
+            }
+        }
+        split
+    }
+}
+
+/// A scale that several numbers of a plot share: what to divide by, and the unit to write.
+pub(super) fn scale(values: impl Iterator<Item = f64>, unit: &str) -> (f64, String) {
+    let style = Style::for_values(values.collect(), Some(unit));
+    (style.divisor(), style.unit.unwrap_or_default())
+}
+
+/// A summary as it is drawn; one value has an interval without width.
+pub(super) fn whisker(s: &Summary, divisor: f64) -> Whisker {
+    let (low, high) = s.interval.map_or((s.mean, s.mean), |i| (i.low, i.high));
+    (s.mean / divisor, low / divisor, high / divisor)
+}

@@ -1,0 +1,73 @@
+//! Reports: one file for each table or plot, one for each format.
+//!
+//! A report is built from the index alone ([`build`]) and is the same for the same index. The emitters ([`write_all`]) know nothing of
+//! what the tables are about.
+
+mod comparison;
+mod consistency;
+mod cost;
+mod data;
+mod distribution;
+mod emit;
+mod format;
+mod key_findings;
+mod latency;
+mod layout;
+mod model;
+mod outcomes;
+mod overview;
+mod plot;
+mod prediction;
+mod quantity;
+mod repeat;
+mod size_by_zone;
+mod summary;
+mod time;
+mod versions;
+
+pub use emit::write_all;
+pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, RecordRow, Records, Report, ReportKind, Section, Table};
+
+use crate::error::AnalysisError;
+use crate::index::Index;
+use cvc_core::store::StoreError;
+use data::Data;
+
+/// Version of the report model, as it stands in JSON.
+pub const SCHEMA: u32 = 1;
+
+/// Builds the report of a campaign from its index.
+pub fn build(index: &Index) -> Result<Report, AnalysisError> {
+    let data = Data::read(index)?;
+    let mut sections = vec![key_findings::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
+    sections.push(prediction::section(&data)?);
+    sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
+    sections.push(cost::section(&data, index)?);
+    sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
+    sections.retain(|s| !s.blocks.is_empty());
+    let meta = |key: &str| data.meta.get(key).cloned();
+    Ok(Report {
+        schema: SCHEMA,
+        kind: ReportKind::Campaign,
+        campaign: meta("campaign").unwrap_or_default(),
+        title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
+        span: meta("first_entry").zip(meta("last_entry")),
+        sections,
+        records: data.records(index)?,
+    })
+}
+
+/// Letters, digits and hyphens of a text: for links and file names.
+pub(crate) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() => slug.push(c.to_ascii_lowercase()),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => {}
+        }
+    }
+    slug.truncate(60);
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "all".to_owned() } else { slug.to_owned() }
+}

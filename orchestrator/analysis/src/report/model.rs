@@ -1,0 +1,433 @@
+//! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
+
+use cvc_model::{
+    Estimate,
+    stats::{Comparison, Summary},
+};
+use serde::Serialize;
+
+/// A report, built from an index alone and the same for the same index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of this model.
+    pub schema: u32,
+    /// What it is about.
+    pub kind: ReportKind,
+    /// Name of the campaign, or of the paper.
+    pub campaign: String,
+    /// Heading: what the campaign file asks for, else the name of the campaign.
+    pub title: String,
+    /// First and last line of its journal, UTC.
+    pub span: Option<(String, String)>,
+    /// One after the other.
+    pub sections: Vec<Section>,
+    /// All records, for those who want to compute themselves; only the CSV emitter writes them.
+    #[serde(skip)]
+    pub records: Records,
+}
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportKind {
+    /// The runs of a campaign.
+    Campaign,
+    /// The printed tables of a paper.
+    Paper,
+}
+
+impl ReportKind {
+    /// Above the heading.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Campaign => "Checkpoint campaign",
+            Self::Paper => "Printed tables, recomputed and measured",
+        }
+    }
+}
+
+/// A part with a heading.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Name in links and files: letters, digits and hyphens.
+    pub id: &'static str,
+    /// Heading.
+    pub title: String,
+    /// What stands in it.
+    pub blocks: Vec<Block>,
+}
+
+/// One piece of a section.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "block", rename_all = "kebab-case")]
+pub enum Block {
+    /// A paragraph.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// Something that must not be overlooked.
+    Warning {
+        /// The words.
+        text: String,
+    },
+    /// Names with their values.
+    Pairs {
+        /// In order.
+        pairs: Vec<(String, String)>,
+    },
+    /// A command to type.
+    Command {
+        /// The command.
+        text: String,
+    },
+    /// A table.
+    Table(Table),
+    /// A plot.
+    Plot(Plot),
+}
+
+/// Rows under typed columns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Name in links and of the CSV file: letters, digits, hyphens and underscores.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// Long and rarely read: shown folded.
+    pub folded: bool,
+    /// For people only: another table has the same in a form for programs, so that there is no CSV file of this one.
+    #[serde(skip)]
+    pub page_only: bool,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows; each has one cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+    /// What stands at its foot.
+    pub notes: Vec<Note>,
+}
+
+/// A note at the foot of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What cells name it by.
+    pub mark: String,
+    /// The words.
+    pub text: String,
+}
+
+/// One column.
+#[derive(Clone, Debug, Serialize)]
+pub struct Column {
+    /// Name in data files, with the unit that the values have there.
+    pub id: String,
+    /// Heading for people, without a unit.
+    pub heading: String,
+    /// Unit of the values as stored: `s`, `bytes`, `count`, ...; `None` for text and plain numbers.
+    pub unit: Option<String>,
+    /// Which way is better, in words: `lower is better`.
+    pub better: Option<&'static str>,
+    /// Only in data files: it is the same in every row, or follows from another column.
+    pub data_only: bool,
+}
+
+/// One cell. A predicted value is never a `Measured`, nor the other way round.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "cell", rename_all = "kebab-case")]
+pub enum Cell {
+    /// Nothing to say.
+    Empty,
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A number that is no measurement, or one number of a summary.
+    Number {
+        /// In the unit of the column.
+        value: f64,
+    },
+    /// Measured: what the repeats say.
+    Measured {
+        /// In the unit of the column.
+        summary: Summary,
+    },
+    /// Predicted: what a model says that has not seen the point.
+    Predicted {
+        /// In the unit of the column, with its prediction interval.
+        estimate: Estimate,
+    },
+    /// How many times one measurement is of another, from repeats that ran side by side.
+    Compared {
+        /// Ratio of the means with its interval.
+        comparison: Comparison,
+    },
+    /// Text that leads to a table of the same report.
+    Link {
+        /// The text.
+        text: String,
+        /// Identifier of the table.
+        to: String,
+    },
+    /// A cell of a printed table with what is known of it.
+    Against {
+        /// All of it.
+        against: Box<Against>,
+    },
+}
+
+/// A printed number beside those that can be held against it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Against {
+    /// As printed.
+    pub printed: String,
+    /// The printed number; `None` for text.
+    pub value: Option<f64>,
+    /// What follows.
+    pub mark: Mark,
+    /// What follows, in words.
+    pub verdict: String,
+    /// Recomputed from the paper's own inputs.
+    pub recomputed: Option<Beside>,
+    /// What a model says.
+    pub modelled: Option<Beside>,
+    /// Measured here.
+    pub measured: Option<Beside>,
+    /// Marks of the notes that a reader has to know.
+    pub notes: Vec<String>,
+}
+
+/// A number beside a printed one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Beside {
+    /// The number.
+    pub value: f64,
+    /// As it is shown.
+    pub shown: String,
+    /// The number minus print.
+    pub by: f64,
+    /// The same in percent of print.
+    pub pct: Option<f64>,
+    /// Whether that is as near as can be expected; `None` if nobody says so.
+    pub mark: Option<Mark>,
+    /// More about it, in words.
+    pub details: String,
+}
+
+/// How a number compares with print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// Nothing to compare.
+    Label,
+    /// Equal to the printed digits.
+    Equal,
+    /// The same, by a constant that was inferred from print.
+    Inferred,
+    /// Within a tolerance.
+    Within,
+    /// Another number.
+    Differs,
+    /// The printed number is wrong.
+    Wrong,
+    /// Nothing to compare it with.
+    Cannot,
+}
+
+impl Mark {
+    /// All that follow from a comparison.
+    pub const COMPARED: [Self; 6] = [Self::Equal, Self::Inferred, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
+
+    /// A character for it, in parentheses if it proves nothing.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Label => "",
+            Self::Equal => "\u{2713}",
+            Self::Inferred => "(\u{2713})",
+            Self::Within => "\u{2248}",
+            Self::Differs => "\u{2260}",
+            Self::Wrong => "\u{2717}",
+            Self::Cannot => "\u{00b7}",
+        }
+    }
+
+    /// Whether the digits are those in print.
+    pub fn is_equal(self) -> bool {
+        matches!(self, Self::Equal | Self::Inferred)
+    }
+
+    /// A word for it, for classes and data files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Equal => "equal",
+            Self::Inferred => "equal-inferred",
+            Self::Within => "within",
+            Self::Differs => "differs",
+            Self::Wrong => "printed-wrong",
+            Self::Cannot => "cannot",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Label => "says what the row is about",
+            Self::Equal => "recomputed, and equal to the printed digits",
+            Self::Inferred => {
+                "recomputed and equal, but by a constant that is not printed and was inferred from these very cells: no evidence"
+            }
+            Self::Within => "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows",
+            Self::Differs => "recomputed, and another number",
+            Self::Wrong => "wrong in print: see the note",
+            Self::Cannot => "cannot be recomputed from what is printed",
+        }
+    }
+}
+
+impl Beside {
+    /// The distance to print as people read it.
+    pub fn deviation(&self) -> String {
+        match self.pct {
+            // no sign without a digit
+            Some(pct) if pct.abs() < 0.005 => "0.00 %".to_owned(),
+            Some(pct) if pct.abs() < 10.0 => format!("{pct:+.2} %"),
+            Some(pct) => format!("{pct:+.1} %"),
+            None => format!("{:+}", self.by),
+        }
+    }
+}
+
+/// A drawing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plot {
+    /// Name in links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// Width of the drawing, in CSS pixels.
+    pub width: u32,
+    /// An `<svg>` element that inherits its text colour.
+    pub svg: String,
+}
+
+/// All records of a campaign in long form.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Names of the columns of the factors.
+    pub factors: Vec<String>,
+    /// Their values for each point.
+    pub points: Vec<Vec<String>>,
+    /// One for each record.
+    pub rows: Vec<RecordRow>,
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct RecordRow {
+    /// Index into the points.
+    pub point: usize,
+    /// Run, kind, repeat, state, name, unit, source, artefact, ckpt, rank, role, image, zone, kind of file, rule: as [`RecordRow::COLUMNS`] says.
+    pub text: Vec<Option<String>>,
+    /// The value.
+    pub value: Option<f64>,
+}
+
+impl RecordRow {
+    /// What the texts are.
+    pub const COLUMNS: [&'static str; 15] = [
+        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
+    ];
+}
+
+impl Column {
+    /// A column of text, or of numbers without a unit.
+    pub fn plain(id: &str, heading: &str) -> Self {
+        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false }
+    }
+
+    /// A column of values in a unit; the unit is added to the name unless it is there already.
+    pub fn of(id: &str, heading: &str, unit: &str) -> Self {
+        let suffix = match unit {
+            "MiB/s" => "mib_per_s",
+            "Mop/s" => "mop_per_s",
+            "%" => "pct",
+            "USD" => "usd",
+            "1" | "count" | "bool" => "",
+            other => other,
+        };
+        let named = suffix.is_empty() || id.ends_with(&format!("_{suffix}")) || id.contains(&format!("_{suffix}_"));
+        let id = if named { id.to_owned() } else { format!("{id}_{suffix}") };
+        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false }
+    }
+
+    /// The same, with the direction that is better.
+    pub fn better(mut self, better: Option<&'static str>) -> Self {
+        self.better = better;
+        self
+    }
+
+    /// The same, for data files only.
+    pub fn data_only(mut self) -> Self {
+        self.data_only = true;
+        self
+    }
+}
+
+impl Cell {
+    /// A cell with text, or an empty one.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        if text.is_empty() { Self::Empty } else { Self::Text { text } }
+    }
+
+    /// A cell with a number, or an empty one.
+    pub fn number(value: impl Into<Option<f64>>) -> Self {
+        value.into().map_or(Self::Empty, |value| Self::Number { value })
+    }
+
+    /// A cell with a count.
+    pub fn count(value: usize) -> Self {
+        Self::Number { value: value as f64 }
+    }
+
+    /// A cell with a prediction, or an empty one.
+    pub fn predicted(estimate: Option<Estimate>) -> Self {
+        estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
+    }
+
+    /// A cell with a measurement, or an empty one.
+    pub fn measured(summary: Option<&Summary>) -> Self {
+        summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption: caption.to_owned(),
+            folded: false,
+            page_only: false,
+            columns,
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Report {
+    /// All tables, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Table(table) => Some(table),
+            Block::Text { .. } | Block::Warning { .. } | Block::Pairs { .. } | Block::Command { .. } | Block::Plot(_) => None,
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! What the campaign was, and how it went.
+
+use super::{
+    data::Data,
+    model::{Block, Cell, Column, Section, Table},
+};
+use crate::report::consistency;
+
+pub(super) fn section(data: &Data) -> Section {
+    let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();
+    let mut pairs = Vec::new();
+    let mut pair = |name: &str, value: String| {
+        if !value.is_empty() {
+            pairs.push((name.to_owned(), value));
+        }
+    };
+    if let (Some(first), Some(last)) = (data.meta.get("first_entry"), data.meta.get("last_entry")) {
+        pair("when", format!("{} to {}", time(first), time(last)));
+    }
+    let sites: Vec<&str> = data.levels("site").into_iter().collect();
+    pair(if sites.len() == 1 { "site" } else { "sites" }, sites.join(", "));
+    pair("points", counted(data.points.len(), data.excluded.len(), "skipped"));
+    let warmups = data.runs.iter().filter(|r| r.warmup).count();
+    pair("runs", counted(data.runs.len() - warmups, warmups, "warm-up, not in any number below"));
+    pair("seed", meta("seed").to_owned());
+    pair("cvc", meta("cvc").to_owned());
+    let mut blocks = vec![Block::Pairs { pairs }];
+    blocks.extend(warnings(data));
+    blocks.push(Block::Table(states(data)));
+    Section { id: "overview", title: "Overview".to_owned(), blocks }
+}
+
+fn states(data: &Data) -> Table {
+    let columns = ["succeeded", "failed", "quarantined", "running", "pending"];
+    let mut table = Table::new(
+        "runs",
+        "Runs",
+        "Counted runs by how they ended. Quarantined: not tried, because the point had failed too often.",
+        std::iter::once(Column::plain("application", "application"))
+            .chain(columns.map(|c| Column::plain(c, c)))
+            .chain([Column::plain("retried", "retried"), Column::plain("skipped_points", "skipped points")])
+            .collect(),
+    );
+    for app in data.factor_values("app") {
+        let of_app = |point: usize| data.points[point].factor("app") == app;
+        let mut row = vec![Cell::text(app)];
+        for state in columns {
+            row.push(Cell::count(data.runs.iter().filter(|r| !r.warmup && r.state == state && of_app(r.point)).count()));
+        }
+        row.push(Cell::count(data.runs.iter().filter(|r| !r.warmup && r.attempts > 1 && of_app(r.point)).count()));
+        row.push(Cell::count(data.excluded.iter().filter(|e| e.factors.get("app").is_some_and(|a| a == app)).count()));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn warnings(data: &Data) -> Vec<Block> {
+    let mut warnings = Vec::new();
+    let mut warn = |text: String| warnings.push(Block::Warning { text });
+    let failed = data.count("failed");
+    if failed > 0 {
+        warn(format!("{} failed: see Outcomes. The numbers below are of the runs that succeeded.", runs(failed)));
+    }
+    let undone = data.count("pending") + data.count("running");
+    if undone > 0 {
+        warn(format!("The campaign is not finished: {undone} of its counted runs have not ended. Resume it with `cvc run`."));
+    }
+    let without = |state: &str| data.runs.iter().filter(|r| r.records == state).count();
+    let lost = without("missing") + without("damaged");
+    if lost > 0 {
+        warn(format!("The records of {} are missing or damaged: see Outcomes. They are in no number below.", runs(lost)));
+    }
+    if without("changed") > 0 {
+        warn(format!("The records of {} are not those that the journal's digest names: see Outcomes.", runs(without("changed"))));
+    }
+    if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
+        warn(format!("The plan was changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
+    }
+    if let Some(text) = consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {
+        warn(text);
+    }
+    let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
+    if few {
+        let text = "Some numbers rest on fewer than five repeats: their bootstrap intervals are too narrow, and no outlier can be told. \
+                    The plots of all repeats show what there is.";
+        warnings.push(Block::Text { text: text.to_owned() });
+    }
+    warnings
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+}
+
+fn counted(n: usize, more: usize, what: &str) -> String {
+    if more == 0 { n.to_string() } else { format!("{n} (and {more} {what})") }
+}
+
+/// A time stamp to the second.
+pub(super) fn time(stamp: &str) -> String {
+    let to_the_second = stamp.split('.').next().unwrap_or(stamp).trim_end_matches('Z');
+    format!("{} UTC", to_the_second.replace('T', " "))
+}

@@ -1,0 +1,518 @@
+//! Drawing: panels with categories along one axis, as SVG that inherits its text colour, so that it suits light and dark pages.
+
+use crate::error::AnalysisError;
+use cvc_core::store::StoreError;
+use plotters::{
+    coord::{Shift, types::RangedCoordf64},
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+/// A colour that stands for the colour of the text around the plot, and is replaced by `currentColor`.
+const INK: RGBColor = RGBColor(1, 1, 1);
+
+/// The palette of Okabe and Ito without its yellow and black: told apart by the colour-blind, legible on light and dark.
+pub(super) const PALETTE: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+];
+
+/// Width of plots with several panels or long names, in CSS pixels.
+const WIDE: u32 = 960;
+
+/// Width of plots with many panels.
+const FULL: u32 = 1320;
+
+/// Width of plots with one panel, so that two stand side by side.
+const NARROW: u32 = 620;
+
+const TEXT: u32 = 12;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// An `<svg>` element and its width.
+pub(super) struct Drawing {
+    pub svg: String,
+    pub width: u32,
+}
+
+/// A mean with the ends of its interval.
+pub(super) type Whisker = (f64, f64, f64);
+
+/// Draws, and makes of it an `<svg>` element that can stand in a page.
+fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<Drawing, AnalysisError> {
+    let failed = |detail: String| AnalysisError::Render { what: what.to_owned(), detail };
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (wide, height)).into_drawing_area();
+        draw(&root).map_err(|e| failed(e.to_string()))?;
+        root.present().map_err(|e| failed(e.to_string()))?;
+    }
+    let svg = svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", "");
+    Ok(Drawing { svg, width: wide })
+}
+
+/// Text of a size in CSS pixels (the backend divides what it is given by 1.24).
+fn text<'a>(size: u32) -> TextStyle<'a> {
+    ("sans-serif", f64::from(size) * 1.24).into_font().color(&INK)
+}
+
+fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
+    style.pos(Pos::new(h, v))
+}
+
+/// About how wide a text is; there is no font to ask.
+fn width(text: &str, size: u32) -> i32 {
+    (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
+}
+
+/// One line of names with their colours. Returns what is left below it.
+fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
+    let (wide, _) = area.dim_in_pixel();
+    let (mut x, mut y) = (8, 12);
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+        let needs = width(name, TEXT) + 34;
+        if x > 8 && x + needs > wide as i32 {
+            (x, y) = (8, y + 20);
+        }
+        area.draw(&Rectangle::new([(x, y - 6), (x + 12, y + 6)], PALETTE[i % PALETTE.len()].filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 18, y), at(text(TEXT), HPos::Left, VPos::Center)))?;
+        x += needs;
+    }
+    Ok(area.split_vertically(y + 16).1)
+}
+
+/// Height that a legend takes.
+fn legend_height(names: &[String], wide: u32) -> u32 {
+    let (mut x, mut lines) = (8, 1);
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        let needs = width(name, TEXT) + 34;
+        if x > 8 && x + needs > wide as i32 {
+            (x, lines) = (8, lines + 1);
+        }
+        x += needs;
+    }
+    8 + 20 * lines
+}
+
+/// What lies along the axis of categories.
+#[derive(Clone, Debug)]
+pub(super) struct Categories {
+    /// What they are.
+    pub title: String,
+    /// Their names, in order.
+    pub names: Vec<String>,
+}
+
+/// One panel.
+pub(super) struct Panel {
+    pub title: String,
+    pub x: Categories,
+    /// Panels with the same number share the scale of their values.
+    pub scale: usize,
+    pub marks: Marks,
+}
+
+/// What is drawn in a panel.
+pub(super) enum Marks {
+    /// For each category a bar of pieces, the lowest first, and its total with its interval.
+    Stacked(Vec<Option<(Vec<f64>, Option<Whisker>)>>),
+    /// For each series a mean with its interval in each category, or a gap; joined by lines.
+    Lines(Vec<Vec<Option<Whisker>>>),
+    /// The same as bars side by side, where a line would join what has no order.
+    Grouped(Vec<Vec<Option<Whisker>>>),
+    /// What was measured at training and at held-out points, and predicted at the latter, in each category.
+    Judged {
+        /// Measured, seen by the models.
+        training: Vec<Option<Whisker>>,
+        /// Measured, not seen by them.
+        held_out: Vec<Option<Whisker>>,
+        /// Predicted.
+        predicted: Vec<Option<Whisker>>,
+    },
+}
+
+/// Intervals of predictions may reach so many times the largest value; wider ones are cut, or nothing else could be seen.
+const WIDEST: f64 = 1.5;
+
+/// How far up the intervals of [`Marks::Judged`] are drawn.
+fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
+    marks.iter().flat_map(|m| m.iter()).flatten().map(|w| w.0).filter(|v| v.is_finite()).fold(0.0, f64::max) * WIDEST
+}
+
+/// Whether an interval is cut.
+pub(super) fn is_cut(marks: &Marks) -> bool {
+    let Marks::Judged { training, held_out, predicted } = marks else { return false };
+    let most = reach([training, held_out, predicted]);
+    predicted.iter().flatten().any(|w| w.2 > most)
+}
+
+impl Marks {
+    fn highest(&self) -> f64 {
+        let highest = |values: &mut dyn Iterator<Item = f64>| values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+        match self {
+            Self::Stacked(bars) => {
+                highest(&mut bars.iter().flatten().map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))))
+            }
+            Self::Judged { training, held_out, predicted } => {
+                let most = reach([training, held_out, predicted]);
+                highest(&mut training.iter().chain(held_out).chain(predicted).flatten().map(|w| w.2.min(most)))
+            }
+            Self::Lines(series) | Self::Grouped(series) => highest(&mut series.iter().flatten().flatten().map(|w| w.2)),
+        }
+    }
+}
+
+/// A series without a name is the only one of its panel: it has the colour of no other.
+fn colour_of(legend: &[String], series: usize) -> RGBColor {
+    const NEUTRAL: RGBColor = RGBColor(128, 134, 142);
+    if legend.get(series).is_some_and(String::is_empty) { NEUTRAL } else { PALETTE[series % PALETTE.len()] }
+}
+
+/// Draws panels; the legend names pieces or series.
+pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels: &[Panel]) -> Result<Drawing, AnalysisError> {
+    let (across, wide, height) = grid(panels);
+    // One series needs no name.
+    let named = legend_names.iter().filter(|n| !n.is_empty()).count() > 1;
+    let head = if named { legend_height(legend_names, wide) } else { 0 };
+    render(what, (wide, height + head), |root| {
+        let below = if named { legend(root, legend_names)? } else { root.clone() };
+        for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
+            let top = ceiling(panels.iter().filter(|p| p.scale == panel.scale).map(|p| p.marks.highest()));
+            let mut chart = frame(area, &panel.title, &panel.x, y_title, top)?;
+            match &panel.marks {
+                Marks::Stacked(bars) => stacked(&mut chart, bars)?,
+                Marks::Lines(series) => lines(&mut chart, panel.x.names.len(), legend_names, series)?,
+                Marks::Grouped(series) => grouped(&mut chart, legend_names, series)?,
+                Marks::Judged { training, held_out, predicted } => judged(&mut chart, [training, held_out, predicted], top)?,
+            }
+        }
+        Ok(())
+    })
+}
+
+fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)>]) -> Drawn {
+    for (i, (pieces, total)) in bars.iter().enumerate().filter_map(|(i, bar)| Some((i, bar.as_ref()?))) {
+        let mut base = 0.0;
+        for (piece, value) in pieces.iter().enumerate() {
+            let corners = [(i as f64 + 0.22, base), (i as f64 + 0.78, base + value)];
+            chart.draw_series([Rectangle::new(corners, PALETTE[piece % PALETTE.len()].filled())])?;
+            base += value;
+        }
+        if let Some(total) = *total {
+            whisker(chart, i as f64 + 0.5, total, INK.mix(0.9))?;
+        }
+    }
+    Ok(())
+}
+
+fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
+    for (s, values) in series.iter().enumerate() {
+        let colour = colour_of(legend, s);
+        // Some pixels aside of each other, so that the intervals are all seen.
+        let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+        let aside = 0.5 + (s as f64 - (series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
+        let place = |i: usize| i as f64 + aside;
+        // A gap parts the line: nothing is drawn where nothing was measured.
+        for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
+            let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+        }
+        for (i, w) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            whisker(chart, place(i), w, colour.to_rgba())?;
+            marker(chart, s, (place(i), w.0), colour)?;
+        }
+    }
+    Ok(())
+}
+
+fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
+    // Series of other panels take no room here.
+    let present: Vec<usize> = (0..series.len()).filter(|s| series[*s].iter().any(Option::is_some)).collect();
+    let wide = 0.64 / present.len().max(1) as f64;
+    for (place, &s) in present.iter().enumerate() {
+        for (i, w) in series[s].iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            let left = i as f64 + 0.18 + place as f64 * wide;
+            let corners = [(left + wide * 0.06, 0.0), (left + wide * 0.94, w.0)];
+            chart.draw_series([Rectangle::new(corners, colour_of(legend, s).filled())])?;
+            whisker(chart, left + wide / 2.0, w, INK.mix(0.9))?;
+        }
+    }
+    Ok(())
+}
+
+/// Measured values in the middle of a category, predictions beside them; no line joins what was measured with what was not.
+fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) -> Drawn {
+    let categories = series[0].len();
+    let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+    for (s, values) in series.into_iter().enumerate() {
+        let colour = PALETTE[s];
+        let aside = 0.5 + if s == 2 { 7.0 } else { -7.0 } * pixel;
+        for (i, (mean, low, high)) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+            let x = i as f64 + aside;
+            whisker(chart, x, (mean, low.clamp(0.0, top), high.clamp(0.0, top)), colour.to_rgba())?;
+            marker(chart, s, (x, mean.min(top)), colour)?;
+        }
+    }
+    Ok(())
+}
+
+/// A point of a plot of one quantity against another.
+pub(super) struct Spot {
+    /// Index of its series.
+    pub series: usize,
+    /// Beside its mark.
+    pub name: String,
+    /// Along the axis, and up.
+    pub at: (Whisker, Whisker),
+}
+
+/// Panels of one quantity against another, both from 0; the legend names the series.
+pub(super) fn scatter(
+    what: &str,
+    (x_title, y_title): (&str, &str),
+    series: &[String],
+    panels: &[(String, Vec<Spot>)],
+) -> Result<Drawing, AnalysisError> {
+    let across = panels.len().clamp(1, 2);
+    let wide = if across == 1 { NARROW } else { WIDE };
+    let head = if series.len() > 1 { legend_height(series, wide) } else { 0 };
+    let rows = panels.len().div_ceil(across);
+    render(what, (wide, head + rows as u32 * 320), |root| {
+        let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
+        for (area, (title, spots)) in below.split_evenly((rows, across)).iter().zip(panels) {
+            let right = ceiling(spots.iter().map(|s| s.at.0.2));
+            let top = ceiling(spots.iter().map(|s| s.at.1.2));
+            let mut chart = ChartBuilder::on(area)
+                .margin_right(24)
+                .margin_top(if title.is_empty() { 10 } else { 28 })
+                .set_label_area_size(LabelAreaPosition::Left, width(&tick(top, top), TEXT).max(22) + 38)
+                .set_label_area_size(LabelAreaPosition::Bottom, 46)
+                .build_cartesian_2d(0.0..right, 0.0..top)?;
+            chart
+                .configure_mesh()
+                .x_labels(6)
+                .y_labels(6)
+                .axis_style(INK.mix(0.6))
+                .bold_line_style(INK.mix(0.13))
+                .light_line_style(TRANSPARENT)
+                .x_label_formatter(&|v| tick(*v, right))
+                .y_label_formatter(&|v| tick(*v, top))
+                .label_style(text(TEXT))
+                .x_desc(x_title)
+                .y_desc(y_title)
+                .axis_desc_style(text(TEXT))
+                .draw()?;
+            for spot in spots {
+                let ((x, x_low, x_high), up) = spot.at;
+                let colour = PALETTE[spot.series % PALETTE.len()];
+                chart.draw_series([PathElement::new([(x_low, up.0), (x_high, up.0)], colour.stroke_width(1))])?;
+                whisker(&mut chart, x, up, colour.to_rgba())?;
+                marker(&mut chart, spot.series, (x, up.0), colour)?;
+                // towards the middle, so that it stays within the panel
+                let (side, anchor) = if x > right * 0.6 { (-9, HPos::Right) } else { (9, HPos::Left) };
+                let name = Text::new(spot.name.clone(), (side, 0), at(text(TEXT - 1), anchor, VPos::Center));
+                chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
+            }
+            if !title.is_empty() {
+                area.draw(&Text::new(title.clone(), (60, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// One row of a plot that shows every repeat.
+pub(super) struct Strip {
+    pub name: String,
+    /// Index of its colour.
+    pub colour: usize,
+    /// Every value, and whether it is an outlier.
+    pub values: Vec<(f64, bool)>,
+    pub quartiles: (f64, f64),
+    /// Stands at the right end of the row.
+    pub remark: String,
+}
+
+/// Rows of points around a common zero: every repeat is seen.
+pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, AnalysisError> {
+    const ROW: u32 = 22;
+    let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
+    // Half a percent to either side at least: smaller scatter is no matter, and is not blown up.
+    let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
+    let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
+    let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
+    let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
+    let wide = if margin + remarks > NARROW as i32 * 3 / 5 { WIDE } else { NARROW };
+    let head = if colours.len() > 1 { legend_height(colours, wide) } else { 0 };
+    let count = rows.len() as f64;
+    render(what, (wide, head + rows.len() as u32 * ROW + 56), |root| {
+        let below = if colours.len() > 1 { legend(root, colours)? } else { root.clone() };
+        let mut chart = ChartBuilder::on(&below)
+            .margin_right(remarks)
+            .margin_top(6)
+            .set_label_area_size(LabelAreaPosition::Left, margin)
+            .set_label_area_size(LabelAreaPosition::Bottom, 44)
+            .build_cartesian_2d(low..high, 0.0..count)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .y_labels(0)
+            .x_labels(6)
+            .axis_style(INK.mix(0.6))
+            .bold_line_style(INK.mix(0.13))
+            .light_line_style(TRANSPARENT)
+            .x_label_formatter(&|v| signed(*v, high - low))
+            .label_style(text(TEXT))
+            .x_desc(x_title)
+            .axis_desc_style(text(TEXT))
+            .draw()?;
+        chart.draw_series([PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5))])?;
+        for (i, row) in rows.iter().enumerate() {
+            let y = count - i as f64 - 0.5;
+            let colour = PALETTE[row.colour % PALETTE.len()];
+            let (left, at_y) = chart.plotting_area().map_coordinate(&(low, y));
+            let (right, _) = chart.plotting_area().map_coordinate(&(high, y));
+            root.draw(&Text::new(row.name.clone(), (left - 8, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            let end = right + remarks - 6;
+            root.draw(&Text::new(row.remark.clone(), (end, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            let (a, b) = row.quartiles;
+            chart.draw_series([Rectangle::new([(a, y - 0.32), (b, y + 0.32)], colour.mix(0.25).filled())])?;
+            for (value, outlier) in &row.values {
+                if *outlier {
+                    chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
+                }
+                chart.draw_series([Circle::new((*value, y), 4, colour.mix(0.8).filled())])?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Panels in a row, and width and height of all.
+fn grid(panels: &[Panel]) -> (usize, u32, u32) {
+    let needs = |p: &Panel| {
+        let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
+        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 84)
+    };
+    let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
+    let full = if panels > 4 { FULL } else { WIDE };
+    let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
+    // Four panels stand better in two rows of two.
+    let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
+    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { full };
+    let height = match (across, panels) {
+        (1, ..=2) => 300,
+        (_, ..=4) => 250,
+        _ => 210,
+    };
+    (across, wide, panels.div_ceil(across) as u32 * height)
+}
+
+/// Axes of a panel: categories along x, values from 0 along y.
+fn frame<'a, 'b>(area: &Area<'b>, title: &str, x: &Categories, y_title: &str, top: f64) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
+where
+    'b: 'a,
+{
+    let (wide, high) = area.dim_in_pixel();
+    let axis = width(&tick(top, top), TEXT).max(22) + 38;
+    let room = (wide as i32 - axis - 16) / x.names.len().max(1) as i32;
+    // Names that do not fit side by side are turned.
+    let turned = x.names.iter().any(|n| width(n, TEXT) > room - 4);
+    let longest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
+    let foot = if turned { (longest + 34).min(high as i32 / 2) } else { 46 };
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(16)
+        .margin_top(if title.is_empty() { 10 } else { 28 })
+        .set_label_area_size(LabelAreaPosition::Left, axis)
+        .set_label_area_size(LabelAreaPosition::Bottom, foot)
+        .build_cartesian_2d(0.0..x.names.len().max(1) as f64, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_labels(6)
+        .axis_style(INK.mix(0.6))
+        .bold_line_style(INK.mix(0.13))
+        .light_line_style(TRANSPARENT)
+        .y_label_formatter(&|v| tick(*v, top))
+        .label_style(text(TEXT))
+        .y_desc(y_title)
+        .axis_desc_style(text(TEXT))
+        .draw()?;
+    let (origin_x, origin_y) = area.get_base_pixel();
+    for (i, name) in x.names.iter().enumerate() {
+        let (px, py) = chart.plotting_area().map_coordinate(&(i as f64 + 0.5, 0.0));
+        let (px, py) = (px - origin_x, py - origin_y);
+        let style = if turned {
+            at(text(TEXT).transform(FontTransform::Rotate270), HPos::Right, VPos::Center)
+        } else {
+            at(text(TEXT), HPos::Center, VPos::Top)
+        };
+        area.draw(&Text::new(name.clone(), (px, py + 7), style))?;
+    }
+    let (left, _) = chart.plotting_area().map_coordinate(&(0.0, 0.0));
+    let middle = (left - origin_x + wide as i32 - 16) / 2;
+    area.draw(&Text::new(x.title.clone(), (middle, high as i32 - 8), at(text(TEXT), HPos::Center, VPos::Bottom)))?;
+    if !title.is_empty() {
+        area.draw(&Text::new(title.to_owned(), (left - origin_x, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+    }
+    Ok(chart)
+}
+
+fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: RGBAColor) -> Drawn {
+    // One repeat has no interval.
+    if low >= high {
+        return Ok(());
+    }
+    let style = colour.stroke_width(1);
+    chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
+    // Ends of a few pixels, whatever the axis.
+    chart.draw_series([low, high].map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)))?;
+    Ok(())
+}
+
+/// Series differ by shape as well as by colour.
+fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: RGBColor) -> Drawn {
+    match series % 3 {
+        0 => chart.draw_series([Circle::new(place, 4, colour.filled())]).map(|_| ())?,
+        1 => chart.draw_series([TriangleMarker::new(place, 5, colour.filled())]).map(|_| ())?,
+        _ => {
+            let square = EmptyElement::at(place) + Rectangle::new([(-4, -4), (4, 4)], colour.filled());
+            chart.draw_series([square]).map(|_| ())?;
+        }
+    }
+    Ok(())
+}
+
+/// A little more than the largest value.
+fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
+    let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    if largest > 0.0 { largest * 1.08 } else { 1.0 }
+}
+
+/// The label of a tick on an axis that ends at `top`.
+fn tick(value: f64, top: f64) -> String {
+    // There are about six ticks.
+    let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// The label of a tick on an axis around zero.
+fn signed(value: f64, span: f64) -> String {
+    let text = tick(value, span);
+    if text.trim_matches(['-', '0', '.']).is_empty() {
+        "0".to_owned()
+    } else if value > 0.0 {
+        format!("+{text}")
+    } else {
+        text.replace('-', "\u{2212}")
+    }
+}

@@ -1,0 +1,536 @@
+//! Predicted against measured: how well models did at points that they had not seen.
+
+use crate::error::AnalysisError;
+use super::{
+    data::Data,
+    layout,
+    model::{Block, Cell, Column, Plot, Section, Table},
+    plot::{self, Categories, Marks, Panel, Whisker},
+    quantity as words, summary,
+};
+use crate::holdout::{Answer, Coverage, Gate, Judged, Outcome, Prediction, quantity};
+use cvc_core::{ids::PointId, quantity::Quantity, store::StoreError};
+use cvc_model::{Estimate, Interval, stats::Summary};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// Quantities that are drawn whenever they are predicted; others are if they have a bound.
+const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Latency];
+
+/// Tables of single programs, libraries and classes that stand open; more of them are folded.
+const MOST_OPEN: usize = 12;
+
+/// Missed bounds that are named one by one above the tables.
+const MOST_MISSES: usize = 4;
+
+/// Training points that are named one by one.
+const MOST_NAMED: usize = 8;
+
+/// Predictions with their points.
+type Rows<'a> = Vec<(usize, &'a Prediction)>;
+
+/// Points by identifier.
+type Places = HashMap<PointId, usize>;
+
+/// The section; without blocks if the campaign predicts nothing.
+pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
+    let mut blocks = Vec::new();
+    if let Some(outcome) = &data.predictions {
+        let places: Places = data.points.iter().enumerate().map(|(i, p)| (p.id.clone(), i)).collect();
+        let gate = outcome.gate();
+        blocks.push(Block::Text { text: introduction(outcome) });
+        blocks.extend(missing(data, outcome, &places));
+        blocks.extend(verdict(&gate));
+        if !outcome.judged.is_empty() {
+            blocks.push(Block::Table(summary(data, outcome, &gate, &places)));
+            let bounds = bounds(&gate);
+            if !bounds.rows.is_empty() {
+                blocks.push(Block::Table(bounds));
+            }
+            let mut drawn = Vec::new();
+            layout::add(&mut drawn, plots(data, outcome, &places))?;
+            blocks.extend(drawn);
+            blocks.extend(groups(data, outcome, &places).into_iter().map(Block::Table));
+            blocks.push(Block::Table(all(data, outcome, &places)));
+        }
+        let candidates = candidates(outcome);
+        if !candidates.rows.is_empty() {
+            blocks.push(Block::Table(candidates));
+        }
+    }
+    Ok(Section { id: "predicted", title: "Predicted against measured".to_owned(), blocks })
+}
+
+/// One line for the short answer.
+pub(super) fn found(data: &Data) -> Option<(String, String)> {
+    let outcome = data.predictions.as_ref()?;
+    let gate = outcome.gate();
+    let mut parts = Vec::new();
+    for q in [Quantity::Image, Quantity::Stored] {
+        if let Some(errors) = Errors::of(outcome, q).filter(|e| !e.errors.is_empty()) {
+            parts.push(format!("{} {} mean error at {}", q.title(), pct(errors.mean()), points(errors.errors.len())));
+        }
+    }
+    match gate.coverage.cells {
+        0 => parts.push("none".to_owned()),
+        _ => parts.push(format!("{} cells within their 95 % intervals", gate.coverage)),
+    }
+    let misses = gate.misses().len();
+    if gate.has_bounds() {
+        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{misses} bounds missed") });
+    }
+    Some(("predictions of held-out points".to_owned(), parts.join("; ")))
+}
+
+fn introduction(outcome: &Outcome) -> String {
+    format!(
+        "Models were fitted on {} and predicted {}, which they had not seen; these were measured all the same. An error is |predicted − measured| / \
+         measured. Nothing here enters the measured numbers of the other sections.",
+        count(outcome.split.train.len(), "training point"),
+        count(outcome.split.held_out.len(), "held-out point"),
+    )
+}
+
+/// What could not be used or judged.
+fn missing(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Block> {
+    let mut warnings: Vec<String> = Vec::new();
+    for (what, then, ids) in [
+        ("training", "models were fitted without them", &outcome.split.train),
+        ("held-out", "nothing was judged there", &outcome.split.held_out),
+    ] {
+        let known: Vec<usize> = ids.iter().filter_map(|id| places.get(id).copied()).collect();
+        let without: Vec<usize> = known.iter().copied().filter(|p| data.points[*p].counted(&data.runs) == 0).collect();
+        if !without.is_empty() {
+            let named: Vec<String> = without.iter().take(MOST_NAMED).map(|p| label(data, *p)).collect();
+            let more = if without.len() > MOST_NAMED { format!(" and {} more", without.len() - MOST_NAMED) } else { String::new() };
+            let of = count(without.len(), &format!("{what} point"));
+            warnings.push(format!("{of} without a run that succeeded: {}{more}; {then}.", named.join(", ")));
+        }
+        if known.len() < ids.len() {
+            let of = count(ids.len() - known.len(), &format!("{what} point"));
+            warnings.push(format!("{of} skipped: see Outcomes."));
+        }
+    }
+    warnings.extend(outcome.problems.iter().cloned());
+    warnings.into_iter().map(|text| Block::Warning { text }).collect()
+}
+
+fn verdict(gate: &Gate) -> Vec<Block> {
+    let misses = gate.misses();
+    if misses.is_empty() && gate.has_bounds() {
+        return vec![Block::Text { text: "The predictions keep every bound of the campaign file.".to_owned() }];
+    }
+    let warning = match misses.len() {
+        0 => return Vec::new(),
+        1..=MOST_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
+        n => vec![format!("{n} bounds are missed, the first by this: {}. The table of bounds has all.", misses[0])],
+    };
+    warning.into_iter().map(|text| Block::Warning { text }).collect()
+}
+
+/// Every bound and what it is held against.
+fn bounds(gate: &Gate) -> Table {
+    let caption =
+        "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
+    let columns = vec![
+        Column::plain("app", "application"),
+        Column::plain("mpi", "MPI"),
+        Column::plain("quantity", "quantity"),
+        Column::plain("held_out", "held out"),
+        Column::plain("predicted", "predicted"),
+        Column::of("mean_error_pct", "mean error", "%"),
+        Column::of("bound_pct", "bound", "%"),
+        Column::plain("verdict", "verdict"),
+        Column::plain("why", "why no prediction"),
+    ];
+    let mut table = Table::new("prediction_bounds", "Bounds", caption, columns);
+    for (g, met) in gate.groups.iter().filter_map(|g| Some((g, g.met()?))) {
+        table.rows.push(vec![
+            Cell::text(g.app.clone()),
+            Cell::text(g.mpi.clone()),
+            Cell::text(g.quantity.title()),
+            Cell::count(g.measured),
+            Cell::count(g.predicted),
+            Cell::number(g.mean_error_pct.map(shown)),
+            Cell::number(g.bound_pct),
+            Cell::text(if met { "kept" } else { "missed" }),
+            Cell::text(g.refusal.clone().unwrap_or_default()),
+        ]);
+    }
+    without_empty(&mut table, "why");
+    table
+}
+
+/// The errors of one quantity.
+struct Errors<'a> {
+    measured: usize,
+    errors: Vec<(f64, &'a Judged)>,
+    coverage: Coverage,
+}
+
+impl<'a> Errors<'a> {
+    fn of(outcome: &'a Outcome, quantity: Quantity) -> Option<Self> {
+        let mut all = Self { measured: 0, errors: Vec::new(), coverage: Coverage::default() };
+        for judged in outcome.judged.iter().filter(|j| j.prediction.quantity == quantity) {
+            all.measured += 1;
+            if matches!(judged.prediction.answer, Answer::Predicted { .. }) {
+                all.coverage.add(judged.prediction.covered == Some(true));
+            }
+            all.errors.extend(judged.prediction.error_pct.map(|e| (e, judged)));
+        }
+        (all.measured > 0).then_some(all)
+    }
+
+    fn mean(&self) -> f64 {
+        self.errors.iter().map(|e| e.0).sum::<f64>() / self.errors.len().max(1) as f64
+    }
+}
+
+/// One row for each quantity.
+fn summary(data: &Data, outcome: &Outcome, gate: &Gate, places: &Places) -> Table {
+    let caption = "Errors over all held-out points. The bound holds for the mean of each program and MPI library, of which the worst is named. Inside: \
+                   cells whose measured value lies within the 95 % prediction interval.";
+    let columns = vec![
+        Column::plain("quantity", "quantity"),
+        Column::plain("held_out", "held out"),
+        Column::plain("predicted", "predicted"),
+        Column::of("mean_error_pct", "mean error", "%"),
+        Column::of("largest_error_pct", "largest error", "%"),
+        Column::plain("largest_at", "at"),
+        Column::plain("inside", "inside"),
+        Column::of("coverage_pct", "coverage", "%"),
+        Column::plain("worst", "worst program and MPI"),
+        Column::of("worst_mean_error_pct", "its mean error", "%"),
+        Column::of("bound_pct", "bound", "%"),
+        Column::plain("verdict", "verdict"),
+    ];
+    let mut table = Table::new("prediction_summary", "How well the predictions did", caption, columns);
+    for q in Quantity::ALL {
+        let Some(of) = Errors::of(outcome, q) else { continue };
+        let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        // Where nothing errs, no place is the worst.
+        let any = |error: f64| shown(error) > 0.0;
+        let at =
+            largest.filter(|l| any(l.0)).and_then(|(_, j)| places.get(&j.prediction.point)).map(|p| label(data, *p)).unwrap_or_default();
+        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.mean_error_pct.is_some_and(any)).collect();
+        let worst = groups.iter().max_by(|a, b| a.mean_error_pct.unwrap_or(-1.0).total_cmp(&b.mean_error_pct.unwrap_or(-1.0)));
+        let bound = gate.groups.iter().filter(|g| g.quantity == q).find_map(|g| g.bound_pct);
+        let met: Vec<bool> = gate.groups.iter().filter(|g| g.quantity == q).filter_map(|g| g.met()).collect();
+        let verdict = match (met.is_empty(), met.iter().filter(|met| !**met).count()) {
+            (true, _) => String::new(),
+            (false, 0) => "kept".to_owned(),
+            (false, missed) => format!("missed by {missed} of {}", met.len()),
+        };
+        table.rows.push(vec![
+            Cell::text(q.title()),
+            Cell::count(of.measured),
+            Cell::count(of.coverage.cells),
+            Cell::number((!of.errors.is_empty()).then(|| shown(of.mean()))),
+            Cell::number(largest.map(|l| shown(l.0))),
+            Cell::text(at),
+            Cell::count(of.coverage.inside),
+            Cell::number(of.coverage.pct()),
+            Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
+            Cell::number(worst.and_then(|g| g.mean_error_pct).map(shown)),
+            Cell::number(bound),
+            Cell::text(verdict),
+        ]);
+    }
+    let cells = gate.coverage;
+    let verdict = gate.min_coverage_pct.zip(cells.pct()).map(|(bound, pct)| if pct >= bound { "kept" } else { "missed" });
+    let mut row = vec![Cell::Empty; table.columns.len()];
+    row[0] = Cell::text("all cells");
+    row[1] = Cell::count(outcome.judged.len());
+    row[2] = Cell::count(cells.cells);
+    row[6] = Cell::count(cells.inside);
+    row[7] = Cell::number(cells.pct());
+    row[10] = Cell::number(gate.min_coverage_pct);
+    row[11] = Cell::text(verdict.unwrap_or_default());
+    table.rows.push(row);
+    table
+}
+
+/// Columns that every table of predictions has, after those that tell the point.
+fn columns() -> Vec<Column> {
+    vec![
+        Column::plain("quantity", "quantity"),
+        Column::plain("unit", "unit"),
+        Column::plain("measured", "measured"),
+        Column::plain("predicted", "predicted"),
+        Column::of("error_pct", "error", "%"),
+        Column::plain("inside", "inside"),
+        Column::plain("model", "model"),
+        Column::plain("tier", "what it needs"),
+        Column::plain("trained_on", "trained on"),
+        Column::plain("training_points", "training points").data_only(),
+        Column::plain("refused", "why no prediction"),
+    ]
+}
+
+/// The cells of [`columns`].
+fn cells(data: &Data, at: usize, p: &Prediction, places: &Places) -> Vec<Cell> {
+    let refused = match &p.answer {
+        Answer::Predicted { .. } => String::new(),
+        Answer::Refused { why } => why.clone(),
+    };
+    let ids: Vec<&str> = p.training.iter().map(PointId::as_str).collect();
+    vec![
+        Cell::text(p.quantity.title()),
+        Cell::text(p.quantity.unit()),
+        measured(data, at, p).map_or(Cell::Number { value: p.measured }, |summary| Cell::Measured { summary }),
+        Cell::predicted(estimate(p)),
+        Cell::number(p.error_pct),
+        Cell::text(p.covered.map_or("", |covered| if covered { "yes" } else { "no" })),
+        Cell::text(p.model.as_ref().map(|m| m.title.clone()).unwrap_or_default()),
+        Cell::text(p.model.as_ref().map(|m| m.tier.clone()).unwrap_or_default()),
+        Cell::text(trained_on(data, at, p, places)),
+        Cell::text(ids.join(" ")),
+        Cell::text(refused),
+    ]
+}
+
+/// One table for each program, MPI library and class.
+fn groups(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Table> {
+    let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
+    for j in &outcome.judged {
+        let Some(&at) = places.get(&j.prediction.point) else { continue };
+        groups.entry([&j.place.app, &j.place.mpi, &j.place.class]).or_default().push((at, &j.prediction));
+    }
+    let folded = groups.len() > MOST_OPEN;
+    let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
+        let title = format!("{app}, {mpi}, class {class}");
+        let id = super::slug(&format!("predicted {title}")).replace('-', "_");
+        let caption =
+            "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
+        let mut table = Table::new(&id, &title, caption, std::iter::once(Column::plain("point", "point")).chain(columns()).collect());
+        (table.folded, table.page_only) = (folded, true);
+        for (at, p) in rows {
+            let mut row = vec![Cell::text(within(data, at))];
+            row.extend(cells(data, at, p, places));
+            table.rows.push(row);
+        }
+        without_empty(&mut table, "refused");
+        table
+    };
+    groups.into_iter().map(table).collect()
+}
+
+/// Everything in one table, for those who want to compute.
+fn all(data: &Data, outcome: &Outcome, places: &Places) -> Table {
+    let columns = summary::factor_columns(data).into_iter().chain(columns()).collect();
+    let mut table = Table::new("predictions", "All predictions", "The same in one table, with the factors of each point.", columns);
+    table.folded = true;
+    for j in &outcome.judged {
+        let Some(&at) = places.get(&j.prediction.point) else { continue };
+        let mut row = summary::factor_cells(data, at);
+        row.extend(cells(data, at, &j.prediction, places));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The models that were considered, each once.
+fn candidates(outcome: &Outcome) -> Table {
+    let columns = vec![
+        Column::plain("of", "for"),
+        Column::plain("quantity", "quantity"),
+        Column::plain("model", "model"),
+        Column::plain("title", "what it is"),
+        Column::plain("tier", "what it needs"),
+        Column::of("leave_one_out_pct", "leave-one-out error", "%"),
+        Column::plain("taken", "taken"),
+        Column::plain("refused", "why not fitted"),
+    ];
+    let caption = "The models that were considered, with the mean error at the training points that were left out in turn, or the reason why one was not fitted.";
+    let mut table = Table::new("prediction_candidates", "Models that were considered", caption, columns);
+    table.folded = true;
+    for c in &outcome.candidates {
+        table.rows.push(vec![
+            Cell::text(c.of.clone()),
+            Cell::text(c.quantity.title()),
+            Cell::text(c.model.id.clone()),
+            Cell::text(c.model.title.clone()),
+            Cell::text(c.model.tier.clone()),
+            Cell::number(c.leave_one_out_pct),
+            Cell::text(if c.chosen { "yes" } else { "" }),
+            Cell::text(c.refused.clone().unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
+fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<super::time::Planned<'a>> {
+    let drawn = |q: &Quantity| {
+        let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
+        wanted && outcome.judged.iter().any(|j| j.prediction.quantity == *q && matches!(j.prediction.answer, Answer::Predicted { .. }))
+    };
+    let mut apps: Vec<&str> = outcome.judged.iter().map(|j| j.place.app.as_str()).collect();
+    apps.dedup();
+    apps.sort_unstable();
+    apps.dedup();
+    let mut planned: Vec<super::time::Planned<'a>> = Vec::new();
+    for app in apps {
+        for q in Quantity::ALL.into_iter().filter(drawn) {
+            let title = format!("Predicted and measured, {}: {app}", q.title());
+            planned.push((title.clone(), Box::new(move || draw(data, outcome, places, app, q, title))));
+        }
+    }
+    planned
+}
+
+fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity, title: String) -> Result<Plot, AnalysisError> {
+    let of_app = |ids: &[PointId]| -> Vec<usize> {
+        ids.iter().filter_map(|id| places.get(id).copied()).filter(|p| data.points[*p].factor("app") == app).collect()
+    };
+    let (training, held_out) = (of_app(&outcome.split.train), of_app(&outcome.split.held_out));
+    let predicted: HashMap<&PointId, Estimate> = outcome
+        .judged
+        .iter()
+        .filter(|j| j.prediction.quantity == q)
+        .filter_map(|j| Some((&j.prediction.point, estimate(&j.prediction)?)))
+        .collect();
+    // The axis: mappings by their number of processes.
+    let mut axis: Vec<(u32, u32, &str)> = Vec::new();
+    for p in training.iter().chain(&held_out).map(|p| &data.points[*p]) {
+        let level = (p.processes, p.nodes, p.factor("mapping"));
+        if !axis.contains(&level) {
+            axis.push(level);
+        }
+    }
+    axis.sort_unstable();
+    let one_node = axis.iter().all(|a| a.1 == 1);
+    let names: Vec<String> = axis.iter().map(|a| if one_node { a.0.to_string() } else { a.2.to_owned() }).collect();
+    let x =
+        Categories { title: if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" }.to_owned(), names };
+    let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
+    // Libraries share memory in different ways: each has its own scale.
+    let mut libraries: Vec<&str> = Vec::new();
+    let mut panels: IndexMap<(String, usize), [Vec<Option<Whisker>>; 3]> = IndexMap::new();
+    for (series, points) in [(0, &training), (1, &held_out)] {
+        for &p in points {
+            let name = if others.is_empty() { String::new() } else { data.label(p, &others) };
+            let library = data.points[p].factor("mpi");
+            let scale = libraries.iter().position(|l| *l == library).unwrap_or_else(|| {
+                libraries.push(library);
+                libraries.len() - 1
+            });
+            let rows = panels.entry((name, scale)).or_insert_with(|| [(); 3].map(|()| vec![None; axis.len()]));
+            let Some(at) = axis.iter().position(|a| a.2 == data.points[p].factor("mapping")) else { continue };
+            rows[series][at] = scaled(data, p, q).map(|s| layout::whisker(&s, 1.0));
+            if let Some(e) = predicted.get(&data.points[p].id) {
+                rows[2][at] = Some(e.interval.map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)));
+            }
+        }
+    }
+    // A panel without anything measured says nothing.
+    panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
+    let mut caption =
+        "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals."
+            .to_owned();
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .map(|((title, scale), [training, held_out, predicted])| Panel {
+            title,
+            x: x.clone(),
+            scale,
+            marks: Marks::Judged { training, held_out, predicted },
+        })
+        .collect();
+    let panels = layout::cut(panels, &mut caption);
+    if panels.iter().any(|p| plot::is_cut(&p.marks)) {
+        caption.push_str(" Intervals that are far wider than the values are cut.");
+    }
+    let id = format!("predicted-{}-{}", super::slug(cvc_core::quantity::short(q)), super::slug(app));
+    let y = format!("{}, {}", q.title(), q.unit());
+    let legend = ["measured, training point", "measured, held out", "predicted"].map(str::to_owned);
+    let drawing = plot::panels(&id, &y, &legend, &panels)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+}
+
+/// A prediction as a number with its interval.
+fn estimate(p: &Prediction) -> Option<Estimate> {
+    match &p.answer {
+        Answer::Predicted { predicted, low, high, .. } => {
+            let interval = low.zip(*high).map(|(low, high)| Interval { low, high });
+            Some(Estimate { value: *predicted, interval })
+        }
+        Answer::Refused { .. } => None,
+    }
+}
+
+/// The summary that a prediction is compared with, in the unit of predictions; `None` if it is not the same number.
+fn measured(data: &Data, at: usize, p: &Prediction) -> Option<Summary> {
+    scaled(data, at, p.quantity).filter(|s| (s.mean - p.measured).abs() <= 1e-9 * p.measured.abs())
+}
+
+/// What the repeats of a point say of a quantity, in the unit of predictions.
+fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
+    let (name, factor) = quantity::measured(q)?;
+    let s = data.points[at].summaries.get(name)?;
+    let interval = s.interval.map(|i| cvc_model::stats::Interval { low: i.low * factor, high: i.high * factor });
+    let [mean, median, min, max] = [s.mean, s.median, s.min, s.max].map(|v| v * factor);
+    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, ..s.clone() })
+}
+
+/// The training points of a prediction in few words.
+fn trained_on(data: &Data, at: usize, p: &Prediction, places: &Places) -> String {
+    let points: Vec<usize> = p.training.iter().filter_map(|id| places.get(id).copied()).collect();
+    let same = |f: &str| points.iter().all(|t| data.points[*t].factor(f) == data.points[at].factor(f));
+    if points.is_empty() {
+        return String::new();
+    }
+    if ["app", "class", "mpi"].into_iter().all(same) {
+        let mut mappings: Vec<&str> = points.iter().map(|t| data.points[*t].factor("mapping")).collect();
+        mappings.dedup();
+        return mappings.join(", ");
+    }
+    let list = |f: &str| {
+        let mut levels: Vec<&str> = points.iter().map(|t| data.points[*t].factor(f)).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        levels.join(", ")
+    };
+    format!("{} of {}, class {}, {}", count(points.len(), "point"), list("app"), list("class"), list("mpi"))
+}
+
+/// A point within its program, class and library.
+fn within(data: &Data, at: usize) -> String {
+    let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "class", "mpi", "mapping"].contains(f)).collect();
+    let mapping = data.points[at].factor("mapping").to_owned();
+    others.iter().fold(mapping, |text, f| format!("{text}, {}", words::level(f, data.points[at].factor(f))))
+}
+
+/// A point by what tells it from others, with its program.
+fn label(data: &Data, at: usize) -> String {
+    let p = &data.points[at];
+    format!("{}.{} {} {}", p.factor("app"), p.factor("class"), p.factor("mapping"), p.factor("mpi"))
+}
+
+/// Leaves out a column that has nothing in it.
+fn without_empty(table: &mut Table, column: &str) {
+    let Some(at) = table.columns.iter().position(|c| c.id == column) else { return };
+    if table.rows.iter().all(|r| matches!(r[at], Cell::Empty)) {
+        table.columns.remove(at);
+        for row in &mut table.rows {
+            row.remove(at);
+        }
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn points(n: usize) -> String {
+    count(n, "held-out point")
+}
+
+/// A percentage as summaries have it: what is below a ten-thousandth is rounding.
+fn shown(pct: f64) -> f64 {
+    (pct * 1e4).round() / 1e4
+}
+
+fn pct(value: f64) -> String {
+    format!("{} %", super::format::significant(value))
+}

@@ -1,0 +1,118 @@
+//! What quantities and factors are called for people, and in which order they stand.
+
+use cvc_core::{app::descriptor::Better, record::names};
+
+/// Where a quantity stands in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tier {
+    /// What every campaign is about: wall time, checkpoint time and size.
+    Main,
+    /// A figure of merit for which the application's descriptor says which way is better.
+    Merit,
+    /// Everything else: in data files, in the index and in the folded table of all quantities.
+    Secondary,
+}
+
+/// The main quantities, in the order of tables, with headings.
+const MAIN: [(&str, &str); 6] = [
+    (names::WALL_S, "wall time"),
+    (names::CKPT_LATENCY_S, "checkpoint time"),
+    (names::CKPT_COORDINATION_S, "coordination"),
+    (names::CKPT_STORAGE_S, "storage"),
+    (names::CKPT_STORED_BYTES, "stored"),
+    (names::CKPT_FILES, "files"),
+];
+
+/// Other quantities that cvc itself makes, in order. The names are those of the view `v_quantities`.
+const KNOWN: [(&str, &str); 20] = [
+    (names::COST_USD, "cost"),
+    (names::RESTART_TO_END_S, "restart to the end"),
+    (names::RESTART_VERIFIED, "restart verified"),
+    (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
+    (names::CB_BUFFER_EFFECTIVE, "collective buffer in effect"),
+    (names::CKPT_BYTES, "checkpoint files"),
+    ("ckpt_bytes_rank", "rank images"),
+    ("ckpt_bytes_launcher", "launcher images"),
+    ("ckpt_bytes_aux", "auxiliary files"),
+    ("ckpt_bytes_application", "application's checkpoint"),
+    ("ckpt_files_rank", "rank images, files"),
+    ("ckpt_files_launcher", "launcher images, files"),
+    ("ckpt_files_aux", "auxiliary files, number"),
+    ("ckpt_files_application", "application's checkpoint, files"),
+    ("image_bytes_per_rank", "image of a rank"),
+    ("file_bytes_per_rank", "image file of a rank"),
+    ("area_headers_per_rank", "memory areas of a rank"),
+    ("cpu_user_s", "processor time, user"),
+    ("cpu_system_s", "processor time, system"),
+    ("max_rss_bytes", "largest resident memory"),
+];
+
+/// The heading of a quantity; figures of merit keep their own names.
+pub(super) fn heading(quantity: &str) -> String {
+    if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
+        return (*heading).to_owned();
+    }
+    if let Some(zone) = quantity.strip_prefix("zone_bytes_") {
+        return format!("zone {}", zone.replace('_', ", "));
+    }
+    quantity.to_owned()
+}
+
+/// The tier of a quantity and which way is better; `declared` is what the descriptors of the applications that print it say.
+pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
+    if MAIN.iter().any(|(name, _)| *name == quantity) {
+        // More files are neither good nor bad.
+        return (Tier::Main, (quantity != names::CKPT_FILES).then_some(Better::Lower));
+    }
+    match declared.iter().flatten().next() {
+        None => (Tier::Secondary, None),
+        // Applications that disagree leave it without a direction.
+        first => (Tier::Merit, first.copied().filter(|b| declared.iter().flatten().all(|d| d == b))),
+    }
+}
+
+/// Main quantities as listed, then figures of merit, then the rest, zones last.
+pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
+    let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
+    let zone = quantity.trim_start_matches("sub_").starts_with("zone_");
+    let last = MAIN.len() + KNOWN.len();
+    (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
+}
+
+/// Which way is better, in words.
+pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
+    match better? {
+        Better::Lower => Some("lower is better"),
+        Better::Higher => Some("higher is better"),
+        Better::Neither => None,
+    }
+}
+
+/// The heading of a factor.
+pub(super) fn factor_heading(factor: &str) -> String {
+    match factor {
+        "app" => "application",
+        "mpi" => "MPI",
+        "cb_buffer" => "collective buffer",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// The name of a factor's column in data files, as in the index: free factors are told apart from everything else.
+pub(super) fn factor_column(factor: &str) -> String {
+    if cvc_core::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
+}
+
+/// A level of a factor where the name of the factor is not beside it.
+pub(super) fn level(factor: &str, level: &str) -> String {
+    match factor {
+        "aggregators" => format!("{level} aggregator{}", if level == "1" { "" } else { "s" }),
+        "cb_buffer" => format!("{level} buffer"),
+        "processes" => format!("{level} processes"),
+        "compression" if level == "none" => "uncompressed".to_owned(),
+        "checkpointer" if level == "none" => "no checkpoint".to_owned(),
+        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" => level.to_owned(),
+        other => format!("{other} {level}"),
+    }
+}

@@ -1,0 +1,167 @@
+//! What a checkpoint image consists of: application data, libraries, shared memory.
+
+use crate::error::AnalysisError;
+use super::{
+    data::{Data, Quantity},
+    layout::{self, Sheet},
+    model::{Block, Cell, Column, Plot, Section, Table},
+    plot::{self, Marks, Panel},
+    quantity, summary,
+    time::Planned,
+};
+use cvc_core::store::StoreError;
+use indexmap::IndexMap;
+
+/// The zones of the thesis with what they are.
+const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
+
+pub(super) fn section(data: &Data) -> Section {
+    let mut blocks = Vec::new();
+    let rules = rules(data);
+    if let Some(rule) = drawn(&rules) {
+        blocks.push(Block::Table(table(data, &rule)));
+        for other in rules.iter().filter(|r| **r != rule) {
+            let mut table = table(data, other);
+            table.folded = true;
+            if same(data, &rule, other) {
+                table.caption.push_str(&format!(" In this campaign it agrees with the {rule} rule everywhere."));
+            }
+            blocks.push(Block::Table(table));
+        }
+    }
+    if !blocks.is_empty() {
+        blocks.splice(0..0, notes(data).into_iter().map(|text| Block::Text { text }));
+    }
+    let mut files = files(data);
+    files.folded = true;
+    if !files.rows.is_empty() {
+        blocks.push(Block::Table(files));
+    }
+    Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks }
+}
+
+/// What is known to distort sizes, as the runs recorded it, each once with the runs that it holds for.
+fn notes(data: &Data) -> Vec<String> {
+    let mut notes: IndexMap<&str, Vec<usize>> = IndexMap::new();
+    for (value, runs) in data.facts.get("notes").into_iter().flatten() {
+        for note in value.split("; ") {
+            notes.entry(note).or_default().extend(runs.iter().map(|r| data.runs[*r].point));
+        }
+    }
+    let text = |(note, points): (&str, Vec<usize>)| {
+        let mut libraries: Vec<&str> = points.iter().map(|p| data.points[*p].factor("mpi")).collect();
+        libraries.sort_unstable();
+        libraries.dedup();
+        format!("Note, for {}: {note}.", libraries.join(", "))
+    };
+    notes.into_iter().map(text).collect()
+}
+
+/// The rule that looks at the regions themselves is drawn; the tables have every rule.
+fn drawn(rules: &[String]) -> Option<String> {
+    rules.iter().find(|r| *r == "structural").or(rules.first()).cloned()
+}
+
+/// One plot for each application whose images were read.
+pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
+    let Some(rule) = drawn(&rules(data)) else { return Vec::new() };
+    let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
+    layout::sheets(data, drawable)
+        .into_iter()
+        .map(|sheet| {
+            let (title, rule) = (format!("Checkpoint image of a rank by zone: {}", sheet.title), rule.clone());
+            (title.clone(), Box::new(move || draw(data, &rule, &sheet, title)) as Box<dyn FnOnce() -> _>)
+        })
+        .collect()
+}
+
+/// The name of the quantity that is a zone by a rule.
+fn name(zone: &str, rule: &str) -> String {
+    if rule.is_empty() { format!("zone_bytes_{zone}") } else { format!("zone_bytes_{zone}_{rule}") }
+}
+
+/// The rules by which zones were told apart.
+fn rules(data: &Data) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for q in data.quantities.keys() {
+        let rule = ZONES.iter().find_map(|(zone, _)| q.strip_prefix("zone_bytes_")?.strip_prefix(zone));
+        if let Some(rule) = rule.map(|r| r.trim_start_matches('_').to_owned()).filter(|r| !rules.contains(r)) {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+/// Whether two rules give the same zones at every point.
+fn same(data: &Data, a: &str, b: &str) -> bool {
+    data.points.iter().all(|p| ZONES.iter().all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b))))
+}
+
+fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
+    let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
+    let total = |p: usize| ZONES.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
+    let (divisor, unit) = layout::scale(sheet.points().map(total), "bytes");
+    let mut caption = format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule));
+    let bar = |p: usize| (ZONES.iter().map(|(zone, _)| mean(p, zone) / divisor).collect(), None);
+    let panels: Vec<Panel> = sheet
+        .panels(data, &mut caption)
+        .into_iter()
+        .map(|part| {
+            let marks = Marks::Stacked(part.points.iter().map(|p| p.map(bar)).collect());
+            Panel { title: part.title, x: part.categories, scale: part.scale, marks }
+        })
+        .collect();
+    let id = format!("zones-{}", sheet.id);
+    let drawing = plot::panels(&id, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
+    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+}
+
+fn by_rule(rule: &str) -> String {
+    if rule.is_empty() { String::new() } else { format!("; zones by the {rule} rule") }
+}
+
+fn table(data: &Data, rule: &str) -> Table {
+    let mut columns = summary::point_columns(data);
+    columns.push(Column::plain("n", "n"));
+    columns.extend(ZONES.map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
+    let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
+    let title = if rule.is_empty() { "Zones".to_owned() } else { format!("Zones, {rule} rule") };
+    let caption = format!("Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.", by_rule(rule));
+    let mut table = Table::new(&id, &title, &caption, columns);
+    for (i, p) in data.points.iter().enumerate() {
+        let zones = ZONES.map(|(zone, _)| p.summaries.get(&name(zone, rule)));
+        if zones.iter().any(Option::is_some) {
+            let mut row = summary::point_cells(data, i);
+            row.push(Cell::count(p.counted(&data.runs)));
+            row.extend(zones.map(Cell::measured));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// What a checkpoint leaves on disk, by kind of file.
+fn files(data: &Data) -> Table {
+    let shown: Vec<(&String, &Quantity)> = data
+        .quantities
+        .iter()
+        .filter(|(q, _)| {
+            q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank"
+        })
+        .collect();
+    let mut columns = summary::point_columns(data);
+    columns.push(Column::plain("n", "n"));
+    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)));
+    let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
+                   the application writes itself.";
+    let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
+    for (i, p) in data.points.iter().enumerate() {
+        if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {
+            let mut row = summary::point_cells(data, i);
+            row.push(Cell::count(p.counted(&data.runs)));
+            row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+            table.rows.push(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,113 @@
+//! One row for each point: every quantity with its interval, and the same numbers in full.
+
+use super::{
+    data::{Data, PointRow, Quantity},
+    model::{Block, Cell, Column, Section, Table},
+    quantity::{self, Tier},
+};
+use crate::report::consistency;
+
+pub(super) fn section(data: &Data) -> Section {
+    let mut blocks = Vec::new();
+    let constant = data.constant();
+    if !constant.is_empty() {
+        blocks.push(Block::Pairs { pairs: constant });
+    }
+    blocks.push(Block::Table(points(
+        data,
+        Tier::Main,
+        "points",
+        "Every point",
+        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
+         range. A flag tells that there are outliers: they are never dropped.",
+    )));
+    let merits = points(
+        data,
+        Tier::Merit,
+        "merits",
+        "Figures of merit",
+        "What the applications print of themselves, as far as their descriptors say which way is better. Means as above.",
+    );
+    if !merits.rows.is_empty() {
+        blocks.push(Block::Table(merits));
+    }
+    blocks.push(Block::Table(statistics(data)));
+    Section { id: "results", title: "Results".to_owned(), blocks }
+}
+
+/// Columns of the factors; those that do not tell points apart are for data files only.
+pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
+    let varying = data.varying();
+    let column = |f: &String| {
+        let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
+        if varying.contains(&f.as_str()) { plain } else { plain.data_only() }
+    };
+    data.factors.iter().map(column).collect()
+}
+
+/// The cells that belong to [`factor_columns`].
+pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
+    data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
+}
+
+/// Columns that tell a point: its factors, and a mark where runs of some point were not made alike.
+pub(super) fn point_columns(data: &Data) -> Vec<Column> {
+    factor_columns(data).into_iter().chain(data.mixed().then(consistency::column)).collect()
+}
+
+/// The cells that belong to [`point_columns`].
+pub(super) fn point_cells(data: &Data, point: usize) -> Vec<Cell> {
+    let mark = data.mixed().then(|| consistency::cell(&[&data.points[point].mixed]));
+    factor_cells(data, point).into_iter().chain(mark).collect()
+}
+
+/// The level of a factor: a number if it is one.
+pub(super) fn level(text: &str) -> Cell {
+    match text.parse::<f64>() {
+        Ok(number) if number.to_string() == text => Cell::number(number),
+        Ok(_) | Err(_) => Cell::text(text),
+    }
+}
+
+/// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
+fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
+    let shown: Vec<(&str, &Quantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
+    let mut columns = point_columns(data);
+    let failed = Column::plain("failed", "failed");
+    columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
+    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
+    let mut table = Table::new(id, title, caption, columns);
+    let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
+        let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
+        let mut row = point_cells(data, i);
+        row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
+        row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn statistics(data: &Data) -> Table {
+    let mut columns = point_columns(data);
+    columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
+    columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
+    columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
+    columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
+    let caption = "The same and all other quantities that were recorded, in the units in which they are stored: mean, median, standard deviation (n - 1), \
+                   bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
+    let mut table = Table::new("statistics", "All quantities", caption, columns);
+    table.folded = true;
+    for (i, p) in data.points.iter().enumerate() {
+        for (q, of) in &data.quantities {
+            let Some(s) = p.summaries.get(q) else { continue };
+            let mut row = point_cells(data, i);
+            row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
+            row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
+            row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
+            row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
+            table.rows.push(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,442 @@
+//! From a campaign's directory to its reports.
+
+use cvc_analysis::holdout::rebuild_index;
+use crate::common;
+
+use camino::Utf8Path;
+use cvc_analysis::{
+    index::Index,
+    report::{Cell, build, write_all},
+};
+use cvc_core::{campaign::Format, point::Repeat, store::StoreError};
+use std::{fs, path::Path};
+
+fn utf8(path: &Path) -> &Utf8Path {
+    Utf8Path::from_path(path).expect("UTF-8")
+}
+
+fn page(dir: &Path) -> String {
+    let report = build(&rebuild_index(utf8(dir)).expect("an index")).expect("a report");
+    write_all(&report, &utf8(dir).join("report"), &[Format::Html]).expect("a page");
+    fs::read_to_string(dir.join("report/report.html")).expect("a page")
+}
+
+#[test]
+fn the_index_holds_what_the_journal_says() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let index = rebuild_index(utf8(dir.path())).expect("an index");
+    let one = |sql: &str| -> f64 { index.connection().query_row(sql, [], |r| r.get(0)).expect(sql) };
+    assert_eq!(one("SELECT count(*) FROM points"), 12.0);
+    assert_eq!(one("SELECT count(*) FROM runs"), made.plan.runs.len() as f64);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE state = 'failed' AND cause = 'checkpoint' AND dir LIKE '%.failed-1'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE attempts = 2 AND state = 'succeeded'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM runs WHERE records = 'damaged'"), 1.0);
+    assert_eq!(one("SELECT count(*) FROM excluded"), 1.0);
+    let damaged: String =
+        index.connection().query_row("SELECT records_detail FROM runs WHERE id = ?", [made.damaged.as_str()], |r| r.get(0)).expect("a run");
+    assert!(damaged.starts_with("line "), "{damaged}");
+    // One row per run with factors and values, and the free factor; warm-ups are there and say so.
+    assert_eq!(one("SELECT count(*) FROM v_run_values"), made.plan.runs.len() as f64);
+    assert_eq!(one("SELECT DISTINCT user_steps FROM v_run_values"), 20.0);
+    assert_eq!(one("SELECT count(*) FROM v_run_values WHERE kind = 'warmup' AND wall_s > 100"), 12.0);
+    // Total of both kinds of file; mean of the ranks' zones.
+    assert_eq!(one("SELECT DISTINCT ckpt_files FROM v_run_values WHERE mapping = '1Nx4P' AND ckpt_files NOT NULL"), 6.0);
+    assert_eq!(
+        one("SELECT DISTINCT zone_bytes_LB_structural FROM v_run_values WHERE mpi = 'mpich' AND ckpt_files NOT NULL"),
+        11.0 * 1048576.0
+    );
+    // Warm-ups, failed runs and damaged records are in no summary.
+    assert_eq!(
+        one("SELECT max(max) FROM v_point_summary WHERE quantity = 'wall_s' AND n = 3"),
+        one(
+            "SELECT max(wall_s) FROM v_run_values WHERE kind = 'measured' AND repeat < 4 AND point != (SELECT id FROM points WHERE seq = 1)"
+        )
+    );
+    assert_eq!(one("SELECT count(*) FROM summaries WHERE quantity = 'wall_s' AND n = 2"), 2.0);
+    assert_eq!(one("SELECT severe_outliers FROM v_point_summary WHERE quantity = 'wall_s' AND n = 7"), 1.0);
+}
+
+#[test]
+fn rebuilding_changes_nothing_and_needs_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let json = |index: &Index| serde_json::to_string(&build(index).expect("a report")).expect("json");
+    let first = json(&rebuild_index(utf8(dir.path())).expect("an index"));
+    fs::remove_file(dir.path().join("index.sqlite")).expect("an index");
+    assert_eq!(first, json(&rebuild_index(utf8(dir.path())).expect("an index")));
+    assert_eq!(first, json(&Index::open(utf8(dir.path())).expect("an index")));
+    let left: Vec<_> = fs::read_dir(dir.path())
+        .expect("a directory")
+        .flatten()
+        .map(|e| e.file_name())
+        .filter(|n| n.to_string_lossy().starts_with('.'))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_page_needs_no_network_escapes_what_users_write_and_shows_what_failed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let page = page(dir.path());
+    // The name of the SVG namespace is no resource: nothing fetches it.
+    let without_namespaces = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for reference in ["http://", "https://", "url(", "@import", "src=", "<link"] {
+        assert!(!without_namespaces.contains(reference), "{reference}");
+    }
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert"));
+    assert!(page.contains("checkpoint") && page.contains(&format!("runs/{}.failed-1", made.failed)));
+    assert!(page.contains("class=\"num bad\" data-sort=\"1\""));
+    assert!(page.contains(&format!("runs/{}", made.damaged)) && page.contains("damaged"));
+    assert!(page.contains("measured, n &#x3D; 7") && page.contains("class=\"flag severe\""));
+    balanced(&page);
+}
+
+/// Every element that is opened is closed, in order.
+fn balanced(page: &str) {
+    const VOID: [&str; 2] = ["meta", "br"];
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        if rest.starts_with('!') || rest.starts_with('?') {
+            continue;
+        }
+        // An attribute may hold a `>` only if it is quoted.
+        let mut quoted = false;
+        let end = rest.char_indices().find(|(_, c)| {
+            quoted ^= *c == '"';
+            *c == '>' && !quoted
+        });
+        let (end, _) = end.expect("a tag that ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+        assert!(!name.is_empty(), "an unescaped < before: {}", tag.chars().take(60).collect::<String>());
+        if tag.starts_with('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.as_str()));
+        } else if !tag.ends_with('/') && !VOID.contains(&name.as_str()) {
+            if ["script", "style"].contains(&name.as_str()) {
+                let close = rest.find(&format!("</{name}>")).expect("an end");
+                rest = &rest[close + name.len() + 3..];
+            } else {
+                open.push(name);
+            }
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn every_format_is_written_and_rows_are_rectangular() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let index = rebuild_index(utf8(dir.path())).expect("an index");
+    let report = build(&index).expect("a report");
+    for table in report.tables() {
+        assert!(table.rows.iter().all(|r| r.len() == table.columns.len()), "{}", table.id);
+    }
+    let files = write_all(&report, &utf8(dir.path()).join("report"), &Format::ALL).expect("files");
+    for file in [
+        "report.html",
+        "report.json",
+        "report.md",
+        "csv/points.csv",
+        "csv/statistics.csv",
+        "csv/records.csv",
+        "csv/failed.csv",
+        "csv/skipped.csv",
+    ] {
+        assert!(files.contains(&utf8(dir.path()).join("report").join(file)), "{file}");
+    }
+    let records = fs::read_to_string(dir.path().join("report/csv/records.csv")).expect("records");
+    let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
+    assert_eq!(records.lines().count() as i64, count + 1);
+    let points = fs::read_to_string(dir.path().join("report/csv/points.csv")).expect("points");
+    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,user_steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
+    // Full precision reads back.
+    let measured = report.tables().find(|t| t.id == "points").and_then(|t| {
+        t.rows[0].iter().find_map(|c| match c {
+            Cell::Measured { summary } => Some(summary.mean),
+            _ => None,
+        })
+    });
+    assert!(points.contains(&measured.expect("a mean").to_string()));
+}
+
+#[test]
+fn latex_typesets_whatever_users_write() {
+    cvc_testkit::require!(cvc_testkit::Tool::Latex);
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let to = dir.path().join("report");
+    write_all(&report, utf8(&to), &[Format::Latex]).expect("files");
+    let program = cvc_testkit::Tool::Latex.find().expect("required above");
+    let mut command = std::process::Command::new(&program);
+    if program.ends_with("pdflatex") {
+        command.args(["-interaction=nonstopmode", "-halt-on-error"]);
+    }
+    let said = command.arg("report.tex").current_dir(&to).output().expect("starts");
+    let log = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
+}
+
+#[test]
+fn what_the_reader_came_for_stands_apart_from_the_rest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let columns = |id: &str| -> Vec<(String, Option<&str>)> {
+        let table = report.tables().find(|t| t.id == id).unwrap_or_else(|| panic!("no table {id}"));
+        table.columns.iter().map(|c| (c.id.clone(), c.better)).collect()
+    };
+    let points = columns("points");
+    let at = points.iter().position(|c| c.0 == "wall_s").expect("wall time");
+    let lower = Some("lower is better");
+    let main = ["wall_s", "ckpt_latency_s", "ckpt_coordination_s", "ckpt_storage_s", "ckpt_stored_bytes"].map(|q| (q.to_owned(), lower));
+    assert_eq!(points[at..at + 5], main);
+    assert_eq!(points[at + 5..], [("ckpt_files".to_owned(), None)]);
+    let merits = columns("merits");
+    assert!(merits.ends_with(&[("io_time_s".to_owned(), lower), ("mops_mop_per_s".to_owned(), Some("higher is better"))]), "{merits:?}");
+    // A figure without a direction and cvc's own bookkeeping are in data files only.
+    for (table, part) in [("points", "residual"), ("merits", "residual"), ("comparison", "residual"), ("comparison", "cpu_user_s")] {
+        assert!(columns(table).iter().all(|c| !c.0.contains(part)), "{table} has {part}");
+    }
+    let statistics = report.tables().find(|t| t.id == "statistics").expect("all quantities");
+    let all = serde_json::to_string(&statistics.rows).expect("json");
+    assert!(statistics.folded && all.contains("residual") && all.contains("cpu_user_s"));
+    assert!(plots(&report).iter().all(|p| !p.title.contains("residual") && !p.title.contains("cpu_user")));
+}
+
+fn plots(report: &cvc_analysis::report::Report) -> Vec<&cvc_analysis::report::Plot> {
+    let blocks = report.sections.iter().flat_map(|s| &s.blocks);
+    blocks.filter_map(|b| if let cvc_analysis::report::Block::Plot(plot) = b { Some(plot) } else { None }).collect()
+}
+
+#[test]
+fn runs_of_different_software_are_not_averaged_in_silence() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let mixed = |report: &cvc_analysis::report::Report| -> Vec<usize> {
+        let of = |t: &cvc_analysis::report::Table| {
+            let at = t.columns.iter().position(|c| c.id == "mixed");
+            at.map_or(0, |at| t.rows.iter().filter(|r| !matches!(r[at], Cell::Empty)).count())
+        };
+        ["points", "merits", "statistics", "zones_structural", "comparison"]
+            .map(|id| report.tables().find(|t| t.id == id).map_or(usize::MAX, of))
+            .into()
+    };
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    assert_eq!(mixed(&report), [0; 5]);
+    assert!(!page(dir.path()).contains("were not made alike"));
+    let change = |run: &cvc_core::ids::RunId, file: &str, from: &str, to: &str| {
+        let path = dir.path().join(format!("runs/{run}/{file}"));
+        let text = fs::read_to_string(&path).expect("a file");
+        assert!(text.contains(from), "{text}");
+        fs::write(path, text.replace(from, to)).expect("a file");
+    };
+    let run = |point: usize, repeat: Repeat| {
+        let found = made.plan.runs.iter().find(|r| r.point == made.plan.points[point].id && r.repeat == repeat);
+        &found.expect("a run").id
+    };
+    // A warm-up is in no mean, and a path differs in every run.
+    change(run(0, Repeat::Warmup(1)), "facts.json", "7.7.0", "7.6.0");
+    assert!(!page(dir.path()).contains("were not made alike"));
+    change(run(0, Repeat::Measured(2)), "facts.json", "7.7.0", "7.6.0 <b>");
+    change(run(1, Repeat::Measured(1)), "facts.json", "\"dmtcp\"", "\"other\"");
+    let latency = "\"ckpt_latency_s\"";
+    let records = fs::read_to_string(dir.path().join(format!("runs/{}/records.jsonl", run(2, Repeat::Measured(3))))).expect("records");
+    let line = records.lines().find(|l| l.contains(latency)).expect("a latency").to_owned();
+    change(run(2, Repeat::Measured(3)), "records.jsonl", &line, &line.replace("checkpointer-log", "clock"));
+    let page = page(dir.path());
+    assert!(page.contains("The counted runs of 3 points were not made alike"), "{}", &page[..4000]);
+    assert!(page.contains("dmtcp.version in 2 points (7.6.0 &lt;b&gt; / 7.7.0 / not recorded)"));
+    assert!(page.contains("source of ckpt_latency_s in 1 point (checkpointer-log / clock)"));
+    let report = build(&Index::open(utf8(dir.path())).expect("an index")).expect("a report");
+    let marks = mixed(&report);
+    assert_eq!(marks[..2], [3, 3]);
+    assert!(marks.iter().all(|n| *n > 0 && *n != usize::MAX), "{marks:?}");
+    assert!(report.tables().all(|t| t.rows.iter().all(|r| r.len() == t.columns.len())));
+}
+
+#[test]
+fn the_title_of_the_campaign_file_is_the_heading() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    for (file, heading) in [
+        ("[report]\ntitle = \"Sizes & <b>times\"\n", "<h1>Sizes &amp; &lt;b&gt;times</h1>\n<p class=\"kind\">made-up</p>"),
+        ("[report]\ntitle = \" \"\n", "<h1>made-up</h1>\n<nav"),
+        ("[report", "<h1>made-up</h1>\n<nav"),
+    ] {
+        fs::write(dir.path().join("campaign.toml"), file).expect("a file");
+        let page = page(dir.path());
+        assert!(page.contains(heading), "{file}: {:?}", page.find("<h1").map(|at| &page[at..at + 120]));
+        balanced(&page);
+    }
+}
+
+/// Without its failed points an application would be drawn over the libraries, where the others are drawn over the mapping.
+#[test]
+fn failed_points_leave_the_axis_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let points = common::many_points().into_iter().filter(|p| p.app != common::HOSTILE && p.aggregators.is_none()).collect();
+    common::campaign_of(dir.path(), points);
+    let plan: cvc_core::plan::Plan =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("plan.json")).expect("a plan")).expect("a plan");
+    let mut journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
+    for (run, planned) in plan.runs.iter().zip(&plan.points) {
+        if planned.point.app == "nas-lu" && planned.point.mapping.to_string() != "1Nx4P" {
+            let lines = journal.lines().map(|l| if l.contains(run.id.as_str()) { fail(l) } else { l.to_owned() });
+            journal = lines.map(|l| l + "\n").collect();
+        }
+    }
+    fs::write(dir.path().join("journal.jsonl"), journal).expect("a journal");
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let of: Vec<_> = plots(&report).into_iter().filter(|p| p.id.starts_with("zones-") || p.id.starts_with("latency-")).collect();
+    assert!(of.iter().any(|p| p.title.contains("nas-lu")), "{:?}", of.iter().map(|p| &p.title).collect::<Vec<_>>());
+    for plot in of {
+        assert!(plot.svg.contains("mapping (nodes"), "{}", plot.title);
+    }
+}
+
+/// The line of the journal, failed.
+fn fail(line: &str) -> String {
+    let mut entry: serde_json::Value = serde_json::from_str(line).expect("a line");
+    let failed = serde_json::to_value(cvc_core::outcome::Outcome::Failed {
+        cause: cvc_core::outcome::Cause::Checkpoint,
+        detail: "made up".to_owned(),
+    });
+    replace_outcome(&mut entry, &failed.expect("json"));
+    entry.to_string()
+}
+
+fn replace_outcome(value: &mut serde_json::Value, outcome: &serde_json::Value) {
+    if let Some(members) = value.as_object_mut() {
+        for (key, member) in members {
+            if key == "outcome" { *member = outcome.clone() } else { replace_outcome(member, outcome) }
+        }
+    }
+}
+
+/// A line from one MPI library to another would say that there is something between them.
+#[test]
+fn lines_join_only_what_has_an_order() {
+    let all = common::many_points();
+    let of = |mapping: Option<&str>| -> Vec<_> {
+        let fits = |p: &&cvc_core::point::Point| {
+            p.app == "nas-bt" && p.aggregators.is_none() && mapping.is_none_or(|m| p.mapping.to_string() == m)
+        };
+        all.iter().filter(fits).filter(|p| p.factor("checkpointer").as_deref() == Some("none")).cloned().collect()
+    };
+    for (points, lines) in [(of(Some("1Nx4P")), false), (of(None), true)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        common::campaign_of(dir.path(), points);
+        let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+        let wall = plots(&report).into_iter().find(|p| p.title.starts_with("Wall time")).expect("a plot");
+        assert_eq!(wall.svg.contains("stroke-width=\"2\""), lines, "{}", wall.svg);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_of(dir.path(), common::many_points());
+    let page = page(dir.path());
+    assert!(page.contains("The first 2000 of ") && page.contains("The first 60 of 90 points"));
+}
+
+#[test]
+fn the_markdown_is_as_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    write_all(&report, utf8(dir.path()), &[Format::Markdown]).expect("files");
+    insta::assert_snapshot!(fs::read_to_string(dir.path().join("report.md")).expect("markdown"));
+}
+
+#[test]
+fn the_json_is_as_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let mut json = serde_json::to_value(&report).expect("json");
+    // One table stands for all; drawings are looked at, not compared.
+    let sections = json["sections"].as_array_mut().expect("sections");
+    let shapes: Vec<String> = sections
+        .iter()
+        .flat_map(|s| s["blocks"].as_array().into_iter().flatten().map(move |b| (s, b)))
+        .map(|(s, b)| {
+            format!("{} / {} {}", s["id"].as_str().unwrap_or(""), b["block"].as_str().unwrap_or(""), b["id"].as_str().unwrap_or(""))
+        })
+        .collect();
+    let mut points =
+        sections.iter().flat_map(|s| s["blocks"].as_array().into_iter().flatten()).find(|b| b["id"] == "points").expect("points").clone();
+    points["rows"].as_array_mut().expect("rows").truncate(1);
+    insta::assert_json_snapshot!(serde_json::json!({ "shapes": shapes, "points": points }));
+}
+
+#[test]
+fn a_campaign_that_never_ran_has_a_report() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    fs::remove_file(dir.path().join("journal.jsonl")).expect("a journal");
+    fs::remove_dir_all(dir.path().join("runs")).expect("runs");
+    let page = page(dir.path());
+    assert!(page.contains("not finished"));
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert!(matches!(rebuild_index(utf8(dir.path())), Err(StoreError::Io { .. })));
+    let made = common::campaign(dir.path());
+    for run in &made.plan.runs {
+        let run = dir.path().join(format!("runs/{}", run.id));
+        if run.exists() {
+            fs::write(run.join("facts.json"), "[1, 2").expect("facts");
+            fs::remove_file(run.join("records.jsonl")).expect("records");
+        }
+    }
+    let page = page(dir.path());
+    assert!(page.contains("are missing or damaged"));
+    let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
+    fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
+    match rebuild_index(utf8(dir.path())) {
+        Err(e @ StoreError::Damaged { line: Some(3), .. }) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn campaigns_of_other_shapes_have_reports() {
+    let one = common::many_points().split_off(269);
+    for points in [Vec::new(), one, common::many_points()] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let count = points.len();
+        common::campaign_of(dir.path(), points);
+        let page = page(dir.path());
+        balanced(&page);
+        assert!(!page.contains("<script>alert"), "{count} points");
+        let index = Index::open(utf8(dir.path())).expect("an index");
+        let rows: i64 = index.connection().query_row("SELECT count(*) FROM v_run_values", [], |r| r.get(0)).expect("a count");
+        assert_eq!(rows as usize, count);
+    }
+}
+
+/// Leaves the made-up report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test report -- --ignored`.
+#[test]
+#[ignore = "for people who want to look at the page"]
+fn leave_a_page_to_look_at() {
+    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
+    fs::create_dir_all(&dir).expect("a directory");
+    if std::env::var_os("REPORT_MANY").is_some() {
+        common::campaign_of(Path::new(&dir), common::many_points());
+    } else {
+        common::campaign(Path::new(&dir));
+    }
+    let index = rebuild_index(utf8(&dir)).expect("an index");
+    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
+}

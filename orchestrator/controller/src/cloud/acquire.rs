@@ -1,0 +1,307 @@
+//! Launching: what is on offer, in which order it is tried, what it may cost, and the order itself.
+
+use super::{Fleet, FleetOrder, Instance, Left, Offer, Prepared, ProviderError, Trouble, TypeFacts};
+use crate::cost;
+use crate::error::CampaignError;
+use cvc_core::lease::{LaunchOrder, Tags};
+use cvc_core::{
+    campaign::{Ec2Settings, Market},
+    journal::Event,
+    price::NodeRate,
+    stop::{Wish, Wishes},
+};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+/// So often the same order is given again when its answer was lost.
+const MOST_LOST_ANSWERS: u32 = 4;
+/// Instances that cannot be paid for so long are of no use, seconds: they boot, are set up, run something short, and are given back.
+const LEAST_OF_USE_S: f64 = 120.0;
+
+impl Fleet {
+    pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
+        self.offer.get_or_try_init(|| async { self.provider.look(&self.settings).await }).await.map_err(|e| self.error(e))
+    }
+
+    /// Key pair and groups, made or found; also for instances that are there: this machine may have another address today.
+    pub(super) async fn prepared(&self, offer: &Offer) -> Result<&Prepared, CampaignError> {
+        self.prepared
+            .get_or_try_init(|| async {
+                let able = offer.types.iter().all(|t| t.cluster_placement);
+                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.settings.placement_group == Some(true)) {
+                    let said = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
+                    return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
+                }
+                let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && able;
+                let allow_from = match (&self.settings.allow_from, &offer.caller) {
+                    (Some(from), _) | (None, Some(from)) => from.clone(),
+                    (None, None) => {
+                        let said = "this machine's address, which alone may come by ssh, cannot be found out; write `allow_from`";
+                        return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
+                    }
+                };
+                let lasts = jiff::SignedDuration::from_secs(self.settings.lifetime_s as i64);
+                let order = FleetOrder {
+                    tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
+                    public_key: self.place.make(&self.tags.fleet).await?,
+                    allow_from,
+                    subnet: self.settings.subnet.clone(),
+                    placement_group: near,
+                };
+                self.touched.store(true, Ordering::Relaxed);
+                self.provider.prepare(&order).await.map_err(|e| self.error(e))
+            })
+            .await
+    }
+
+    /// Launches so many more, beside those that are there; `false` when the user wants to stop.
+    pub(super) async fn acquire(
+        &self,
+        offer: &Offer,
+        count: u32,
+        beside: Option<&Instance>,
+        wishes: &Wishes,
+    ) -> Result<bool, CampaignError> {
+        let tries = self.tries(offer, beside);
+        if tries.is_empty() {
+            let said = format!("no zone of {} has {}", self.provider.region(), self.settings.instance_types.join(" or "));
+            return Err(self.error(ProviderError::before(Trouble::Capacity, "looking for instances", self.provider.region(), said)));
+        }
+        self.look_at_quota(&tries, count).await?;
+        self.ask_prices(offer).await;
+        let prepared = self.prepared(offer).await?;
+        let mut last = None;
+        for (facts, spot, zone) in &tries {
+            if *wishes.borrow() > Wish::GoOn {
+                return Ok(false);
+            }
+            let order = self.order(offer, prepared, facts, *spot, zone.clone(), count)?;
+            let lease = order.lease().to_owned();
+            self.write(Event::LeaseIntended {
+                lease: lease.clone(),
+                site: self.name.clone(),
+                nodes: count,
+                order: Some(Box::new(order.clone())),
+            })
+            .await;
+            let market = if *spot { "spot" } else { "on-demand" };
+            self.speaker.note(format!(
+                "{}: launching {count} {market} {} in {}",
+                self.name,
+                facts.name,
+                zone.as_deref().unwrap_or("any zone")
+            ));
+            match self.launch(&order).await {
+                Ok(()) => return Ok(true),
+                Err(CampaignError::Provider { error, .. }) if error.elsewhere() || error.trouble == Trouble::Quota => {
+                    self.speaker.note(format!("{}: {error}", self.name));
+                    self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
+                    last = Some(*error);
+                }
+                Err(CampaignError::Provider { error, site }) => {
+                    if error.left == Left::Clear {
+                        self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
+                    }
+                    return Err(CampaignError::Provider { error, site });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let none = || ProviderError::before(Trouble::Capacity, "launching", self.provider.region(), "there is none to be had");
+        Err(self.error(last.unwrap_or_else(none)))
+    }
+
+    /// Types, markets and zones in the order in which they are tried.
+    fn tries<'o>(&self, offer: &'o Offer, beside: Option<&Instance>) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
+        let markets: &[bool] = match self.settings.market {
+            Market::OnDemand => &[false],
+            Market::Spot => &[true],
+            Market::SpotThenOnDemand => &[true, false],
+        };
+        let mut tries = Vec::new();
+        for spot in markets {
+            for facts in offer.types.iter().filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot)) {
+                if self.settings.subnet.is_some() {
+                    tries.push((facts, *spot, None));
+                    continue;
+                }
+                let wanted = |zone: &&String| self.settings.zones.is_empty() || self.settings.zones.contains(zone);
+                let mut zones: Vec<&String> = facts.zones.iter().filter(wanted).collect();
+                zones.sort_by_key(|zone| self.settings.zones.iter().position(|z| z == *zone));
+                let near = zones.into_iter().filter(|zone| beside.is_none_or(|b| b.zone == **zone));
+                tries.extend(near.map(|zone| (facts, *spot, Some(zone.clone()))));
+            }
+        }
+        tries
+    }
+
+    /// Before anything is launched: whether the account may have so many.
+    async fn look_at_quota(&self, tries: &[(&TypeFacts, bool, Option<String>)], count: u32) -> Result<(), CampaignError> {
+        let mut short = None;
+        let mut asked: Vec<(&str, bool)> = Vec::new();
+        for (facts, spot, _) in tries {
+            if asked.contains(&(facts.name.as_str(), *spot)) {
+                continue;
+            }
+            asked.push((&facts.name, *spot));
+            let Some(quota) = self.provider.quota(facts, *spot).await.map_err(|e| self.error(e))? else { return Ok(()) };
+            let needed = f64::from(facts.vcpus) * f64::from(count);
+            if quota.used + needed <= quota.limit {
+                return Ok(());
+            }
+            let market = if *spot { "spot" } else { "on-demand" };
+            short.get_or_insert_with(|| {
+                format!(
+                    "{count} {market} {} need {needed} vCPUs; the account may have {} and {} are running",
+                    facts.name, quota.limit, quota.used
+                )
+            });
+        }
+        match short {
+            Some(said) => Err(self.error(ProviderError::before(Trouble::Quota, "looking at quotas", self.provider.region(), said))),
+            None => Ok(()),
+        }
+    }
+
+    fn order(
+        &self,
+        offer: &Offer,
+        prepared: &Prepared,
+        facts: &TypeFacts,
+        spot: bool,
+        zone: Option<String>,
+        count: u32,
+    ) -> Result<LaunchOrder, CampaignError> {
+        let Some(image) = offer.image_for(facts) else {
+            let said = format!("the image has no version for {}, which is {}", facts.name, facts.architecture);
+            return Err(self.error(ProviderError::before(Trouble::Invalid, "choosing an image", self.provider.region(), said)));
+        };
+        if self.settings.efa && !facts.efa {
+            let said = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
+            return Err(self.error(ProviderError::before(Trouble::Invalid, "ordering", self.provider.region(), said)));
+        }
+        let number = self.state().leases.len() + 1;
+        let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
+        self.pays(&facts.name, rate.as_ref(), count)?;
+        // beside those that are there already
+        let there = self.machines().len() as u32;
+        let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
+        let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
+        let tags = Tags {
+            // never the same twice, also of a fleet that another campaign began: it is the client token
+            lease: Some(format!("{}-{}-{number}", self.tags.fleet, jiff::Timestamp::now().as_second())),
+            expires: jiff::Timestamp::now().checked_add(lasts).ok(),
+            ..self.tags.clone()
+        };
+        // the smallest root volume is the image's
+        let mut root = self.settings.root.clone();
+        root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
+        Ok(LaunchOrder {
+            tags,
+            region: self.provider.region().to_owned(),
+            profile: self.settings.profile.clone(),
+            endpoint: self.settings.endpoint.clone(),
+            usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
+            rate,
+            zone,
+            instance_type: facts.name.clone(),
+            vcpus: facts.vcpus,
+            count,
+            spot,
+            max_price_usd: self.settings.max_price_usd.filter(|_| spot),
+            image: image.id.clone(),
+            root_device: image.root_device.clone(),
+            key_name: prepared.key_name.clone(),
+            group_id: prepared.group_id.clone(),
+            subnet: self.settings.subnet.clone(),
+            placement_group: prepared.placement_group.clone(),
+            efa: self.settings.efa,
+            root,
+            volumes: self.settings.volumes.clone(),
+            lifetime_s,
+            alike: Some(crate::cloud::warm_pool::digest(&self.settings)),
+        })
+    }
+
+    /// What a node of this type costs.
+    pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
+        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
+        // the spot market has a price for each zone
+        let zones = zone.map_or_else(|| self.settings.zones.clone(), |z| vec![z.clone()]);
+        let there = Ec2Settings { zones, ..self.settings.clone() };
+        cost::instance_rate(&book, &there, instance_type, spot, root_gib).ok()
+    }
+
+    /// What a node of the fleet costs, as it was known when it was ordered: a campaign that is resumed has the same, whatever prices do.
+    pub fn rate(&self) -> Option<NodeRate> {
+        let ordered = self.open_leases().into_iter().filter_map(|l| l.order?.rate);
+        ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
+    }
+
+    /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.
+    async fn ask_prices(&self, offer: &Offer) {
+        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
+        let spot = self.settings.market != Market::OnDemand;
+        match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
+            Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
+            Err(error) => self.speaker.note(format!("{}: today's prices cannot be had: {error}", self.name)),
+        }
+    }
+
+    /// By today's prices, which may be others than those that were planned with: whether what is left of the budget pays for anything of use.
+    fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
+        let Some(left) = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
+        let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), why };
+        let Some(rate) = rate else { return Err(over(format!("nobody knows what {instance_type} costs, so that it could be exceeded"))) };
+        let needs = rate.billed(LEAST_OF_USE_S, count);
+        if needs > left {
+            return Err(over(format!("${left:.4} are left, and {count} {instance_type} for {LEAST_OF_USE_S} s cost ${needs:.4}")));
+        }
+        Ok(())
+    }
+
+    /// How long instances live without cvc: no longer than what is left of the budget pays.
+    pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
+        let allowance = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner);
+        let paid_s = match (allowance, rate) {
+            (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
+            (None, _) | (_, None) => f64::INFINITY,
+        };
+        self.settings.lifetime_s.min(paid_s).max(1.0).floor() as u64
+    }
+
+    /// What is left of the campaign's budget.
+    pub fn set_allowance(&self, usd: Option<f64>) {
+        *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) = usd;
+    }
+
+    /// Gives an order, again if its answer was lost, and writes down what came of it.
+    pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
+        let mut lost = 0;
+        let instances = loop {
+            match self.provider.launch(order).await {
+                Ok(instances) => break instances,
+                Err(error) if error.left == Left::Unknown && lost < MOST_LOST_ANSWERS => {
+                    lost += 1;
+                    self.speaker.note(format!("{}: {error}; the same order again", self.name));
+                    tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
+                }
+                // the token was used for another order: what it gave carries the lease's tag
+                Err(error) if error.trouble == Trouble::TokenMismatch => {
+                    let seen = self.provider.observe(&self.tags.fleet).await.map_err(|e| self.error(e))?;
+                    let of_it: Vec<Instance> = seen.into_iter().filter(|i| i.lease == order.lease()).collect();
+                    if of_it.is_empty() {
+                        return Err(self.error(error));
+                    }
+                    break of_it;
+                }
+                Err(error) => return Err(self.error(error)),
+            }
+        };
+        let ids: Vec<&str> = instances.iter().map(|i| i.id.as_str()).collect();
+        self.write(Event::LeaseAcquired { lease: order.lease().to_owned(), job: ids.join(",") }).await;
+        Ok(())
+    }
+}

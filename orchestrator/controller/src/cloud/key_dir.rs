@@ -1,0 +1,109 @@
+//! What cvc keeps of a fleet on this machine: the private key, the host keys that were seen, a configuration for ssh.
+
+use crate::error::CampaignError;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    hosts::{HostKeys, SshSettings},
+    store::{StoreError, write_whole},
+};
+use cvc_engine::host::tool;
+use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
+
+/// ssh-keygen needs a blink.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A directory of a campaign, for one site.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    dir: Utf8PathBuf,
+}
+
+impl Place {
+    pub fn new(campaign: &Utf8Path, site: &str) -> Self {
+        Self { dir: campaign.join("cloud").join(site) }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Utf8Path {
+        &self.dir
+    }
+
+    /// The private key.
+    pub fn key(&self) -> Utf8PathBuf {
+        self.dir.join("id_ed25519")
+    }
+
+    fn config(&self) -> Utf8PathBuf {
+        self.dir.join("ssh_config")
+    }
+
+    fn known_hosts(&self) -> Utf8PathBuf {
+        self.dir.join("known_hosts")
+    }
+
+    /// What was set up on which instances.
+    pub fn set_up(&self) -> Utf8PathBuf {
+        self.dir.join("set-up.json")
+    }
+
+    /// Makes the directory and a key, if there is none; the public key.
+    pub async fn make(&self, comment: &str) -> Result<String, CampaignError> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(StoreError::io("make", &self.dir))?;
+        let (key, public) = (self.key(), self.key().with_extension("pub"));
+        // the public key is written last: without it the pair is not whole
+        if !public.exists() {
+            let _ = fs::remove_file(&key);
+            let mut command = tool("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+            let failed =
+                |why: String| CampaignError::internal(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));
+            let made = tokio::time::timeout(LIMIT, command.output()).await;
+            let made = made.map_err(|_| failed("it does not end".into()))?.map_err(|e| failed(e.to_string()))?;
+            if !made.status.success() {
+                return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));
+            }
+        }
+        // The user's own rules count for what is not said here: ways through other machines, for example. Whose key an address had in an
+        // earlier life does not: clouds give addresses again.
+        let user = cvc_core::paths::expand("~/.ssh/config");
+        let text = format!(
+            "# written by cvc for its own connections\nIdentityFile \"{key}\"\nIdentitiesOnly yes\nUserKnownHostsFile none\n\
+             GlobalKnownHostsFile none\nInclude \"{user}\"\n"
+        );
+        write_whole(&self.config(), text.as_bytes())?;
+        let line = fs::read_to_string(&public).map_err(StoreError::io("read", &public))?;
+        Ok(line.trim().to_owned())
+    }
+
+    /// How ssh reaches the instances: with this key alone, and with host keys that are believed at the first contact and then pinned.
+    pub fn ssh(&self) -> SshSettings {
+        SshSettings {
+            config: Some(self.config().into_string()),
+            known_hosts: None,
+            host_keys: HostKeys::AcceptNew,
+            pinned: Some(self.known_hosts().into_string()),
+        }
+    }
+
+    /// An instance that is no more had this address: the next one there has another key.
+    pub fn forget_host(&self, address: &str) -> Result<(), StoreError> {
+        let file = self.known_hosts();
+        let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
+        let of_it = |line: &&str| line.split(' ').next().is_some_and(|names| names.split(',').any(|name| name == address));
+        let kept: Vec<&str> = text.lines().filter(|l| !of_it(l)).collect();
+        write_whole(&file, (kept.join("\n") + "\n").as_bytes())
+    }
+
+    /// Takes everything away, when no instance is left that the key is for.
+    pub fn remove(&self) -> Result<(), StoreError> {
+        if self.dir.exists() {
+            fs::remove_dir_all(&self.dir).map_err(StoreError::io("remove", &self.dir))?;
+        }
+        if let Some(parent) = self.dir.parent() {
+            // other sites may be in it
+            let _ = fs::remove_dir(parent);
+        }
+        Ok(())
+    }
+}

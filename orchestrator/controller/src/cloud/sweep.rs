@@ -1,0 +1,434 @@
+//! What is left in a cloud, found by tags alone, and removed: whatever became of the journals that ordered it.
+
+use super::{Account, Clouds, Provider, ProviderError, Resource, ResourceKind};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::lease::{Tags, owner};
+use cvc_core::{
+    journal::{self, CampaignState, Event},
+    store::{CampaignDir, CampaignLock, StoreError, write_whole},
+};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, ErrorKind},
+    sync::Arc,
+};
+
+/// How long removing may take in one region, seconds, if nothing is said.
+const REMOVE_LIMIT_S: f64 = 900.0;
+
+tokio::task_local! {
+    /// Where a sweep collects questions that were refused.
+    static REFUSED: RefCell<Vec<ProviderError>>;
+}
+
+/// One of the questions of [`Provider::discover`] was refused. A sweep takes what the others find and says in the end what was not answered;
+/// whoever else asks has to hear the error instead, since what is there is not known.
+///
+/// # Errors
+/// The same error, if nobody collects them.
+pub fn tolerate(error: ProviderError) -> Result<(), ProviderError> {
+    let mut error = Some(error);
+    let _ = REFUSED.try_with(|refused| refused.borrow_mut().extend(error.take()));
+    error.map_or(Ok(()), Err)
+}
+
+/// What is looked for, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// Where.
+    pub accounts: Vec<Account>,
+    /// Also in every other region that they may use.
+    pub all_regions: bool,
+    /// Whose; `None` is anybody's.
+    pub owner: Option<String>,
+    /// Only what is older, seconds.
+    pub older_than_s: Option<f64>,
+    /// How long removing may take in one region, seconds; a quarter of an hour if nothing is said.
+    pub wait_s: Option<f64>,
+    /// Directory of campaigns: what is in use by these, and by those that are registered, is left alone. `None` leaves nothing alone.
+    pub campaigns: Option<Utf8PathBuf>,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// What.
+    pub resource: Resource,
+    /// In which account and region.
+    pub account: Account,
+    /// Why it is left alone.
+    pub left_alone: Option<String>,
+}
+
+/// What looking has come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looked {
+    /// What was found.
+    pub found: Vec<Found>,
+    /// How many things of other owners there are, by owner.
+    pub others: BTreeMap<String, usize>,
+    /// Questions that were not answered: what is there is not known.
+    pub refused: Vec<ProviderError>,
+}
+
+/// What removing has come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Removed {
+    /// What is still there, with the reason.
+    pub left: Vec<(Resource, String)>,
+    /// Calls that failed as a whole.
+    pub refused: Vec<ProviderError>,
+}
+
+/// A campaign whose things are left alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Busy {
+    /// Whose things; empty: anybody's.
+    pub owners: BTreeSet<String>,
+    /// Why.
+    pub why: String,
+}
+
+/// What campaigns of this machine say of their fleets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// Fleets of campaigns that are under way now, and of those that are kept for a next one.
+    pub fleets: BTreeMap<String, String>,
+    /// Campaigns, by their names, that are under way or cannot be read.
+    pub campaigns: BTreeMap<String, Vec<Busy>>,
+    /// Accounts, each with its region, in which something was ever ordered.
+    pub accounts: Vec<Account>,
+    /// Journals that cannot be read: what they say is not known.
+    pub unreadable: Vec<String>,
+}
+
+/// Where directories of campaigns are remembered: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
+fn registry() -> Utf8PathBuf {
+    match std::env::var("XDG_STATE_HOME") {
+        Ok(dir) if Utf8Path::new(&dir).is_absolute() => Utf8PathBuf::from(dir).join("cvc/campaigns"),
+        _ => cvc_core::paths::expand("~/.local/state/cvc/campaigns"),
+    }
+}
+
+/// Remembers the directory of a campaign that uses a cloud, so that a sweep from any other directory leaves alone what it uses. Gives a note
+/// if that cannot be done.
+pub fn register(dir: &Utf8Path) -> Option<String> {
+    let write = || -> Result<(), StoreError> {
+        let path = dir.canonicalize_utf8().map_err(StoreError::io("find", dir))?;
+        let registry = registry();
+        fs::create_dir_all(&registry).map_err(StoreError::io("make", &registry))?;
+        write_whole(&registry.join(blake3::hash(path.as_str().as_bytes()).to_hex().as_str()), path.as_str().as_bytes())
+    };
+    write().err().map(|error| format!("`cvc sweep` from other directories will not know of this campaign: {error}"))
+}
+
+/// Whether there is no such file; another error says nothing about that.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+impl Known {
+    /// Reads the journals below a directory of campaigns, and those of all directories that are registered. One that is not there is empty.
+    ///
+    /// # Errors
+    /// When the directory, or the register, cannot be listed.
+    pub fn read(campaigns: &Utf8Path) -> Result<Self, StoreError> {
+        let mut dirs = BTreeSet::new();
+        for path in listed(campaigns)? {
+            dirs.insert(path.canonicalize_utf8().unwrap_or(path));
+        }
+        for entry in listed(&registry())? {
+            // one that is being written
+            if entry.file_name().is_some_and(|name| name.starts_with('.')) {
+                continue;
+            }
+            let path = fs::read_to_string(&entry).map_err(StoreError::io("read", &entry))?;
+            dirs.insert(Utf8PathBuf::from(path.trim()));
+        }
+        let mut known = Self::default();
+        for dir in dirs {
+            known.add(&CampaignDir::at(&dir));
+        }
+        Ok(known)
+    }
+
+    /// Why something is to be left alone.
+    pub fn spares(&self, tags: &Tags) -> Option<&str> {
+        let busy = || {
+            let of_name = self.campaigns.get(&tags.campaign)?;
+            of_name.iter().find(|b| b.owners.is_empty() || b.owners.contains(&tags.owner)).map(|b| &b.why)
+        };
+        self.fleets.get(&tags.fleet).or_else(busy).map(String::as_str)
+    }
+
+    fn add(&mut self, dir: &CampaignDir) {
+        let name = dir.root().file_name().unwrap_or_default().to_owned();
+        match fs::metadata(dir.journal()) {
+            Ok(_) => {}
+            Err(e) if is_missing(&e) => {
+                // it may just be beginning
+                if dir.lock().is_file()
+                    && let Some(why) = under_way(dir, &name)
+                {
+                    self.campaigns.entry(name).or_default().push(Busy { owners: BTreeSet::new(), why });
+                }
+                return;
+            }
+            Err(e) => return self.unknown(name, &StoreError::io("read", dir.journal())(e)),
+        }
+        // the lock first: a campaign that begins after it was looked at has not ordered anything yet
+        let busy = under_way(dir, &name);
+        let entries = match journal::read(&dir.journal()) {
+            Ok(entries) => entries,
+            Err(error) => return self.unknown(name, &error),
+        };
+        let state = CampaignState::of(&entries);
+        let orders = || state.leases.iter().filter_map(|l| Some((l, l.order.as_ref()?)));
+        for (_, order) in orders() {
+            let account = Account { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() };
+            if !self.accounts.contains(&account) {
+                self.accounts.push(account);
+            }
+        }
+        if let Some(why) = busy {
+            let mut owners: BTreeSet<String> = orders().map(|(_, order)| order.tags.owner.clone()).collect();
+            // one that has not ordered anything yet does not say whose it is
+            if !owners.is_empty() {
+                owners.insert(owner());
+            }
+            let mut names: BTreeSet<String> = orders().map(|(_, order)| order.tags.campaign.clone()).collect();
+            names.extend(
+                entries.iter().filter_map(|e| if let Event::Opened { campaign, .. } = &e.event { Some(campaign.clone()) } else { None }),
+            );
+            names.insert(name);
+            for name in names {
+                self.campaigns.entry(name).or_default().push(Busy { owners: owners.clone(), why: why.clone() });
+            }
+            // also what it has taken over from another campaign
+            self.fleets.extend(orders().filter(|(l, _)| !l.released).map(|(_, order)| (order.tags.fleet.clone(), why.clone())));
+            return;
+        }
+        let now = jiff::Timestamp::now();
+        for (lease, order) in orders().filter(|(l, _)| !l.released) {
+            let fleet = &order.tags.fleet;
+            let kept = lease.kept_until.filter(|until| *until > now && crate::cloud::warm_pool::on_shelf(dir.root(), fleet).exists());
+            if let Some(until) = kept {
+                let why = format!("kept until {until:.0}; `cvc down {}` ends it", order.tags.campaign);
+                self.fleets.entry(fleet.clone()).or_insert(why);
+            }
+        }
+    }
+
+    /// A campaign whose fleets cannot be told: everything with its name is left alone.
+    fn unknown(&mut self, name: String, error: &StoreError) {
+        self.unreadable.push(format!("{error}; everything of the campaign {name} is left alone"));
+        let why = format!("the journal of the campaign {name} cannot be read");
+        self.campaigns.entry(name).or_default().push(Busy { owners: BTreeSet::new(), why });
+    }
+}
+
+/// What lies in a directory; nothing if there is none.
+fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
+    match dir.read_dir_utf8() {
+        Ok(entries) => {
+            entries.map(|e| e.map(camino::Utf8DirEntry::into_path)).collect::<Result<_, _>>().map_err(StoreError::io("list", dir))
+        }
+        Err(e) if is_missing(&e) => Ok(Vec::new()),
+        Err(e) => Err(StoreError::io("list", dir)(e)),
+    }
+}
+
+/// What is to be said of a campaign that may be under way.
+fn under_way(dir: &CampaignDir, name: &str) -> Option<String> {
+    match CampaignLock::take(&dir.lock()) {
+        Ok(_) => None,
+        Err(StoreError::Locked { .. }) => Some(format!("the campaign {name} is under way")),
+        Err(error) => Some(format!("whether the campaign {name} is under way cannot be told: {error}")),
+    }
+}
+
+impl Sweep {
+    /// Looks in all accounts and regions that are meant. What is refused in one does not keep from looking in the others.
+    ///
+    /// # Errors
+    /// When the campaigns of this machine cannot be told.
+    pub async fn look(&self, clouds: &dyn Clouds, tell: &(dyn Fn(String) + Send + Sync)) -> Result<Looked, StoreError> {
+        let mut looked = Looked::default();
+        let mut seen = BTreeSet::new();
+        let known = self.known()?;
+        for (account, provider) in self.providers(clouds, &mut looked.refused).await {
+            tell(format!("looking in {}", provider.region()));
+            // other owners' as well, to say that there are some
+            let asked = async {
+                let there = provider.discover(None, None).await.or_else(|error| tolerate(error).map(|()| Vec::new()));
+                (there.unwrap_or_default(), REFUSED.with(|refused| refused.take()))
+            };
+            let (there, refused) = REFUSED.scope(RefCell::default(), asked).await;
+            looked.refused.extend(refused);
+            let youngest = youngest(&there);
+            for resource in there {
+                // names, unlike identifiers, may be there in several accounts; two profiles may be one account
+                let is_named = matches!(resource.kind, ResourceKind::KeyPair | ResourceKind::PlacementGroup);
+                let of = is_named.then(|| (account.profile.clone(), account.endpoint.clone()));
+                if self.is_too_young(&resource, &youngest)
+                    || !seen.insert((resource.kind, resource.region.clone(), resource.id.clone(), of))
+                {
+                    continue;
+                }
+                if self.owner.as_ref().is_some_and(|owner| *owner != resource.tags.owner) {
+                    *looked.others.entry(resource.tags.owner).or_default() += 1;
+                    continue;
+                }
+                let left_alone = known.spares(&resource.tags).map(str::to_owned);
+                looked.found.push(Found { resource, account: account.clone(), left_alone });
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Removes what was found and is not to be left alone. The journals are read again before each region: a campaign may have begun
+    /// meanwhile, and then what it uses is marked as left alone.
+    ///
+    /// # Errors
+    /// When the campaigns of this machine cannot be told; then what was not removed until then is left.
+    pub async fn remove(
+        &self,
+        clouds: &dyn Clouds,
+        found: &mut [Found],
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Removed, StoreError> {
+        let mut removed = Removed::default();
+        let mut accounts: Vec<Account> = Vec::new();
+        for one in found.iter() {
+            if !accounts.contains(&one.account) {
+                accounts.push(one.account.clone());
+            }
+        }
+        for account in accounts {
+            let known = self.known()?;
+            let mut here = Vec::new();
+            for one in found.iter_mut().filter(|f| f.account == account && f.left_alone.is_none()) {
+                one.left_alone = known.spares(&one.resource.tags).map(str::to_owned);
+                if one.left_alone.is_none() {
+                    here.push(one.resource.clone());
+                }
+            }
+            if here.is_empty() {
+                continue;
+            }
+            let ended = match clouds.open(&account).await {
+                Ok(provider) => provider.remove(&here, self.wait_s.unwrap_or(REMOVE_LIMIT_S), tell).await,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(left) => removed.left.extend(left),
+                Err(error) => {
+                    removed.left.extend(here.into_iter().map(|resource| (resource, error.to_string())));
+                    removed.refused.push(error);
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    fn known(&self) -> Result<Known, StoreError> {
+        self.campaigns.as_ref().map_or_else(|| Ok(Known::default()), |campaigns| Known::read(campaigns))
+    }
+
+    /// Each account once, with its region.
+    async fn providers(&self, clouds: &dyn Clouds, refused: &mut Vec<ProviderError>) -> Vec<(Account, Arc<dyn Provider>)> {
+        let mut all: Vec<(Account, Arc<dyn Provider>)> = Vec::new();
+        let mut wanted = self.accounts.clone();
+        let mut listed = Vec::new();
+        let mut next = 0;
+        while let Some(account) = wanted.get(next).cloned() {
+            next += 1;
+            let provider = match clouds.open(&account).await {
+                Ok(provider) => provider,
+                Err(error) => {
+                    refused.push(error);
+                    continue;
+                }
+            };
+            let account = Account { region: Some(provider.region().to_owned()), ..account };
+            if all.iter().any(|(known, _)| *known == account) {
+                continue;
+            }
+            let nowhere = Account { region: None, ..account.clone() };
+            if self.all_regions && !listed.contains(&nowhere) {
+                match provider.regions().await {
+                    Ok(regions) => {
+                        wanted.extend(regions.into_iter().map(|region| Account { region: Some(region), ..nowhere.clone() }));
+                        listed.push(nowhere);
+                    }
+                    Err(error) => refused.push(error),
+                }
+            }
+            all.push((account, provider));
+        }
+        all
+    }
+
+    fn is_too_young(&self, resource: &Resource, youngest: &BTreeMap<String, jiff::Timestamp>) -> bool {
+        self.older_than_s.is_some_and(|limit_s| {
+            // clouds do not say since when there is a group: it belongs to what is used beside it
+            let since = resource.since.or_else(|| youngest.get(&resource.tags.fleet).copied()).or(resource.tags.expires);
+            since.is_some_and(|since| jiff::Timestamp::now().duration_since(since).as_secs_f64() < limit_s)
+        })
+    }
+}
+
+/// Since when there is the youngest thing of each fleet.
+fn youngest(there: &[Resource]) -> BTreeMap<String, jiff::Timestamp> {
+    let mut youngest = BTreeMap::new();
+    for (fleet, since) in there.iter().filter_map(|r| Some((&r.tags.fleet, r.since?))) {
+        youngest.entry(fleet.clone()).and_modify(|known| *known = since.max(*known)).or_insert(since);
+    }
+    youngest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::journal::Journal;
+
+    fn of(campaign: &str) -> Tags {
+        Tags { owner: "ada@laptop".into(), campaign: campaign.into(), fleet: format!("cvc-{campaign}"), ..Tags::default() }
+    }
+
+    #[test]
+    fn a_campaign_is_spared_while_its_lock_is_held_and_when_its_journal_cannot_be_read() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
+        let dirs: Vec<CampaignDir> = ["held", "free", "damaged"].map(|name| CampaignDir::new(root, name)).into();
+        for dir in &dirs {
+            fs::create_dir_all(dir.root()).expect("makes");
+            Journal::open(&dir.journal(), dir.root().file_name().expect("a name")).expect("opens");
+        }
+        fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
+        let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
+        let look = || {
+            let mut known = Known::default();
+            dirs.iter().for_each(|dir| known.add(dir));
+            known
+        };
+        let known = look();
+        assert_eq!(known.spares(&of("held")), Some("the campaign held is under way"));
+        assert_eq!(known.spares(&of("free")), None);
+        assert!(known.spares(&of("damaged")).is_some() && known.unreadable.len() == 1, "{known:?}");
+        drop(lock);
+        assert_eq!(look().spares(&of("held")), None);
+    }
+
+    #[test]
+    fn a_refused_question_is_an_error_unless_somebody_collects_them() {
+        let error = || ProviderError::before(super::super::Trouble::Denied, "looking for volumes", "r", "no");
+        assert_eq!(tolerate(error()), Err(error()));
+        REFUSED.sync_scope(RefCell::default(), || {
+            assert_eq!(tolerate(error()), Ok(()));
+            assert_eq!(REFUSED.with(RefCell::take), vec![error()]);
+        });
+    }
+}

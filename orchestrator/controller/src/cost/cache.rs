@@ -1,0 +1,67 @@
+//! Quotes that a cloud has given, in a file of the user's cache.
+
+use crate::cost::quote::Quote;
+use camino::Utf8Path;
+use cvc_core::store::{StoreError, write_whole};
+use serde::{Deserialize, Serialize};
+
+/// Version of the file's format.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: u32,
+    quotes: Vec<Quote>,
+}
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct Cached {
+    /// The quotes.
+    pub quotes: Vec<Quote>,
+    /// What was wrong with it.
+    pub note: Option<String>,
+}
+
+/// Reads the file; one that is not there is empty, one that cannot be read too, with a note.
+pub fn read(path: &Utf8Path) -> Cached {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Cached::default(),
+        Err(error) => return Cached { quotes: Vec::new(), note: Some(format!("{path}: {error}; its prices are left out")) },
+    };
+    let whole = serde_json::from_slice::<File>(&text).map_err(|e| e.to_string());
+    let known = whole.and_then(|f| if f.schema == SCHEMA { Ok(f.quotes) } else { Err(format!("format {} is not known", f.schema)) });
+    match known {
+        Ok(quotes) => Cached { quotes: quotes.into_iter().filter(is_sane).collect(), note: None },
+        Err(wrong) => Cached { quotes: Vec::new(), note: Some(format!("{path}: {wrong}; its prices are left out")) },
+    }
+}
+
+/// Writes the file, whole or not at all.
+pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(StoreError::io("make", directory))?;
+    }
+    let file = File { schema: SCHEMA, quotes: quotes.to_vec() };
+    write_whole(path, &serde_json::to_vec_pretty(&file).unwrap_or_default())
+}
+
+/// Adds quotes; of two for the same thing the newer one stays.
+pub fn merge(quotes: &mut Vec<Quote>, more: impl IntoIterator<Item = Quote>) {
+    for quote in more.into_iter().filter(is_sane) {
+        let same = |q: &&mut Quote| {
+            q.instance_type == quote.instance_type && q.region == quote.region && q.zone == quote.zone && q.spot == quote.spot
+        };
+        match quotes.iter_mut().find(same) {
+            Some(old) if old.at <= quote.at => *old = quote,
+            Some(_) => {}
+            None => quotes.push(quote),
+        }
+    }
+}
+
+/// Lists have entries of 0 dollars, of reservations; an instance costs something.
+fn is_sane(quote: &Quote) -> bool {
+    quote.usd_per_hour.is_finite() && quote.usd_per_hour > 0.0
+}

@@ -1,0 +1,187 @@
+//! What a plan is expected to cost, before anything is started: a function of the plan, its estimates and the price book.
+//!
+//! Instances are billed from their start to the last run of their site. Runs go one after the other, whatever their site, so that instances
+//! also cost while another site has its turn; where all sites allow it (`side_by_side`), sites do not wait for each other, and runs of one that
+//! find their nodes free go beside others. Boot and setting up are assumed to take [`SETUP_S`]. Nodes of a site with a price of the user's
+//! cost while a run uses them.
+
+use super::book::PriceBook;
+use cvc_core::price::{LEAST_S, NodeRate, UnknownPrice};
+use cvc_core::{
+    campaign::{Site, Spec},
+    ids::PointId,
+    plan::{Estimates, Plan},
+};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// From the order of instances until the first run: a minute to boot, two to be set up.
+pub const SETUP_S: f64 = 180.0;
+
+/// What a site is expected to cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteCost {
+    /// Its name.
+    pub site: String,
+    /// What a node costs; `None` where neither a cloud nor the user says a price.
+    pub rate: Result<Option<NodeRate>, UnknownPrice>,
+    /// Instances, of a cloud; 0 elsewhere.
+    pub instances: u32,
+    /// How long they are there, set-up included; elsewhere the time of the site's runs, seconds.
+    pub there_s: f64,
+    /// What the runs of the site use of that, US dollars.
+    pub runs_usd: Option<f64>,
+    /// Bytes that leave the cloud: what runs keep.
+    pub transfer_bytes: u64,
+    /// What that costs.
+    pub transfer_usd: Option<f64>,
+    /// Everything, US dollars.
+    pub usd: Option<f64>,
+}
+
+impl SiteCost {
+    /// Whether anybody wants a price for this site: a cloud, or a user who has written one.
+    pub fn has_price(&self) -> bool {
+        !matches!(self.rate, Ok(None))
+    }
+}
+
+/// What a plan is expected to cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// One run of each point, US dollars; in the order of the plan, `None` where it is not known or the point does not run.
+    pub points: Vec<Option<f64>>,
+    /// By site, in the order of the campaign file; those with runs.
+    pub sites: Vec<SiteCost>,
+    /// All sites that have a price, US dollars; `None` if one of them is not known.
+    pub usd: Option<f64>,
+    /// Whether sites wait for each other.
+    pub in_turn: bool,
+}
+
+impl Expected {
+    /// Whether there is anything to be said of costs.
+    pub fn has_price(&self) -> bool {
+        self.sites.iter().any(SiteCost::has_price)
+    }
+
+    /// A point's run, by the identifier of the point.
+    pub fn of_point<'a>(&self, plan: &'a Plan) -> HashMap<&'a PointId, f64> {
+        plan.points.iter().zip(&self.points).filter_map(|(p, usd)| Some((&p.id, (*usd)?))).collect()
+    }
+}
+
+/// Cores of a node of a site, as far as they are known without asking it: from the campaign file, or from the type of the instances.
+pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
+    let said = site.cluster.as_ref().and_then(|c| c.cores);
+    said.or_else(|| book.facts(site.ec2.as_ref()?.instance_types.first()?).map(|t| t.vcpus))
+}
+
+/// What a plan is expected to cost. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
+/// are left out.
+pub fn expected(
+    spec: &Spec,
+    plan: &Plan,
+    estimates: &Estimates,
+    book: &PriceBook,
+    cores: impl Fn(&str) -> Option<u32>,
+    runs_here: impl Fn(&PointId) -> bool,
+) -> Expected {
+    let rates: IndexMap<&str, _> = spec
+        .sites
+        .iter()
+        .map(|(name, site)| {
+            let cores = known_cores(site, book).or_else(|| cores(name));
+            (name.as_str(), super::rate::planned_rate(book, site, cores))
+        })
+        .collect();
+    let rate_of = |site: &str| rates.get(site).and_then(|r| r.as_ref().ok()).and_then(Option::as_ref);
+    let points: Vec<Option<f64>> = plan
+        .points
+        .iter()
+        .zip(&estimates.points)
+        .map(|(planned, estimate)| {
+            let rate = rate_of(&planned.point.site).filter(|_| runs_here(&planned.id))?;
+            Some(rate.cost_of(estimate.seconds, planned.point.mapping.nodes()))
+        })
+        .collect();
+    let by_id: HashMap<&PointId, usize> = plan.points.iter().enumerate().map(|(i, p)| (&p.id, i)).collect();
+    let mut used: IndexMap<&str, Use> = spec.sites.keys().map(|name| (name.as_str(), Use::default())).collect();
+    let in_turn = !spec.sites.values().all(|s| s.cluster.as_ref().is_some_and(|c| c.side_by_side));
+    let mut clock_s = 0.0;
+    for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
+        let Some(&number) = by_id.get(&run.point) else { continue };
+        let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
+        let used = used.entry(point.site.as_str()).or_default();
+        used.runs += 1;
+        used.run_s += estimate.seconds;
+        used.nodes = used.nodes.max(point.mapping.nodes());
+        if in_turn {
+            clock_s += estimate.seconds;
+            used.last_s = clock_s;
+        } else {
+            let all = spec.sites.get(&point.site).map_or(1, Site::nodes);
+            used.place(estimate.seconds, point.mapping.nodes() as usize, all as usize);
+        }
+        used.runs_usd += points[number].unwrap_or(0.0);
+        used.bytes += estimate.kept_bytes;
+    }
+    let sites: Vec<SiteCost> = used
+        .into_iter()
+        .filter(|(_, used)| used.runs > 0)
+        .filter_map(|(name, used)| Some(site_cost(name, spec.sites.get(name)?, rates.get(name)?.clone(), &used, book)))
+        .collect();
+    let priced = sites.iter().filter(|s| s.has_price());
+    let usd = priced.map(|s| s.usd).sum::<Option<f64>>();
+    Expected { points, usd, sites, in_turn }
+}
+
+/// What the runs of a site use.
+#[derive(Default)]
+struct Use {
+    runs: u64,
+    run_s: f64,
+    /// When its last run ends, from the begin of the first run of all.
+    last_s: f64,
+    nodes: u32,
+    runs_usd: f64,
+    bytes: u64,
+    /// When each of its nodes is free, where runs go side by side.
+    free_s: Vec<f64>,
+}
+
+impl Use {
+    /// A run on the nodes that are free first.
+    fn place(&mut self, seconds: f64, nodes: usize, all: usize) {
+        self.free_s.resize(all.max(nodes), 0.0);
+        self.free_s.sort_by(f64::total_cmp);
+        let end = self.free_s[nodes.saturating_sub(1)] + seconds;
+        self.free_s[..nodes].fill(end);
+        self.last_s = self.last_s.max(end);
+    }
+}
+
+fn site_cost(name: &str, site: &Site, rate: Result<Option<NodeRate>, UnknownPrice>, used: &Use, book: &PriceBook) -> SiteCost {
+    let node = rate.as_ref().ok().and_then(Option::as_ref);
+    let mut cost = SiteCost {
+        site: name.to_owned(),
+        instances: 0,
+        there_s: used.run_s,
+        runs_usd: node.map(|_| used.runs_usd),
+        transfer_bytes: 0,
+        transfer_usd: None,
+        usd: node.map(|_| used.runs_usd),
+        rate: Ok(None),
+    };
+    if let Some(ec2) = &site.ec2 {
+        let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
+        cost.instances = if side_by_side { ec2.nodes } else { used.nodes.min(ec2.nodes) };
+        cost.there_s = (SETUP_S + used.last_s).max(LEAST_S);
+        cost.transfer_bytes = used.bytes;
+        cost.transfer_usd = if used.bytes == 0 { Some(0.0) } else { book.transfer(&ec2.region, used.bytes).ok() };
+        let instances = node.map(|rate| rate.billed(cost.there_s, cost.instances));
+        cost.usd = instances.zip(cost.transfer_usd).map(|(a, b)| a + b);
+    }
+    cost.rate = rate;
+    cost
+}

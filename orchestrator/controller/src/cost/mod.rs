@@ -1,0 +1,20 @@
+//! What runs and sites cost: prices with their source and date, rates of nodes, and what a campaign has spent. Nothing here asks a cloud but
+//! [`refresh`]; a price that is not known stays unknown, and is never zero.
+
+mod book;
+mod cache;
+mod expected;
+mod quote;
+mod rate;
+mod table;
+
+pub use book::{DiskSize, MONTH_HOURS, PriceBook, cache_file, refresh, transfer_cost};
+pub use expected::{Expected, SETUP_S, SiteCost, expected, known_cores};
+
+pub use quote::Quote;
+pub use rate::{ROOT_GIB, dearest_rate, fleet_rate, instance_rate, planned_rate};
+
+pub use table::TypePrice;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What nodes are to each other: ssh without a password, and storage that is shared or is not.
+
+use super::{Check, Node, SHORT, State, facts, script};
+use crate::ssh::SshHost;
+use cvc_core::campaign::Site;
+use cvc_engine::host::Host;
+use std::time::Duration;
+
+/// With more nodes not every pair is tried: the head reaches all, and each the next one.
+const MOST_PAIRS_OF: usize = 16;
+/// For one node to reach others, a few seconds each.
+const LIMIT: Duration = Duration::from_secs(180);
+/// A network file system may show a new file late.
+const LATE: usize = 20;
+
+const REACH: &str = r#"
+for h; do
+    said=$(ssh -n -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=2 -o ServerAliveCountMax=2 "$h" true 2>&1) && continue
+    printf '%s\t%s\n' "$h" "$(printf '%s\n' "$said" | tail -n 1 | tr -d '\r')"
+done"#;
+
+/// Whether nodes reach each other, as MPI's launchers do.
+pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
+    let all: Vec<String> = nodes.iter().map(|n| n.among.clone()).collect();
+    let many = nodes.len() > MOST_PAIRS_OF;
+    let mut asking = vec![(head.clone(), all.clone())];
+    for (i, node) in nodes.iter().enumerate().filter(|(_, n)| n.name() != head.name()) {
+        let to = if many { vec![all[(i + 1) % all.len()].clone()] } else { all.clone() };
+        asking.push((node.host.clone(), to));
+    }
+    let pairs: usize = asking.iter().map(|(_, to)| to.len()).sum();
+    let asked: Vec<_> = asking
+        .into_iter()
+        .map(|(host, to)| tokio::spawn(async move { (host.name().to_owned(), script(&host, REACH, &to, LIMIT).await) }))
+        .collect();
+    let (mut checks, mut failed) = (Vec::new(), Vec::new());
+    for answer in asked {
+        match answer.await {
+            Ok((from, Ok(said))) => {
+                failed.extend(said.lines().filter_map(|l| l.split_once('\t')).map(|(to, why)| format!("{from} to {to}: {why}")));
+            }
+            Ok((from, Err(error))) => checks.push(Check::of(&from, "ssh between nodes", &error)),
+            Err(panic) => checks.push(Check::new("ssh between nodes", State::Bad, panic.to_string(), "")),
+        }
+    }
+    let mend = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
+    checks.push(if failed.is_empty() {
+        Check::good("ssh between nodes", format!("{pairs} ways, without a password"))
+    } else {
+        let more = failed.len().saturating_sub(4);
+        failed.truncate(4);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Check::new("ssh between nodes", State::Bad, failed.join("; ") + &more, mend)
+    });
+    checks
+}
+
+const WRITE: &str = r#"case $1 in '~') p=$HOME ;; '~/'*) p=$HOME/${1#??} ;; *) p=$1 ;; esac
+mkdir -p "$p" && printf %s "$3" >"$p/$2""#;
+const READ: &str = r#"case $1 in '~') p=$HOME ;; '~/'*) p=$HOME/${1#??} ;; *) p=$1 ;; esac
+n=$4
+until [ -e "$p/$2" ] || [ "$n" -le 0 ]; do n=$((n - 1)); ls "$p" >/dev/null 2>&1; sleep 0.25; done
+cat "$p/$2" 2>/dev/null || :"#;
+const REMOVE: &str = r#"case $1 in '~') p=$HOME ;; '~/'*) p=$HOME/${1#??} ;; *) p=$1 ;; esac
+rm -f "$p/$2""#;
+
+/// Whether areas are seen by those who should see them: a file of the first node, looked for on the others.
+pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let Some((first, others)) = nodes.split_first() else { return checks };
+    for (name, shared, path) in facts::areas(site).filter(|_| !others.is_empty()) {
+        let what = format!("storage {name}");
+        let token =
+            blake3::hash(format!("{}{:?}{path}", std::process::id(), std::time::SystemTime::now()).as_bytes()).to_hex()[..24].to_owned();
+        let args = |late: usize| vec![path.to_owned(), format!(".cvc-doctor-{}", &token[..12]), token.clone(), late.to_string()];
+        if let Err(error) = script(&first.host, WRITE, &args(0), SHORT).await {
+            checks.push(Check::of(first.name(), &what, &error));
+            continue;
+        }
+        let (mut sees, mut blind) = (Vec::new(), Vec::new());
+        for node in others {
+            match script(&node.host, READ, &args(if shared { LATE } else { 0 }), SHORT).await {
+                Ok(said) if said == token => sees.push(node.name()),
+                Ok(_) => blind.push(node.name()),
+                Err(error) => checks.push(Check::of(node.name(), &what, &error)),
+            }
+        }
+        // what is left there is a few bytes with a name that says whose they are
+        let _ = script(&first.host, REMOVE, &args(0), SHORT).await;
+        checks.push(match (shared, sees.is_empty(), blind.is_empty()) {
+            (true, _, true) => Check::good(what, format!("{path} is shared by all nodes")),
+            (true, _, false) => {
+                let found = format!("{path} is said to be shared, but {} do not see what {} writes", blind.join(", "), first.name());
+                Check::new(what, State::Bad, found, "mount it on all nodes, or say `kind = \"node-local\"`")
+            }
+            (false, true, _) => Check::good(what, format!("{path} is each node's own")),
+            (false, false, _) => {
+                let found = format!("{path} is said to be node-local, but {} see what {} writes", sees.join(", "), first.name());
+                Check::new(what, State::Bad, found, "say `kind = \"shared\"`, or give a path on a local disk")
+            }
+        });
+    }
+    checks
+}

@@ -1,0 +1,198 @@
+//! What a cluster needs for runs over several of its nodes, looked at one by one: each finding with its mend.
+
+mod between;
+mod clock;
+mod facts;
+mod ring;
+
+use crate::ssh::{Notice, SshHost, Target};
+use cvc_core::{
+    campaign::{Cluster, Site, SiteKind},
+    hosts::SshSettings,
+};
+use cvc_engine::host::{Host, HostError};
+use facts::Facts;
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// For a question to a node.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// How a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Was not looked at, and why.
+    Skipped,
+    /// Runs go, but something may be wrong with what they measure.
+    Doubtful,
+    /// Runs will fail.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What.
+    pub what: String,
+    /// On which host; `None` if on all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// How to mend it; empty if nothing has to be.
+    pub mend: String,
+}
+
+impl Check {
+    fn new(what: impl Into<String>, state: State, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { what: what.into(), host: None, state, found: found.into(), mend: mend.into() }
+    }
+
+    fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(what, State::Good, found, "")
+    }
+
+    fn of(host: &str, what: &str, error: &HostError) -> Self {
+        let mend = error.mend().unwrap_or_default();
+        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), mend) }
+    }
+}
+
+/// A node that answers.
+struct Node {
+    host: SshHost,
+    /// What the other nodes call it.
+    among: String,
+    facts: Facts,
+}
+
+impl Node {
+    fn name(&self) -> &str {
+        self.host.name()
+    }
+}
+
+/// Looks at a site of several machines; `tell` hears what is being looked at.
+pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> Vec<Check> {
+    let Some(cluster) = &site.cluster else { return Vec::new() };
+    let ssh = resolved(&cluster.ssh);
+    let mut checks = Vec::new();
+    tell("connecting".into());
+    let heads = cluster.head.iter().filter(|h| cluster.hosts.iter().all(|n| n.name != h.name));
+    let (mut nodes, mut head) = (Vec::new(), None);
+    let is_node = cluster.hosts.iter().map(|h| (h, true)).chain(heads.map(|h| (h, false)));
+    let reaching: Vec<_> = is_node
+        .map(|(entry, is_node)| {
+            let (target, entry) = (Target::new(name, entry, &ssh), entry.clone());
+            (is_node, entry, tokio::spawn(reach(target)))
+        })
+        .collect();
+    for (is_node, entry, reached) in reaching {
+        match reached.await {
+            Ok((found, host)) => {
+                checks.extend(found);
+                match host {
+                    Some(host) if is_node => nodes.push((host, entry.among_nodes().to_owned())),
+                    Some(host) => head = Some(host),
+                    None => {}
+                }
+            }
+            Err(panic) => checks.push(Check::new("connection", State::Bad, format!("{}: {panic}", entry.name), "")),
+        }
+    }
+    if site.kind == SiteKind::Slurm {
+        let found = "nodes are only known inside an allocation; they are looked at when runs begin";
+        checks.push(Check::new("nodes", State::Skipped, found, ""));
+        return checks;
+    }
+    let mut ready = Vec::new();
+    for (host, among) in nodes {
+        tell(format!("asking {}", host.name()));
+        match facts::ask(&host, site, cluster).await {
+            Ok(facts) => ready.push(Node { host, among, facts }),
+            Err(error) => checks.push(Check::of(host.name(), "facts", &error)),
+        }
+    }
+    if ready.is_empty() {
+        return checks;
+    }
+    tell("clocks".into());
+    checks.extend(clock::skew(&ready).await);
+    checks.extend(facts::compare(&ready, site));
+    tell("ssh between nodes".into());
+    // MPI is launched on the head, which may be no node of mappings
+    let starts = head.as_ref().map_or_else(|| ready[0].host.clone(), Clone::clone);
+    checks.extend(between::ssh(&starts, &ready).await);
+    tell("storage".into());
+    checks.extend(between::storage(&ready, site).await);
+    checks.extend(rings(&starts, &ready, site, cluster, tell).await);
+    checks
+}
+
+async fn rings(head: &SshHost, nodes: &[Node], site: &Site, cluster: &Cluster, tell: &mut dyn FnMut(String)) -> Vec<Check> {
+    let [first, second, ..] = nodes else {
+        return vec![Check::new("MPI between nodes", State::Skipped, "one node is reached, and it needs two", "")];
+    };
+    if head.name() != first.name() {
+        let found = format!("MPI is launched on {}, which is no node; runs show whether it works", head.name());
+        return vec![Check::new("MPI between nodes", State::Skipped, found, "")];
+    }
+    let mut checks = Vec::new();
+    for (library, entry) in &site.mpi {
+        // one that is nowhere is told among the versions
+        if let (Some(found), Some(_)) = (first.facts.mpi.get(library), second.facts.mpi.get(library)) {
+            tell(format!("MPI between nodes: {library}"));
+            checks.push(ring::round(&ring::Ring { first, second, library, entry, found, cluster }).await);
+        }
+    }
+    checks
+}
+
+/// Connects to a machine, and says by which key it is known.
+async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
+    let pinned = target.pinned.clone();
+    let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    let to = Arc::clone(&notices);
+    let host = SshHost::with_listener(target, Arc::new(move |n| to.lock().unwrap_or_else(PoisonError::into_inner).push(n)));
+    if let Err(error) = host.connect().await {
+        return (vec![Check::of(host.name(), "connection", &error)], None);
+    }
+    let notices = notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let on = Some(host.name().to_owned());
+    let mut checks = vec![Check { host: on.clone(), ..Check::good("connection", "reached by ssh") }];
+    let new: Vec<String> = notices.iter().map(ToString::to_string).collect();
+    let believed = notices.iter().any(|n| matches!(n, Notice::Pinned { vouched_by: None, .. }));
+    let state = if believed { State::Doubtful } else { State::Good };
+    let mend =
+        if believed { "compare the fingerprint with what its administrator says; a wrong one is removed by ssh-keygen -R" } else { "" };
+    let found = if new.is_empty() { format!("is pinned in {pinned}") } else { new.join("; ") };
+    checks.push(Check { host: on, ..Check::new("host key", state, found, mend) });
+    (checks, Some(host))
+}
+
+/// ssh settings with paths of this machine.
+fn resolved(ssh: &SshSettings) -> SshSettings {
+    let path = |p: &Option<String>| p.as_deref().map(|p| cvc_core::paths::expand(p).into_string());
+    SshSettings { config: path(&ssh.config), known_hosts: path(&ssh.known_hosts), host_keys: ssh.host_keys, pinned: ssh.pinned.clone() }
+}
+
+/// Runs a script of cvc's own with arguments.
+async fn script(host: &SshHost, script: &str, args: &[String], limit: Duration) -> Result<String, HostError> {
+    let mut argv = vec!["sh".to_owned(), "-c".into(), script.to_owned(), "cvc-doctor".into()];
+    argv.extend_from_slice(args);
+    let out = host.ask(&argv, &BTreeMap::new(), limit).await?;
+    if out.code == Some(0) {
+        return Ok(out.stdout);
+    }
+    let last: Vec<&str> = out.stderr.lines().rev().take(3).collect();
+    Err(HostError::Ssh { host: host.name().to_owned(), said: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
+}

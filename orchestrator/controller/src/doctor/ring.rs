@@ -1,0 +1,215 @@
+//! A small MPI program over two nodes, started as runs are: what launchers and libraries say is worth less than that it went round.
+
+use super::{Check, Node, SHORT, State, script};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{Cluster, MpiFamily, MpiIo, MpiLibrary, MpiSource},
+    mapping::Mapping,
+};
+use cvc_engine::{
+    host::{Host, HostError, Output},
+    mpi::{self, LaunchRequest, MpiInstall, Reach},
+    render,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+const SOURCE: &str = include_str!("ring.c");
+/// Rounds that the program makes with two ranks add this to its token.
+const TOKEN: &str = "200";
+const COMPILE: Duration = Duration::from_secs(60);
+/// A job that is not over by then hangs.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Two nodes and a library.
+pub(super) struct Ring<'a> {
+    pub(super) first: &'a Node,
+    pub(super) second: &'a Node,
+    pub(super) library: &'a str,
+    pub(super) entry: &'a MpiLibrary,
+    /// Its launcher on the first node, and what that says of itself.
+    pub(super) found: &'a (String, String),
+    pub(super) cluster: &'a Cluster,
+}
+
+/// Ends what carries a mark; $1 is the mark, $2 the directory.
+const CLEAR: &str = r#"
+for e in /proc/[0-9]*/environ; do
+    tr '\0' '\n' <"$e" 2>/dev/null | grep -qx "CVC_RUN=$1" || continue
+    p=${e#/proc/}; p=${p%/environ}
+    [ "$p" = $$ ] || kill -9 "$p" 2>/dev/null
+done
+rm -rf "$2""#;
+
+/// Compiles the program, puts it on both nodes and runs it; clears up in any case.
+pub(super) async fn round(ring: &Ring<'_>) -> Check {
+    let mark = format!("doctor-{}-{}", std::process::id(), ring.library);
+    let dir = match ring.first.host.expand(&ring.cluster.base).await {
+        Ok(base) => base.join(&mark),
+        Err(error) => return Check::of(ring.first.name(), &what(ring), &error),
+    };
+    let check = go(ring, &dir, &mark).await.unwrap_or_else(|error| Check::of(ring.first.name(), &what(ring), &error));
+    for node in [ring.first, ring.second] {
+        // a node that is lost by now has been told of
+        let _ = script(&node.host, CLEAR, &[mark.clone(), dir.to_string()], SHORT).await;
+    }
+    check
+}
+
+fn what(ring: &Ring<'_>) -> String {
+    format!("MPI between nodes: {}", ring.library)
+}
+
+/// The words that start something with the library's module loaded.
+fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
+    match &ring.entry.source {
+        MpiSource::Module(module) => {
+            let load = format!("module load {} >/dev/null && exec \"$@\"", render::shell_quote(module));
+            ["bash", "-lc", &load, "cvc-doctor"].into_iter().map(str::to_owned).chain(argv).collect()
+        }
+        MpiSource::Path | MpiSource::Prefix(_) | MpiSource::Mpiexec(_) => argv,
+    }
+}
+
+async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostError> {
+    let (first, second) = (&ring.first.host, &ring.second.host);
+    let env: BTreeMap<String, String> = ring.entry.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    for host in [first, second] {
+        script(host, "rm -rf \"$1\" && mkdir -p \"$1/tmp\"", &[dir.to_string()], SHORT).await?;
+    }
+    let install = install(ring);
+    let suffix = install.mpiexec.extension().filter(|e| matches!(*e, "mpich" | "openmpi")).map(|e| format!(".{e}")).unwrap_or_default();
+    let mpicc = install.mpiexec.parent().unwrap_or(Utf8Path::new("/usr/bin")).join(format!("mpicc{suffix}"));
+    let (source, program) = (dir.join("ring.c"), dir.join("ring"));
+    first.put(SOURCE.as_bytes(), &source).await?;
+    let argv = [mpicc.as_str(), "-O1", "-o", program.as_str(), source.as_str()].map(str::to_owned).to_vec();
+    match first.run(&with_module(ring, argv), &env, COMPILE).await {
+        Ok(Output { code: Some(0), .. }) => {}
+        Ok(out) => {
+            let found = format!("a program does not compile on {} with {mpicc}: {}", first.name(), last(&out.stderr));
+            return Ok(Check::new(what(ring), State::Doubtful, found, "see the compiler's message"));
+        }
+        Err(HostError::NoProgram { .. }) => {
+            let found = format!("cannot be tried: {} has no {mpicc}", first.name());
+            return Ok(Check::new(what(ring), State::Skipped, found, "install the library's development package there (cvc install)"));
+        }
+        Err(error) => return Err(error),
+    }
+    let binary = first.get(&program).await?;
+    second.put(&binary, &program).await?;
+    script(second, "chmod 755 \"$1\"", &[program.to_string()], SHORT).await?;
+    let request = request(ring, dir, mark);
+    let launch = mpi::launch(&install, &request);
+    let values = mpi::file_values(&request);
+    for (name, template) in &launch.files {
+        let text = render::render(*template, &values).map_err(|e| HostError::Ssh { host: "localhost".into(), said: e.to_string() })?;
+        let path = dir.join(name);
+        first.put(text.as_bytes(), &path).await?;
+        if template.is_executable() {
+            script(first, "chmod 755 \"$1\"", &[path.to_string()], SHORT).await?;
+        }
+    }
+    let result = dir.join("result");
+    let mut argv = launch.argv;
+    argv.extend([program.into_string(), result.to_string()]);
+    let mut env = launch.env;
+    env.insert("CVC_RUN".into(), mark.to_owned());
+    env.insert("TMPDIR".into(), request.tmp_dir.to_string());
+    if ring.entry.family == MpiFamily::OpenMpi {
+        // who is root there is not known here, and to others it is nothing
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"]
+        {
+            env.insert(name.into(), "1".into());
+        }
+    }
+    // launchers hand their input on to the ssh of each node, which waits for ever on one that neither ends nor comes
+    let quiet = ["sh", "-c", "cd \"$0\" && exec \"$@\" </dev/null", dir.as_str()];
+    let argv = quiet.into_iter().map(str::to_owned).chain(argv).collect();
+    let ran = first.run(&with_module(ring, argv), &env, LIMIT).await;
+    let written = first.get(&result).await.ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(judge(ring, ran, written.as_deref()))
+}
+
+/// What came of it: a job that went round but does not end is another trouble than one that never began.
+fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> Check {
+    let lines: Vec<&str> = written.unwrap_or_default().lines().collect();
+    let went_round = matches!(lines.as_slice(), [TOKEN, one, other] if one != other);
+    let quirk = match ring.entry.family {
+        MpiFamily::Mpich => "builds for UCX (ch4:ucx, as Debian's) hang there over TCP: take one for ch4:ofi or ch3, and give its `prefix`",
+        MpiFamily::OpenMpi => "give the `interface` between the nodes, and see that no firewall is between them",
+    };
+    let interface = "see that the nodes reach each other on all ports, and give the `interface` between them";
+    let bad = |found: String, mend: &str| Check::new(what(ring), State::Bad, found, mend);
+    match (ran, went_round) {
+        (Ok(Output { code: Some(0), .. }), true) => Check::good(what(ring), format!("two ranks on {} and {}", lines[1], lines[2])),
+        (Err(HostError::Timeout { limit_s, .. }), true) => {
+            bad(format!("a message goes round, but the job did not end within {limit_s} s"), quirk)
+        }
+        // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
+        (Err(HostError::Timeout { limit_s, .. }), false) if ring.entry.family == MpiFamily::OpenMpi => {
+            let found = format!("not certain: no message came round within {limit_s} s");
+            let mend = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
+            Check::new(what(ring), State::Doubtful, found, mend)
+        }
+        (Err(HostError::Timeout { limit_s, .. }), false) => bad(format!("no message came round within {limit_s} s"), interface),
+        (Ok(out), true) => bad(format!("a message goes round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),
+        (Ok(out), false) if lines.first() == Some(&TOKEN) => bad(
+            format!("both ranks were put on {}, with code {}", lines.get(1).unwrap_or(&""), code(&out)),
+            "see the launcher's arguments (`args`) in the campaign file",
+        ),
+        (Ok(out), false) => {
+            bad(format!("the job ended with code {}: {}", code(&out), last(&format!("{}\n{}", out.stdout, out.stderr))), interface)
+        }
+        (Err(error), _) => Check::of(ring.first.name(), &what(ring), &error),
+    }
+}
+
+fn code(out: &Output) -> String {
+    out.code.map_or_else(|| "of a signal".to_owned(), |c| c.to_string())
+}
+
+/// The last lines, for people.
+fn last(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| l.len() > 3).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}
+
+fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
+    let cores = ring.cluster.cores.or_else(|| ring.first.facts.same.get("cores").and_then(|c| c.parse().ok())).unwrap_or(1);
+    LaunchRequest {
+        mapping: two(),
+        hosts: vec![ring.first.among.clone(), ring.second.among.clone()],
+        cores_per_node: cores,
+        aggregators: None,
+        cb_buffer: None,
+        collective_io: false,
+        dmtcp: false,
+        run_dir: dir.to_owned(),
+        tmp_dir: dir.join("tmp"),
+        reach: Reach::Ssh { wrapper: dir.join(mpi::SSH_WRAPPER) },
+        interface: ring.cluster.interface.clone(),
+        oversubscribe: false,
+        export: ["CVC_RUN", "TMPDIR"].into_iter().map(str::to_owned).chain(ring.entry.env.keys().cloned()).collect(),
+        marker: mark.to_owned(),
+    }
+}
+
+/// One rank on each of two nodes.
+fn two() -> Mapping {
+    "2Nx1P".parse().unwrap_or_else(|_| Mapping::one_node(2))
+}
+
+fn install(ring: &Ring<'_>) -> MpiInstall {
+    let (path, said) = ring.found;
+    MpiInstall {
+        name: ring.library.to_owned(),
+        family: ring.entry.family,
+        mpiexec: Utf8PathBuf::from(path),
+        version: mpi::version_said(ring.entry.family, said),
+        device: said.split("--with-device=").nth(1).map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect()),
+        io: MpiIo::Romio,
+        romio_component: None,
+        ompio_parameters: Vec::new(),
+        env: ring.entry.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        args: ring.entry.args.clone(),
+    }
+}

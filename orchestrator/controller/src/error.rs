@@ -1,0 +1,81 @@
+//! What stops a whole campaign. A failed run is data, not an error.
+
+use cvc_core::store::StoreError;
+use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
+
+/// The campaign cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// What the engine needs: files, machines, nodes, templates.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What is installed is not what it should be.
+    #[error(transparent)]
+    Install(#[from] crate::install::InstallError),
+    /// A site of several machines cannot be used.
+    #[error("site {site}: {problem}")]
+    Site {
+        /// Which site.
+        site: String,
+        /// Why, and how to mend it.
+        problem: String,
+    },
+    /// Slurm.
+    #[error(transparent)]
+    Slurm(Box<crate::slurm::SlurmError>),
+    /// A cloud.
+    #[error("site {site}: {error}")]
+    Provider {
+        /// Which site.
+        site: String,
+        /// What the cloud said.
+        error: Box<crate::cloud::ProviderError>,
+    },
+    /// The budget does not pay for the machines of a site.
+    #[error("site {site}: the budget: {why}")]
+    OverBudget {
+        /// Which site.
+        site: String,
+        /// What it would need.
+        why: String,
+    },
+    /// Something is still there that must not be.
+    #[error("site {site}: something is left: {what}")]
+    Leftover {
+        /// Which site.
+        site: String,
+        /// What, and where.
+        what: String,
+    },
+}
+
+impl CampaignError {
+    /// An error of cvc itself.
+    pub fn internal(what: impl Into<String>) -> Self {
+        Self::Run(RunError::Broken(what.into()))
+    }
+}
+
+impl From<StoreError> for CampaignError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<HostError> for CampaignError {
+    fn from(error: HostError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<CrewError> for CampaignError {
+    fn from(error: CrewError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<RenderError> for CampaignError {
+    fn from(error: RenderError) -> Self {
+        Self::Run(error.into())
+    }
+}

@@ -1,0 +1,138 @@
+//! Installation: an inventory and variables are written from the campaign, ansible-playbook does the work with cvc's roles, its events are
+//! read as they come, and what there is at the end is locked.
+
+pub mod ansible;
+mod error;
+pub mod inventory;
+pub mod lock;
+mod play;
+mod playbook;
+mod report;
+mod spack;
+pub mod wanted;
+
+pub use error::InstallError;
+pub use lock::{Component, Difference, Lock, SiteLock};
+pub use report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{Site, Spec},
+    embedded,
+    plan::Plan,
+    stop::Wishes,
+    store::{CampaignDir, StoreError},
+};
+use include_dir::{Dir, include_dir};
+use play::Play;
+use std::time::Duration;
+
+static ROLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../ansible");
+
+/// Builds by Spack take hours.
+pub const LIMIT: Duration = Duration::from_secs(12 * 3600);
+
+/// What is to be installed.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The campaign.
+    pub spec: &'a Spec,
+    /// Its plan: only what its points need is wanted.
+    pub plan: &'a Plan,
+    /// Name of the site.
+    pub site: &'a str,
+    /// The campaign's directory, where the lock is.
+    pub dir: &'a CampaignDir,
+    /// Only look what would be done.
+    pub check: bool,
+    /// Only the roles with these tags; empty is all.
+    pub tags: &'a [String],
+    /// Only these hosts, as ansible-playbook takes it.
+    pub only: Option<&'a str>,
+    /// Take over what is there instead of what is locked.
+    pub update_lock: bool,
+    /// Time limit.
+    pub limit: Duration,
+}
+
+/// Files for ansible-playbook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The inventory.
+    pub inventory: Utf8PathBuf,
+    /// The variables.
+    pub vars: Utf8PathBuf,
+    /// The Spack environment as a whole, to look at or to build by hand.
+    pub spack: Utf8PathBuf,
+    /// The roles, with site.yml.
+    pub roles: Utf8PathBuf,
+}
+
+/// Writes inventory and variables of a site into a directory. `pins` are the versions of packages that must be had.
+///
+/// # Errors
+/// When a file cannot be written, or a value cannot be given to ssh.
+pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> Result<Written, InstallError> {
+    let base = Utf8Path::from_path(&request.spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""));
+    let base = camino::absolute_utf8(if base.as_str().is_empty() { Utf8Path::new(".") } else { base }).unwrap_or_else(|_| base.to_owned());
+    let pins = if request.update_lock { Default::default() } else { lock.pins(request.site) };
+    let wanted = wanted::of(request.spec, request.plan, request.site, site, &pins);
+    let roles = embedded::directory("ansible", &ROLES)?;
+    let roles = Utf8PathBuf::from_path_buf(roles).map_err(|p| InstallError::Path { path: p.display().to_string().into() })?;
+    std::fs::create_dir_all(to).map_err(StoreError::io("make", to))?;
+    let put = |name: &str, text: String| {
+        let file = to.join(name);
+        cvc_probe::shepherd::write_whole(file.as_std_path(), text.as_bytes()).map_err(StoreError::io("write", &file))?;
+        Ok::<_, StoreError>(file)
+    };
+    let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|t| t + "\n").unwrap_or_default();
+    Ok(Written {
+        inventory: put("inventory.yml", inventory::text(request.site, site, &base)?)?,
+        vars: put("wanted.json", json(&wanted.vars))?,
+        // JSON is YAML
+        spack: put("spack.yaml", json(&wanted.spack))?,
+        roles,
+    })
+}
+
+/// Installs what the campaign needs on a site, and locks it.
+///
+/// # Errors
+/// When Ansible cannot be had, a host fails (the others are done all the same), hosts differ, or what is there is not what is locked.
+pub async fn install(
+    request: &Request<'_>,
+    wishes: &mut Wishes,
+    on: &mut (dyn FnMut(InstallEvent) + Send),
+) -> Result<InstallReport, InstallError> {
+    let Some(site) = request.spec.sites.get(request.site) else {
+        return Ok(InstallReport { site: request.site.to_owned(), check: request.check, ..InstallReport::default() });
+    };
+    let mut lock = Lock::read(request.dir)?;
+    let files = write(request, site, &lock, &request.dir.root().join("install").join(request.site))?;
+    let ansible = ansible::ensure(&mut |what| on(InstallEvent::Preparing { what })).await?;
+    let hosts = inventory::hosts(site);
+    on(InstallEvent::Started { site: request.site.to_owned(), hosts: hosts.clone(), check: request.check });
+    let play = Play {
+        site: request.site,
+        hosts: &hosts,
+        ansible: &ansible,
+        roles: &files.roles,
+        inventory: absolute(&files.inventory),
+        vars: absolute(&files.vars),
+        check: request.check,
+        tags: request.tags,
+        only: request.only,
+        limit: request.limit,
+    };
+    let report = play.run(wishes, on).await?;
+    if !request.check {
+        let now = lock::of(request.site, site, &report)?;
+        lock.take(request.dir, request.site, now, request.update_lock)?;
+        lock.write(request.dir)?;
+    }
+    Ok(report)
+}
+
+fn absolute(path: &Utf8Path) -> Utf8PathBuf {
+    camino::absolute_utf8(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,207 @@
+//! One run of ansible-playbook: started in a process group of its own, its events read as they come, ended wholly.
+
+use super::{
+    InstallError,
+    ansible::Ansible,
+    playbook::Reader,
+    report::{InstallEvent, InstallReport},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    stop::{Wish, Wishes},
+    store::StoreError,
+};
+use cvc_engine::host::tool;
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use std::{process::Stdio, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// Names what an installation started, in its environment.
+const MARK: &str = "CVC_INSTALL";
+/// Time between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(5);
+/// Bytes that are kept of standard error.
+const MOST_SAID: usize = 64 << 10;
+
+/// What is to be played.
+#[derive(Clone, Debug)]
+pub(super) struct Play<'a> {
+    pub site: &'a str,
+    pub hosts: &'a [String],
+    pub ansible: &'a Ansible,
+    /// Directory with site.yml, roles and plugins.
+    pub roles: &'a Utf8Path,
+    pub inventory: Utf8PathBuf,
+    pub vars: Utf8PathBuf,
+    pub check: bool,
+    pub tags: &'a [String],
+    pub only: Option<&'a str>,
+    pub limit: Duration,
+}
+
+impl Play<'_> {
+    fn command(&self, mark: &str, sockets: &Utf8Path) -> Command {
+        let mut command = tool(&self.ansible.playbook);
+        command.arg("--inventory").arg(&self.inventory).arg("--extra-vars").arg(format!("@{}", self.vars));
+        if self.check {
+            command.arg("--check");
+        }
+        if !self.tags.is_empty() {
+            command.arg("--tags").arg(self.tags.join(","));
+        }
+        if let Some(hosts) = self.only {
+            command.arg("--limit").arg(hosts);
+        }
+        command
+            .arg(self.roles.join("site.yml"))
+            .current_dir(self.roles)
+            .env("ANSIBLE_CONFIG", self.roles.join("ansible.cfg"))
+            .env("ANSIBLE_CALLBACK_PLUGINS", self.roles.join("callback_plugins"))
+            .env("ANSIBLE_STDOUT_CALLBACK", "cvc_events")
+            .env("ANSIBLE_SSH_CONTROL_PATH_DIR", sockets)
+            .env("ANSIBLE_NOCOLOR", "1")
+            .env("ANSIBLE_DEPRECATION_WARNINGS", "0")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            // it refuses to work in any other encoding
+            .env("LC_ALL", "C.UTF-8")
+            .env(MARK, mark)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Plays it.
+    pub(super) async fn run(&self, wishes: &mut Wishes, on: &mut (dyn FnMut(InstallEvent) + Send)) -> Result<InstallReport, InstallError> {
+        // short, because paths of sockets are limited
+        let sockets =
+            tempfile::Builder::new().prefix("cvc-").tempdir().map_err(StoreError::io("make a directory in", std::env::temp_dir()))?;
+        let directory =
+            Utf8Path::from_path(sockets.path()).ok_or_else(|| InstallError::Path { path: sockets.path().display().to_string().into() })?;
+        let mark = format!("{}-{}", std::process::id(), directory.file_name().unwrap_or_default());
+        let mut child = self.command(&mark, directory).spawn().map_err(|e| InstallError::NoAnsible {
+            what: format!("cannot start {}: {e}", self.ansible.playbook),
+            mend: "install ansible-core again".into(),
+        })?;
+        let mut reader = Reader::new(self.site, self.check, self.hosts);
+        let ended = tokio::select! {
+            ended = follow(&mut child, &mut reader, on) => Ok(ended),
+            () = stopped(wishes) => Err(InstallError::Interrupted { site: self.site.into() }),
+            () = tokio::time::sleep(self.limit) => Err(InstallError::Timeout { site: self.site.into(), limit_s: self.limit.as_secs_f64() }),
+        };
+        if ended.is_err() {
+            end(&mut child, &mark).await;
+        }
+        close(directory).await;
+        let (status, said) = ended?;
+        let whole = reader.is_whole;
+        let report = reader.finish();
+        if !report.failed.is_empty() {
+            return Err(InstallError::Failed(Box::new(report)));
+        }
+        // 2: a task failed, 4: a host does not answer: both have said so above
+        if !whole || status != Some(0) {
+            let how = status.map_or("was ended by a signal".to_owned(), |code| format!("ended with code {code}"));
+            let lines: Vec<&str> = said.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("[WARNING]")).collect();
+            return Err(InstallError::Playbook { how, said: lines[lines.len().saturating_sub(15)..].join("\n  ") });
+        }
+        Ok(report)
+    }
+}
+
+/// Reads what it says until its end.
+async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(InstallEvent) + Send)) -> (Option<i32>, String) {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let events = async {
+        let Some(stdout) = stdout else { return };
+        let mut lines = BufReader::new(stdout).split(b'\n');
+        while let Ok(Some(line)) = lines.next_segment().await {
+            if let Some(event) = reader.line(&String::from_utf8_lossy(&line)) {
+                on(event);
+            }
+        }
+    };
+    let said = async {
+        let mut kept = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let mut buffer = vec![0u8; 8 << 10];
+            while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
+                kept.extend_from_slice(&buffer[..n]);
+                // the end is what counts
+                let surplus = kept.len().saturating_sub(MOST_SAID);
+                kept.drain(..surplus);
+            }
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    };
+    // a control master holds standard error open for a minute: what counts is the end of ansible-playbook itself
+    let streams = async { tokio::join!(events, said) };
+    tokio::pin!(streams);
+    let mut status = None;
+    let mut text = String::new();
+    tokio::select! {
+        ended = child.wait() => status = ended.ok(),
+        ((), said) = &mut streams => text = said,
+    }
+    match status {
+        Some(_) => {
+            if let Ok(((), said)) = tokio::time::timeout(Duration::from_millis(500), &mut streams).await {
+                text = said;
+            }
+        }
+        None => status = child.wait().await.ok(),
+    }
+    (status.and_then(|s| s.code()), text)
+}
+
+/// Waits until the user wants to stop, in whatever way: an installation has no run that could be finished first.
+async fn stopped(wishes: &mut Wishes) {
+    if wishes.wait_for(|w| *w != Wish::GoOn).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Ends it: its group, and what made a session of its own, which workers of newer versions do.
+async fn end(child: &mut Child, mark: &str) {
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+    let marker = format!("{MARK}={mark}");
+    for (signal, patience) in [(Signal::SIGTERM, GRACE), (Signal::SIGKILL, GRACE)] {
+        if let Some(group) = group {
+            // a group that is gone is what is wanted
+            let _ = killpg(group, signal);
+        }
+        for process in cvc_probe::proc::marked(&marker) {
+            cvc_probe::proc::signal(process.pid, signal);
+        }
+        let all_gone = async {
+            let _ = child.wait().await;
+            while !cvc_probe::proc::marked(&marker).is_empty() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        if tokio::time::timeout(patience, all_gone).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Ends the ssh connections that Ansible keeps open for its next run.
+async fn close(sockets: &Utf8Path) {
+    for entry in std::fs::read_dir(sockets).into_iter().flatten().flatten() {
+        let mut ssh = tool("ssh");
+        ssh.args(["-F", "none", "-O", "exit", "-o"]).arg(format!("ControlPath={}", entry.path().display())).arg("cvc");
+        ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        // one that has gone by itself is as well
+        if let Ok(mut ssh) = ssh.spawn() {
+            let _ = tokio::time::timeout(GRACE, ssh.wait()).await;
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What steers from the user's machine: ssh, Slurm, clouds and their costs, installation, the doctor, and the walk through a plan.
+
+pub mod cloud;
+pub mod cost;
+pub mod doctor;
+pub mod error;
+pub mod install;
+pub mod observe;
+pub mod progress;
+pub mod remote;
+pub mod runner;
+pub mod slurm;
+pub mod ssh;

@@ -1,0 +1,127 @@
+//! What a campaign under way tells whoever watches: a progress bar, plain lines, JSON events.
+
+use crate::install::InstallEvent;
+use cvc_core::{
+    ids::{PointId, RunId},
+    outcome::Outcome,
+    point::{Point, Repeat},
+};
+use serde::Serialize;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Progress {
+    /// Getting ready: one line (looking for software, compiling kernels).
+    Preparing {
+        /// What is being done.
+        what: String,
+    },
+    /// Something about a site of several machines: connections, nodes, jobs.
+    Site {
+        /// What happened.
+        what: String,
+    },
+    /// A run was lost with what carried it out; it is done again and the attempt does not count.
+    RunLost {
+        /// Which.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// Software is being installed on a site.
+    Install(InstallEvent),
+    /// Points cannot run here: something is not installed. Their runs are skipped.
+    Skipped {
+        /// Why, and how to mend it.
+        reason: String,
+        /// Which points.
+        points: Vec<Point>,
+        /// Their runs.
+        runs: u64,
+    },
+    /// The campaign begins or goes on.
+    Started {
+        /// Runs of the plan that can run here.
+        runs: u64,
+        /// Of these, finished before.
+        done: u64,
+    },
+    /// A run begins.
+    RunStarted {
+        /// Which.
+        run: RunId,
+        /// Its point.
+        point: Box<Point>,
+        /// Warm-up or counted repeat.
+        repeat: Repeat,
+        /// Attempt, from 1.
+        attempt: u32,
+        /// Number in the order of the plan, from 1.
+        number: u64,
+    },
+    /// What a run is doing now.
+    Stage {
+        /// Which run.
+        run: RunId,
+        /// The stage: computing, checkpoint, collecting, restart.
+        stage: String,
+    },
+    /// A run ended.
+    RunFinished {
+        /// Which.
+        run: RunId,
+        /// How.
+        outcome: Outcome,
+        /// Its wall time, seconds.
+        wall_s: f64,
+        /// Whether it will be tried again.
+        retry: bool,
+    },
+    /// A run was cut off when its controller was; it is done again.
+    Recovered {
+        /// Which.
+        run: RunId,
+        /// Processes that were ended.
+        ended: u64,
+        /// Whether its results were whole and are kept.
+        kept: bool,
+    },
+    /// A point failed too often.
+    Quarantined {
+        /// Which point.
+        point: PointId,
+        /// Runs that are skipped.
+        skipped: u64,
+    },
+    /// The user asked to stop.
+    Stopping {
+        /// At once, or after the run under way.
+        now: bool,
+    },
+    /// The end.
+    Ended {
+        /// Runs that succeeded, earlier ones included.
+        succeeded: u64,
+        /// Runs that failed for good.
+        failed: u64,
+        /// Runs not tried: quarantined, or their software is missing.
+        skipped: u64,
+        /// Runs that are still to be done.
+        left: u64,
+    },
+}
+
+/// Watches a campaign.
+pub trait Observer: Send {
+    /// Takes in what happened.
+    fn on(&mut self, progress: &Progress);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn on(&mut self, _: &Progress) {}
+}

@@ -1,0 +1,11 @@
+//! The controller's end of a site of several machines: it puts cvc there, starts an agent or finds the one that went on without it, hands
+//! attempts over and brings back what came of them.
+
+mod agent_handle;
+mod agent_state;
+mod connection;
+mod head_node;
+mod site;
+
+pub(crate) use agent_handle::Held;
+pub(crate) use site::{Opening, Remote, identity};

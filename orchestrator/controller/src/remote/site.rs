@@ -1,0 +1,541 @@
+//! A site of several machines, as the coordinator uses it.
+
+use crate::error::CampaignError;
+use crate::{
+    cloud::Fleet,
+    slurm::Client,
+    ssh::{Notice, SshHost, Target},
+};
+use crate::{
+    progress::{Speaker, Word},
+    remote::{
+        agent_handle::{Held, Link, Setting},
+        agent_state::{Ended, Hub, Over, Ready},
+        head_node::{Gate, SHORT},
+    },
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{Allocation, Cluster},
+    hosts::{HostEntry, SshSettings},
+    ids::RunId,
+    journal::Lease,
+    outcome::{Cause, Outcome},
+    paths,
+    point::PlannedPoint,
+    stop::{Wish, Wishes},
+    store::{CampaignDir, StoreError},
+};
+use cvc_engine::{
+    agent::{Orders, PROTOCOL, Request},
+    attempt::{Attempted, Brief, OutcomeFile, Task, Teller, seal},
+    host::HostError,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::mpsc;
+
+/// An agent that nobody needs goes after so long, seconds; in a job it holds nodes that others wait for.
+const IDLE_S: f64 = 3600.0;
+const IDLE_IN_JOB_S: f64 = 600.0;
+/// How long a host may be away while something is wanted of it.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// The same when the campaign is over.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
+/// Between looks at a cloud's instances.
+const WATCH_TICK: Duration = Duration::from_secs(10);
+
+/// A site of several machines.
+pub(crate) struct Remote {
+    setting: Arc<Setting>,
+    /// Nodes of a job at most: what the points need.
+    most_nodes: u32,
+    /// The agent that takes runs; with a job for each run there is none.
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held while a link is made.
+    making: tokio::sync::Mutex<()>,
+    ready: Ready,
+    dir: CampaignDir,
+    /// Distinguishes this campaign's jobs from those of any other.
+    identity: String,
+    jobs: AtomicU32,
+    /// Looks at what the cloud takes back.
+    watch: Mutex<Option<Held>>,
+    /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
+    old_jobs: Mutex<BTreeSet<String>>,
+}
+
+/// What a site is opened with.
+pub(crate) struct Opening {
+    pub brief: Brief,
+    pub points: Vec<PlannedPoint>,
+    pub dir: CampaignDir,
+    /// `cvc-node` on this machine.
+    pub program: Utf8PathBuf,
+    /// Nothing is to be run there: what is still there is ended and taken away.
+    pub only_close: bool,
+    pub words: mpsc::UnboundedSender<Word>,
+    /// Jobs that the campaign had on this site.
+    pub leases: Vec<Lease>,
+    /// Its machines, if a cloud gave them.
+    pub fleet: Option<Arc<Fleet>>,
+}
+
+/// Distinguishes campaigns of one name on different machines, or in different directories: they must not meet.
+pub(crate) fn identity(dir: &CampaignDir) -> String {
+    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
+    blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned()
+}
+
+fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
+    let resolve = |path: &Option<String>| path.as_ref().map(|p| paths::expand_below(base, p).into_string());
+    SshSettings {
+        config: resolve(&ssh.config),
+        known_hosts: resolve(&ssh.known_hosts),
+        host_keys: ssh.host_keys,
+        pinned: ssh.pinned.clone(),
+    }
+}
+
+/// The machine where the spool is.
+fn gate(name: &str, cluster: &Cluster, base: &Utf8Path, speaker: &Speaker) -> Gate {
+    let entry: Option<&HostEntry> = match &cluster.slurm {
+        Some(_) => cluster.head.as_ref(),
+        None => cluster.head.as_ref().or(cluster.hosts.first()),
+    };
+    let Some(entry) = entry else { return Gate::Here };
+    let speaker = speaker.clone();
+    let tell = move |notice: Notice| speaker.note(notice.to_string());
+    Gate::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
+}
+
+impl Remote {
+    /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
+    /// when the user wanted to stop meanwhile: then nothing is left there.
+    pub async fn open(opening: Opening, mut wishes: Wishes) -> Result<Option<Self>, CampaignError> {
+        let Opening { brief, points, dir, program, only_close, words, leases, fleet } = opening;
+        let (name, speaker) = (brief.name.clone(), Speaker(words));
+        let broken = |what: &str| CampaignError::Site { site: name.clone(), problem: what.to_owned() };
+        let cluster = brief.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
+        let gate = gate(&name, &cluster, &brief.base, &speaker);
+        speaker.note(format!("{name}: connecting to {}", gate.name()));
+        if let Gate::Ssh(host) = &gate {
+            host.connect().await?;
+            host.set_patience(PATIENCE);
+        }
+        let base = gate.expand(&cluster.base).await?;
+        let binary = std::fs::read(&program).map_err(StoreError::io("read", &program))?;
+        let there = base.join("bin").join(format!("cvc-node-{}", &blake3::hash(&binary).to_hex()[..16]));
+        drop(binary);
+        let identity = identity(&dir);
+        let root = base.join("spool").join(format!("{}-{identity}", brief.campaign)).join(&name);
+        let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
+        let bin = base.join("bin");
+        let made = gate.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
+        if made.code != Some(0) {
+            let mend = "set `base` to a directory where you may write";
+            return Err(broken(&format!("cannot make {bin} on {}: {}; {mend}", gate.name(), made.stderr.trim())));
+        }
+        if made.stdout.trim() != "there" {
+            speaker.note(format!("{name}: cvc-node to {}", gate.name()));
+            gate.upload(&program, &there, |what| speaker.note(format!("{name}: {what}"))).await?;
+        }
+        let slurm = cluster.slurm.as_ref().map(|_| Client::new(gate.host()));
+        let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
+        let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
+        // side by side they may be more than one point needs
+        let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
+        let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
+        let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm, fleet });
+        let mut remote = Self {
+            setting,
+            most_nodes,
+            link: Mutex::new(None),
+            making: tokio::sync::Mutex::new(()),
+            ready: Ready::default(),
+            dir,
+            identity,
+            jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
+            watch: Mutex::default(),
+            old_jobs: Mutex::default(),
+        };
+        if only_close {
+            Link::end_old(&remote.setting, &leases).await?;
+            return Ok(None);
+        }
+        if remote.allocation() == Some(Allocation::Run) {
+            // nodes are what the queue may give: their names are not known before
+            let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
+            remote.ready = Ready { nodes, ..Ready::default() };
+            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.clone()).collect());
+            return Ok(Some(remote));
+        }
+        let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
+        match remote.make_link(resumed, &mut wishes).await? {
+            Some(link) => remote.ready = link.ready.clone(),
+            None => return Ok(None),
+        }
+        Ok(Some(remote))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.setting.name
+    }
+
+    /// Whether a cloud gave its machines.
+    pub fn is_cloud(&self) -> bool {
+        self.setting.fleet.is_some()
+    }
+
+    /// Nobody waits for its head any more: it is not there, or not for long.
+    pub fn abandon(&self) {
+        if let Some(link) = self.current() {
+            link.hub.change(|s| {
+                s.over.get_or_insert(Over { cause: None, detail: "its instances are replaced".into() });
+            });
+        }
+    }
+
+    pub fn side_by_side(&self) -> bool {
+        self.setting.cluster.side_by_side
+    }
+
+    fn allocation(&self) -> Option<Allocation> {
+        self.setting.cluster.slurm.as_ref().map(|s| s.allocation)
+    }
+
+    fn current(&self) -> Option<Arc<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An agent that takes runs: the one that there is, or a new one.
+    async fn make_link(&self, resumed: Option<String>, wishes: &mut Wishes) -> Result<Option<Arc<Link>>, CampaignError> {
+        let _making = self.making.lock().await;
+        if let Some(link) = self.current() {
+            if link.alive() {
+                return Ok(Some(link));
+            }
+            // its job is over: what lies in its spool has been told, but another attempt may still be fetching (this one and the site hold it too)
+            for _ in 0..600 {
+                if Arc::strong_count(&link) <= 2 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            link.close().await?;
+            // nobody listens there any more
+            *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.setting.clean(&link.root).await?;
+        }
+        let made = match &self.setting.slurm {
+            None => Link::by_ssh(&self.setting, wishes).await?,
+            Some(_) => {
+                let mut resumed = resumed;
+                loop {
+                    let again = resumed.is_some();
+                    let job = resumed.take().unwrap_or_else(|| {
+                        let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
+                        format!("cvc-{}-{}-{number}", self.setting.orders.brief.campaign, self.identity)
+                    });
+                    let root = self.setting.root.join(&job);
+                    match Link::by_job(&self.setting, &root, &job, self.most_nodes, again, wishes).await {
+                        // the job of an earlier session has ended meanwhile
+                        Err(CampaignError::Slurm(error)) if again => self.setting.speaker.note(format!("{}: {error}", self.name())),
+                        other => break other?,
+                    }
+                }
+            }
+        };
+        let link = made.map(Arc::new);
+        if let (Some(link), Some(fleet)) = (&link, &self.setting.fleet) {
+            let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
+            let (fleet, hub, gate) = (Arc::clone(fleet), Arc::clone(&link.hub), self.setting.gate.clone());
+            let watch = Held(tokio::spawn(watch(fleet, hub, head, gate, self.setting.speaker.clone())));
+            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+        }
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link.clone();
+        Ok(link)
+    }
+
+    /// What the agent found when the site was opened.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Nodes that are heard of, in the order of mappings.
+    pub fn nodes(&self) -> Vec<String> {
+        let gone = self.setting.fleet.as_ref().map(|f| f.gone()).unwrap_or_default();
+        if self.setting.cluster.hosts.first().is_some_and(|head| gone.contains_key(&head.name)) {
+            return Vec::new();
+        }
+        let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
+        let lost = link.hub.state().lost.clone();
+        let leaving = self.leaving();
+        // with the head goes what runs on others
+        if self.setting.cluster.hosts.first().is_some_and(|head| leaving.contains_key(&head.name)) {
+            return Vec::new();
+        }
+        // a later job may have others: places in the list are what counts
+        let pairs = self.ready.nodes.iter().zip(link.nodes());
+        pairs
+            .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// Nodes that are lost, and why.
+    pub fn lost(&self) -> BTreeMap<String, String> {
+        self.current().map(|link| link.hub.state().lost.clone()).unwrap_or_default()
+    }
+
+    /// Nodes that the cloud is about to take back, and what it said.
+    pub fn leaving(&self) -> BTreeMap<String, String> {
+        self.current().map(|link| link.hub.state().leaving.clone()).unwrap_or_default()
+    }
+
+    /// How long it takes to miss a node, seconds.
+    pub fn lost_after_s(&self) -> f64 {
+        self.setting.cluster.lost_after_s
+    }
+
+    /// So many nodes that are heard of and not in use.
+    pub fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+        let free: Vec<String> = self.nodes().into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
+        (free.len() == wanted).then_some(free)
+    }
+
+    /// Waits until nodes were lost or came back.
+    pub async fn nodes_changed(&self, before: usize) {
+        loop {
+            if self.nodes().len() != before {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// One attempt there, until its directory is here and has its final name.
+    pub async fn attempt(&self, task: &Task, mut wishes: Wishes, teller: &Teller) -> Result<Attempted, CampaignError> {
+        let own_job = self.allocation() == Some(Allocation::Run);
+        let link = if own_job {
+            teller.stage("waiting for nodes");
+            let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.lap);
+            let root = self.setting.root.join(&job);
+            let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut wishes).await {
+                Ok(link) => link.map(Arc::new),
+                Err(CampaignError::Slurm(error)) => {
+                    return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
+                }
+                Err(error) => return Err(error),
+            }
+        } else if let Some(link) = self.current().filter(|l| l.knows_end(&task.planned.id, task.lap)) {
+            // its job has ended, and what it has done is to be fetched
+            Some(link)
+        } else {
+            self.make_link(None, &mut wishes).await?
+        };
+        let Some(link) = link else { return Ok(Attempted::Interrupted) };
+        if let Some(reason) = link.ready.obstacles.get(&task.planned.point).filter(|_| own_job) {
+            let detail = reason.clone();
+            self.put_away(&link).await?;
+            return Ok(Attempted::Failed { cause: Cause::Launch, detail });
+        }
+        let task = &self.placed(task, &link, own_job);
+        let mut ended = link.attempt(task, &mut wishes, teller).await;
+        if let (Some(fleet), true) = (&self.setting.fleet, ended.is_doubtful()) {
+            // a node that the cloud took back is no failure of the run's
+            let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
+            if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
+                let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
+                if let Ended::Finished(file) = &ended {
+                    link.forget(&task.planned.id, task.lap, file.attempt);
+                }
+                ended = Ended::Failed(cause, format!("node {node}: {why}"));
+            } else if let (Some((node, why)), true) = (self.taken_back(task), ended.is_loss_of_node()) {
+                // the cloud has said so before, even if it does not show it yet
+                if let Ended::Finished(file) = &ended {
+                    link.forget(&task.planned.id, task.lap, file.attempt);
+                }
+                ended = Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}"));
+            }
+        }
+        let attempted = match ended {
+            // or an earlier controller wanted that, and was killed before it had written it down
+            Ended::Interrupted if *wishes.borrow() < Wish::StopNow => {
+                Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+            }
+            Ended::Interrupted => Attempted::Interrupted,
+            Ended::Unable(problem) => {
+                if own_job {
+                    self.put_away(&link).await?;
+                }
+                return Err(self.setting.error(problem));
+            }
+            Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
+            Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
+            // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
+            Ended::Finished(file) => match self.fetch(&link.root, &task.planned.id, &file).await {
+                Ok(()) => Attempted::Ended(file),
+                Err(error) => match self.head_gone() {
+                    // with the head went what was to be brought
+                    Some((cause, detail)) => Attempted::Failed { cause, detail },
+                    None => return Err(error),
+                },
+            },
+        };
+        if own_job {
+            self.put_away(&link).await?;
+        }
+        Ok(attempted)
+    }
+
+    /// The node of a task that the cloud has said it takes back; or the head, without which nothing goes on.
+    fn taken_back(&self, task: &Task) -> Option<(String, String)> {
+        let leaving = self.leaving();
+        let head = self.setting.cluster.hosts.first().map(|h| &h.name);
+        task.nodes.iter().chain(head).find_map(|node| leaving.get_key_value(node)).map(|(node, why)| (node.clone(), why.clone()))
+    }
+
+    /// Why the head of a cloud's site is there no more, and what that is for a run.
+    fn head_gone(&self) -> Option<(Cause, String)> {
+        let fleet = self.setting.fleet.as_ref()?;
+        let head = self.setting.cluster.hosts.first()?;
+        let why = fleet.gone().remove(&head.name)?;
+        let reclaimed = fleet.was_reclaimed(&why) || self.leaving().contains_key(&head.name);
+        let cause = if reclaimed { Cause::Reclaimed } else { Cause::NodeLost };
+        Some((cause, format!("node {}: {why}", head.name)))
+    }
+
+    /// The nodes of a task by the names that they have in this link.
+    fn placed(&self, task: &Task, link: &Link, own_job: bool) -> Task {
+        let mut task = task.clone();
+        if own_job {
+            task.nodes = link.nodes();
+        } else {
+            let nodes = link.nodes();
+            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
+            task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
+        }
+        task
+    }
+
+    async fn put_away(&self, link: &Link) -> Result<(), CampaignError> {
+        link.close().await?;
+        self.setting.clean(&link.root).await
+    }
+
+    /// Brings the directory of an attempt here, verifies it, and gives it its final name.
+    async fn fetch(&self, root: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), CampaignError> {
+        let there = CampaignDir::at(root);
+        let from = match &file.outcome {
+            Outcome::Succeeded => there.run(run),
+            Outcome::Failed { .. } => there.failed(run, file.attempt),
+        };
+        let partial = self.dir.partial(run);
+        for attempt in 1.. {
+            if partial.exists() {
+                std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial))?;
+            }
+            std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
+            let brought = self.setting.gate.download(&from, &partial, |what| self.setting.speaker.note(format!("{run}: {what}")));
+            let wrong = match brought.await {
+                Ok(()) => match verify(&partial, file) {
+                    Ok(()) => break,
+                    Err(wrong) => wrong,
+                },
+                Err(error @ HostError::File { .. }) => return Err(error.into()),
+                Err(error) => error.to_string(),
+            };
+            if attempt >= 5 {
+                return Err(self.setting.error(format!("cannot bring {from} here: {wrong}")));
+            }
+            tokio::time::sleep(Duration::from_secs(attempt)).await;
+        }
+        seal(&self.dir, run, file)?;
+        Ok(())
+    }
+
+    /// The controller has written down how an attempt ended: what lies there of it can go.
+    pub fn forget(&self, task: &Task) {
+        if let Some(link) = self.current().filter(|l| l.alive()) {
+            let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
+            link.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run, lap, attempt });
+        }
+    }
+
+    /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
+    pub async fn close(&self) -> Result<(), CampaignError> {
+        if let Gate::Ssh(host) = &self.setting.gate {
+            // nobody waits a day for the end
+            host.set_patience(CLOSE_PATIENCE);
+        }
+        if let Some(link) = self.current() {
+            link.close().await?;
+        }
+        let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        for job in old_jobs {
+            // its run is not wanted any more
+            Link::end_job(&self.setting, &job, "its run is not wanted any more").await?;
+        }
+        self.setting.clean(&self.setting.root).await
+    }
+}
+
+/// Looks at the instances of a fleet, and ends the link to a head that is there no more.
+async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speaker: Speaker) {
+    let mut told = BTreeMap::new();
+    let mut extend_at = Instant::now() + fleet.extend_after();
+    loop {
+        tokio::time::sleep(WATCH_TICK).await;
+        if Instant::now() > extend_at {
+            extend_at = Instant::now() + fleet.extend_after();
+            if let Err(error) = fleet.extend().await {
+                speaker.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+                extend_at = Instant::now() + Duration::from_secs(60);
+            }
+        }
+        // a cloud that does not answer for a while is no reason to give anything up
+        let Ok(gone) = fleet.look_for_gone().await else { continue };
+        for (node, why) in &gone {
+            if told.insert(node.clone(), why.clone()).is_none() {
+                speaker.note(format!("node {node}: {why}"));
+            }
+        }
+        if let Some(why) = gone.get(&head) {
+            let reclaimed = fleet.was_reclaimed(why) || hub.state().leaving.contains_key(&head);
+            let cause = reclaimed.then_some(Cause::Reclaimed);
+            hub.change(|s| {
+                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
+            });
+            if let Gate::Ssh(host) = &gate {
+                // nobody waits for it
+                host.set_patience(Duration::ZERO);
+                host.disconnect().await;
+            }
+            return;
+        }
+    }
+}
+
+/// Whether a directory is whole and what its agent told.
+fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), String> {
+    let text = std::fs::read(dir.join("outcome.json")).map_err(|e| format!("outcome.json: {e}"))?;
+    let here: OutcomeFile = serde_json::from_slice(&text).map_err(|e| format!("outcome.json: {e}"))?;
+    if here != *file {
+        return Err("its outcome is not what the agent told".into());
+    }
+    if let Some(digest) = &file.records {
+        let records = std::fs::read(dir.join("records.jsonl")).map_err(|e| format!("records.jsonl: {e}"))?;
+        if blake3::hash(&records).to_hex()[..16] != **digest {
+            return Err("records.jsonl has another digest than the agent told".into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The end of everything that a campaign has on other machines, without running anything.
+
+use super::{Coordinator, Options, Wishes};
+use crate::error::CampaignError;
+use crate::observe::Observer;
+use cvc_core::{
+    campaign::Spec,
+    plan::Plan,
+    store::{CampaignDir, CampaignLock, StoreError},
+};
+use indexmap::IndexMap;
+
+/// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. What runs
+/// have not brought here yet is lost with the machines. The sites that were open.
+///
+/// # Errors
+/// When something is left, or cannot be asked; the campaign is as before then, and this can be tried again.
+pub async fn close_campaign(
+    spec: &Spec,
+    dir: &CampaignDir,
+    options: &Options,
+    wishes: Wishes,
+    observer: &mut dyn Observer,
+) -> Result<Vec<String>, CampaignError> {
+    let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
+    let dir = CampaignDir::at(&root);
+    let _lock = CampaignLock::take(&dir.lock())?;
+    // nothing is wanted
+    let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
+    let mut coordinator = Coordinator::begin(spec, &plan, IndexMap::new(), dir, options, wishes, observer)?;
+    coordinator.ends_kept = true;
+    coordinator.recover(&plan)?;
+    let open: Vec<String> = coordinator.sites_with_something();
+    coordinator.open_sites(&plan).await?;
+    coordinator.close_sites().await?;
+    coordinator.leftover.take().map_or(Ok(open), Err)
+}

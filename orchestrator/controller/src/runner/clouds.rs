@@ -1,0 +1,367 @@
+//! Sites whose machines a cloud gives: they are launched, set up, and from then on are a site that is reached by ssh; what the cloud takes back
+//! is replaced, and what nobody needs any more is given back at once, since it costs.
+
+use super::{super::observe::Progress, Coordinator, Place};
+use crate::error::CampaignError;
+use crate::{
+    cloud::{Fleet, Wanted},
+    cost::{self, PriceBook},
+    install::{self, InstallError, Request},
+    progress::{Speaker, Word},
+    remote::{Held, Opening, Remote, identity},
+};
+use camino::Utf8PathBuf;
+use cvc_core::{
+    campaign::{Ec2Settings, Spec},
+    journal::{Event, Lease},
+    plan::Plan,
+    point::PlannedPoint,
+    stop::Wishes,
+    store::{CampaignDir, StoreError, write_whole},
+};
+use cvc_engine::attempt::Brief;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// What of a site is set up on fresh machines even if software is not to be installed: nodes that trust each other, disks.
+const BARE: [&str; 2] = ["base", "storage"];
+
+/// Until when the machines of a site are kept for a next campaign, if all of them are.
+pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
+    let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
+    until?.into_iter().min().filter(|until| *until > jiff::Timestamp::now())
+}
+
+/// All that opening a cloud's site needs, for a task of its own.
+pub(super) struct CloudOpening {
+    fleet: Arc<Fleet>,
+    spec: Spec,
+    plan: Plan,
+    site: String,
+    points: Vec<PlannedPoint>,
+    dir: CampaignDir,
+    program: Utf8PathBuf,
+    words: mpsc::UnboundedSender<Word>,
+    update_lock: bool,
+    /// How long the budget pays for the fleet, from its launch.
+    lasts: Option<std::time::Duration>,
+}
+
+/// How opening ended.
+pub(super) enum Opened {
+    /// It takes runs.
+    Ready(Box<Remote>),
+    /// Nothing is left there.
+    Closed,
+}
+
+impl Coordinator<'_> {
+    /// The fleet of a site, made at the first time.
+    pub(super) async fn fleet(&mut self, name: &str, settings: &Ec2Settings) -> Result<Arc<Fleet>, CampaignError> {
+        if let Some(fleet) = self.fleets.get(name) {
+            return Ok(Arc::clone(fleet));
+        }
+        let Some(clouds) = self.options.clouds.clone() else {
+            let problem = "this cvc was built without EC2; build it with the feature `ec2`";
+            return Err(CampaignError::Site { site: name.to_owned(), problem: problem.into() });
+        };
+        // so that a sweep from anywhere leaves it alone as long as it is under way
+        if let Some(what) = crate::cloud::register(self.dir.root()) {
+            self.observer.on(&Progress::Site { what });
+        }
+        let login = self.spec.sites.get(name).and_then(|s| s.login.as_deref());
+        let wanted = Wanted {
+            campaign: &self.spec.name,
+            site: name,
+            settings,
+            login,
+            identity: &identity(&self.dir),
+            dir: self.dir.root(),
+            leases: self.state.leases_of(name),
+            takes: !self.ends_kept,
+            prices: PriceBook::open(&cost::cache_file()),
+            speaker: Speaker(self.speak.clone()),
+        };
+        let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
+        self.fleets.insert(name.to_owned(), Arc::clone(&fleet));
+        Ok(fleet)
+    }
+
+    /// Sites on whose machines something may be, and those for which a cloud may have some.
+    pub(super) fn sites_with_something(&self) -> Vec<String> {
+        let leased = self.state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
+        let all: std::collections::BTreeSet<&String> = self.state.open_sites.iter().chain(leased).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Gives back what a cloud gave for a site that the campaign file does not know any more.
+    pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
+        let leases = self.state.leases_of(name);
+        let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
+        let settings = order.settings();
+        let fleet = self.fleet(name, &settings).await?;
+        self.fleets.remove(name);
+        self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
+        match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
+            Ok(()) => self.write(Event::SiteClosed { site: name.to_owned() }),
+            Err(error) => {
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
+                Ok(())
+            }
+        }
+    }
+
+    /// What a task needs to open a cloud's site.
+    pub(super) async fn cloud_opening(&mut self, plan: &Plan, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, CampaignError> {
+        let fleet = self.fleet(name, settings).await?;
+        fleet.set_allowance(self.allowance());
+        Ok(CloudOpening {
+            fleet,
+            lasts: self.money_lasts_with(name, plan),
+            spec: self.spec.clone(),
+            plan: plan.clone(),
+            site: name.to_owned(),
+            points: plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
+            dir: self.dir.clone(),
+            program: self.options.node_program.clone(),
+            words: self.speak.clone(),
+            update_lock: self.options.update_lock,
+        })
+    }
+
+    /// Gives back the fleets of sites on which nothing is to be run any more, and on which nothing runs.
+    pub(super) async fn close_idle_clouds(&mut self, plan: &Plan, from: usize) -> Result<(), CampaignError> {
+        let busy = |site: &str| {
+            self.under_way.values().any(|t| t.point.site == site)
+                || plan.runs[from..].iter().any(|r| !self.settled(r) && self.points.get(&r.point).is_some_and(|p| p.site == site))
+        };
+        let idle: Vec<String> = self.fleets.keys().filter(|site| self.places.contains_key(*site) && !busy(site)).cloned().collect();
+        for site in idle {
+            if let Err(error) = self.close_cloud(&site).await {
+                // the end of the campaign tries again, and says so if it stays
+                self.observer.on(&Progress::Site { what: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The journal cannot be written any more: fleets are ended all the same.
+    pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), CampaignError> {
+        let mut first = Ok(());
+        for (site, fleet) in std::mem::take(&mut self.fleets) {
+            self.observer
+                .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended all the same") });
+            if let Some(what) = fleet.end_unwritten().await {
+                first = first.and(Err(CampaignError::Leftover { site, what }));
+            }
+        }
+        first
+    }
+
+    /// Gives a fleet back, or keeps it if the site says so.
+    pub(super) async fn close_cloud(&mut self, site: &str) -> Result<(), CampaignError> {
+        let Some(fleet) = self.fleets.get(site).cloned() else { return Ok(()) };
+        let remote = match self.places.get(site) {
+            Some(Place::Remote(remote)) => Some(Arc::clone(remote)),
+            Some(Place::Here(_)) | None => None,
+        };
+        let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
+        let keep_s = keep_s.filter(|s| self.pays_for_keeping(*s));
+        if let (Some(keep_s), Some(remote)) = (keep_s, &remote)
+            && fleet.gone().is_empty()
+        {
+            let (fleet, remote) = (Arc::clone(&fleet), Arc::clone(remote));
+            let kept = async move {
+                remote.close().await?;
+                fleet.keep(keep_s).await
+            };
+            match self.while_listening(kept).await? {
+                Ok(()) => {
+                    self.places.remove(site);
+                    self.fleets.remove(site);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.observer.on(&Progress::Site { what: format!("{site}: cannot be kept, and is given back: {error}") });
+                }
+            }
+        }
+        // nobody is to wait for a head that is about to go
+        drop(remote);
+        self.places.remove(site);
+        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
+        self.fleets.remove(site);
+        self.write(Event::SiteClosed { site: site.to_owned() })
+    }
+
+    /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to replace.
+    pub(super) async fn mend_clouds(&mut self, plan: &Plan, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
+        let mut mended = false;
+        for site in sites {
+            let Some(fleet) = self.fleets.get(site).cloned() else { continue };
+            let Some(Place::Remote(remote)) = self.places.get(site).cloned() else { continue };
+            let looked = {
+                let fleet = Arc::clone(&fleet);
+                self.while_listening(async move { fleet.look_for_gone().await }).await?
+            };
+            let mut gone = looked.unwrap_or_else(|error| {
+                // a cloud that does not answer now is no reason to give anything up
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                fleet.gone()
+            });
+            // those that are about to go are replaced before: nothing runs there now
+            for node in remote.leaving().into_keys() {
+                gone.entry(node).or_insert_with(Fleet::reclaimed);
+            }
+            let silent = if also_silent { remote.lost() } else { Default::default() };
+            let failed: std::collections::BTreeMap<String, String> = fleet
+                .machines()
+                .iter()
+                .filter_map(|m| {
+                    let name = fleet.node_name(m);
+                    Some((m.id.clone(), gone.get(&name).or_else(|| silent.get(&name))?.clone()))
+                })
+                .collect();
+            if failed.is_empty() {
+                continue;
+            }
+            self.observer.on(&Progress::Site { what: format!("{site}: {} of its instances are replaced", failed.len()) });
+            let opening = match self.spec.sites.get(site).and_then(|s| s.ec2.clone()) {
+                Some(settings) => self.cloud_opening(plan, site, &settings).await?,
+                None => continue,
+            };
+            let wishes = self.wishes.clone();
+            self.places.remove(site);
+            let opened = self.while_listening(async move {
+                remote.abandon();
+                fleet.replace(&failed).await?;
+                opening.open(wishes).await
+            });
+            match opened.await? {
+                Ok(Opened::Ready(remote)) => {
+                    self.places.insert(site.clone(), Place::Remote(Arc::new(*remote)));
+                    mended = true;
+                }
+                Ok(Opened::Closed) => {
+                    self.fleets.remove(site);
+                    self.write(Event::SiteClosed { site: site.clone() })?;
+                }
+                Err(error) => {
+                    self.over_budget |= matches!(error, CampaignError::OverBudget { .. });
+                    let reason = error.to_string();
+                    self.observer.on(&Progress::Site { what: reason.clone() });
+                    if let Err(error) = self.close_cloud(site).await {
+                        self.leftover.get_or_insert(error);
+                    }
+                    let waiting: Vec<_> = plan
+                        .runs
+                        .iter()
+                        .filter(|r| !self.settled(r) && self.points.get(&r.point).is_some_and(|p| p.site == *site))
+                        .map(|r| r.point.clone())
+                        .collect();
+                    let runs = waiting.len() as u64;
+                    self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; the next `cvc run` tries again"))?;
+                    mended = true;
+                }
+            }
+        }
+        Ok(mended)
+    }
+}
+
+impl CloudOpening {
+    /// Ends and removes what an earlier controller had there.
+    pub async fn close_old(self) -> Result<Opened, CampaignError> {
+        self.fleet.down("nothing was left to run").await?;
+        Ok(Opened::Closed)
+    }
+
+    /// Launches what is missing, sets it up, and opens it as a site that is reached by ssh. Whatever goes wrong, nothing is left, unless the
+    /// cloud does not answer.
+    pub async fn open(self, mut wishes: Wishes) -> Result<Opened, CampaignError> {
+        let fleet = Arc::clone(&self.fleet);
+        let lasts = self.lasts;
+        let out_of_money = async {
+            match lasts {
+                Some(lasts) => tokio::time::sleep(lasts).await,
+                None => std::future::pending().await,
+            }
+        };
+        // setting up may take longer than instances live without cvc
+        let _ticker = Held(tokio::spawn({
+            let fleet = Arc::clone(&fleet);
+            async move {
+                loop {
+                    tokio::time::sleep(fleet.extend_after()).await;
+                    // the next tick tries again
+                    let _ = fleet.extend().await;
+                }
+            }
+        }));
+        let opened = tokio::select! {
+            opened = self.try_open(&mut wishes) => opened,
+            () = out_of_money => Err(CampaignError::OverBudget {
+                site: fleet.name().to_owned(),
+                why: "it came to its end while the instances were set up".into(),
+            }),
+        };
+        match opened {
+            Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),
+            // also in the middle of the set-up
+            Ok(None) | Err(CampaignError::Install(InstallError::Interrupted { .. })) => {
+                fleet.down("the user stopped").await?;
+                Ok(Opened::Closed)
+            }
+            Err(error) => match fleet.down("the site could not be opened").await {
+                Ok(()) => Err(error),
+                // what is left matters more than why, but both are told
+                Err(CampaignError::Leftover { site, what }) => {
+                    Err(CampaignError::Leftover { site, what: format!("{what} (after: {error})") })
+                }
+                Err(_) => Err(error),
+            },
+        }
+    }
+
+    async fn try_open(self, wishes: &mut Wishes) -> Result<Option<Remote>, CampaignError> {
+        let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
+        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock, lasts: _ } = self;
+        let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
+        let Some(machines) = fleet.up(nodes, wishes).await? else { return Ok(None) };
+        let speaker = Speaker(words.clone());
+        let install = spec.sites.get(&site).and_then(|s| s.ec2.as_ref()).is_none_or(|e| e.install);
+        if let Some(cluster) = spec.sites.get_mut(&site).and_then(|s| s.cluster.as_mut()) {
+            fleet.fill(cluster);
+        }
+        // what was set up once needs no second time
+        let ids: Vec<&str> = machines.iter().map(|m| m.id.as_str()).collect();
+        let set_up = serde_json::json!({ "instances": ids, "site": spec.sites.get(&site), "points": points }).to_string();
+        let mark = fleet.set_up_mark();
+        let digest = blake3::hash(set_up.as_bytes()).to_hex().to_string();
+        if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
+            speaker.note(format!("{site}: is set up"));
+        } else {
+            let tags: Vec<String> = if install { Vec::new() } else { BARE.map(str::to_owned).to_vec() };
+            let request = Request {
+                spec: &spec,
+                plan: &plan,
+                site: &site,
+                dir: &dir,
+                check: false,
+                tags: &tags,
+                only: None,
+                update_lock,
+                limit: install::LIMIT,
+            };
+            let mut on = |event| speaker.install(event);
+            install::install(&request, wishes, &mut on).await?;
+            write_whole(&mark, digest.as_bytes())?;
+        }
+        let Some(mut brief) = Brief::of(&spec, &site) else { return Err(CampaignError::internal(format!("there is no site {site}"))) };
+        // of what was launched, not of what was wanted
+        brief.rate = fleet.rate();
+        let opening = Opening { brief, points, dir, program, only_close: false, words, leases: Vec::new(), fleet: Some(fleet) };
+        Remote::open(opening, wishes.clone()).await
+    }
+}

@@ -1,0 +1,417 @@
+//! A client of Slurm: its own tools, run where they are.
+
+use super::{
+    clock::Clock,
+    error::SlurmError,
+    info::{self, AnswerError, JobId, JobInfo},
+    job::JobRequest,
+    nodes::{self, NodeInfo},
+    reason,
+    state::Stage,
+};
+use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::OnceCell;
+
+/// For one call of a tool: the tools themselves give up on a silent controller after some tens of seconds.
+const CALL_LIMIT: Duration = Duration::from_secs(120);
+/// How long a controller may be away before it is an error.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between questions, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A job that waits for longer than this gives its reason.
+const TELL_AFTER: Duration = Duration::from_secs(3);
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// Slurm knows it.
+    Known(Box<JobInfo>),
+    /// Neither the controller nor the accounting knows it: not submitted, long ended, or forgotten. Its files tell.
+    Unknown,
+}
+
+/// A client of one cluster. Clones are the same client.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    host: Arc<dyn Host>,
+    patience: Duration,
+    clock: OnceCell<Clock>,
+    /// `squeue --json` did not work, or says more than is kept.
+    no_json: AtomicBool,
+    /// There is no accounting but the list of completed jobs.
+    no_accounting: AtomicBool,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("host", &self.0.host.name()).finish_non_exhaustive()
+    }
+}
+
+fn words(argv: &[&str]) -> Vec<String> {
+    argv.iter().map(|w| (*w).to_owned()).collect()
+}
+
+fn said(output: &Output) -> String {
+    let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    said.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// Pauses that grow.
+struct Pauses(Duration);
+
+impl Pauses {
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Client {
+    /// A client whose tools run on this host: a login node, a node of a job, or this machine.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self::with_patience(host, PATIENCE)
+    }
+
+    /// A client that gives up sooner or later on a controller that does not answer.
+    pub fn with_patience(host: Arc<dyn Host>, patience: Duration) -> Self {
+        let inner =
+            Inner { host, patience, clock: OnceCell::new(), no_json: AtomicBool::new(false), no_accounting: AtomicBool::new(false) };
+        Self(Arc::new(inner))
+    }
+
+    fn host(&self) -> String {
+        self.0.host.name().to_owned()
+    }
+
+    async fn run(&self, argv: &[String]) -> Result<Output, HostError> {
+        self.0.host.run(argv, &BTreeMap::new(), CALL_LIMIT).await
+    }
+
+    fn tool_error(&self, argv: &[String], output: &Output) -> SlurmError {
+        SlurmError::Tool { host: self.host(), tool: argv.join(" "), said: said(output) }
+    }
+
+    /// Runs a tool that changes nothing, again and again while the controller does not answer. Other failures are given back.
+    async fn ask(&self, argv: &[String]) -> Result<Output, SlurmError> {
+        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        loop {
+            let said = match self.run(argv).await {
+                Ok(output) if output.code == Some(0) => return Ok(output),
+                Ok(output) if !reason::is_transient(&said(&output)) => return Ok(output),
+                Ok(output) => said(&output),
+                Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
+                Err(error) => return Err(error.into()),
+            };
+            if begin.elapsed() >= self.0.patience {
+                let waited_s = begin.elapsed().as_secs_f64();
+                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), said, waited_s });
+            }
+            pauses.pause().await;
+        }
+    }
+
+    async fn clock(&self) -> Result<&Clock, SlurmError> {
+        self.0
+            .clock
+            .get_or_try_init(|| async {
+                let zone = self.run(&words(&["sh", "-c", "echo ${TZ:-$(readlink -f /etc/localtime)}; date +%z"])).await?;
+                let (name, offset) = zone.stdout.trim().rsplit_once('\n').unwrap_or(("", zone.stdout.trim()));
+                Ok(Clock::new(name, offset).unwrap_or_default())
+            })
+            .await
+    }
+
+    fn answer_error(&self, tool: &str, problem: AnswerError) -> SlurmError {
+        SlurmError::Answer { host: self.host(), tool: tool.to_owned(), problem }
+    }
+
+    /// Submits a job, unless one of its name is known already: it may be called again after any error, and none is doubled.
+    pub async fn submit(&self, request: &JobRequest) -> Result<JobId, SlurmError> {
+        self.submit_after(request, None).await
+    }
+
+    /// The same where an earlier job of this name is over, and does not count.
+    pub async fn submit_after(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
+        let script = request.script()?;
+        let counts = |job: &JobInfo| past.is_none_or(|past| past.number != job.id.number);
+        if let Some(job) = self.find(&request.name).await?.filter(counts) {
+            return Ok(job.id);
+        }
+        self.0.host.put(script.as_bytes(), &request.script_path()).await?;
+        let mut argv = words(&["sbatch", "--parsable"]);
+        argv.extend(request.settings.sbatch_args.iter().cloned());
+        argv.push(request.script_path().into_string());
+        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        loop {
+            let problem = match self.run(&argv).await {
+                Ok(output) if output.code == Some(0) => {
+                    return read_id(&output.stdout).ok_or_else(|| self.tool_error(&argv, &output));
+                }
+                Ok(output) if !reason::is_transient(&said(&output)) => {
+                    let said = said(&output);
+                    let mend = reason::mend_of_refusal(&said);
+                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), said, mend });
+                }
+                Ok(output) => said(&output),
+                Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
+                Err(error) => return Err(error.into()),
+            };
+            pauses.pause().await;
+            // the controller may have taken the job and not have said so
+            if let Some(job) = self.find(&request.name).await?.filter(counts) {
+                return Ok(job.id);
+            }
+            if begin.elapsed() >= self.0.patience {
+                let waited_s = begin.elapsed().as_secs_f64();
+                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), said: problem, waited_s });
+            }
+        }
+    }
+
+    /// What Slurm knows of the jobs of these names: one call for those that it has in memory, one more for those that have ended.
+    pub async fn query(&self, names: &[&str]) -> Result<BTreeMap<String, Found>, SlurmError> {
+        let mut found: BTreeMap<String, Found> = names.iter().map(|n| ((*n).to_owned(), Found::Unknown)).collect();
+        if names.is_empty() {
+            return Ok(found);
+        }
+        take(&mut found, self.in_memory(names).await?);
+        let missing: Vec<&str> = names.iter().copied().filter(|n| found.get(*n) == Some(&Found::Unknown)).collect();
+        if !missing.is_empty() {
+            take(&mut found, self.ended(&missing).await?);
+        }
+        Ok(found)
+    }
+
+    /// The latest job of this name, if Slurm knows one.
+    pub async fn find(&self, name: &str) -> Result<Option<JobInfo>, SlurmError> {
+        match self.query(&[name]).await?.remove(name) {
+            Some(Found::Known(job)) => Ok(Some(*job)),
+            Some(Found::Unknown) | None => Ok(None),
+        }
+    }
+
+    /// Jobs that the controller has in memory.
+    async fn in_memory(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
+        if !self.0.no_json.load(Ordering::Relaxed) {
+            let argv = words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--json"]);
+            let output = self.ask(&argv).await?;
+            // older ones give all jobs of all users, whatever is asked: too much of it is cut off, and then not whole
+            let whole = output.code == Some(0) && output.stdout.len() < MOST_OUTPUT;
+            match info::read_squeue_json(&output.stdout) {
+                Ok(jobs) if whole => return Ok(jobs),
+                // with a controller that does not answer there are no jobs, and the code is 0: the other form tells
+                Err(AnswerError::Reported(_)) => {}
+                Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
+            }
+        }
+        let argv =
+            words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--noheader", "-o", info::SQUEUE_FORMAT]);
+        let output = self.ask(&argv).await?;
+        if output.code != Some(0) {
+            return Err(self.tool_error(&argv, &output));
+        }
+        info::read_squeue_text(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("squeue", e))
+    }
+
+    /// Jobs of the accounting, or of the list of completed jobs.
+    async fn ended(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
+        let common = ["-n", "--parsable2", "-S", "now-7days", "--name"];
+        if !self.0.no_accounting.load(Ordering::Relaxed) {
+            let mut argv = words(&["sacct", "-X"]);
+            argv.extend(words(&common));
+            argv.extend([names.join(","), "-o".to_owned(), info::SACCT_FORMAT.to_owned()]);
+            let output = self.ask(&argv).await?;
+            if output.code == Some(0) && !said(&output).contains("accounting storage is disabled") {
+                return info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct", e));
+            }
+            self.0.no_accounting.store(true, Ordering::Relaxed);
+        }
+        let mut argv = words(&["sacct", "-c"]);
+        argv.extend(words(&common));
+        argv.extend([names.join(","), "-o".to_owned(), info::SACCT_COMPLETION_FORMAT.to_owned()]);
+        let output = self.ask(&argv).await?;
+        if output.code != Some(0) {
+            // many sites keep no such list, or not for users: then nobody knows
+            return Ok(Vec::new());
+        }
+        info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct -c", e))
+    }
+
+    /// Cancels the jobs of this name, and waits until they are gone. None of them being there is as good.
+    pub async fn cancel(&self, name: &str, limit: Duration) -> Result<(), SlurmError> {
+        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        loop {
+            let there: Vec<JobInfo> =
+                self.in_memory(&[name]).await?.into_iter().filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_))).collect();
+            let Some(first) = there.first() else { return Ok(()) };
+            if begin.elapsed() >= limit {
+                let state = first.state.to_string();
+                return Err(SlurmError::StillThere { name: name.to_owned(), state, limit_s: limit.as_secs_f64() });
+            }
+            let live: Vec<String> = there.iter().filter(|j| j.stage() != Stage::Ending).map(|j| j.id.to_string()).collect();
+            if !live.is_empty() {
+                let argv: Vec<String> = [vec!["scancel".to_owned()], live].concat();
+                let output = self.ask(&argv).await?;
+                // one that ended meanwhile is as good
+                if output.code != Some(0) && !said(&output).contains("Invalid job id") && !said(&output).contains("already completing") {
+                    return Err(self.tool_error(&argv, &output));
+                }
+            }
+            pauses.pause().await;
+        }
+    }
+
+    /// Waits until a job has its nodes. Without a limit as long as it takes; a job that can never start does not wait.
+    /// What keeps it waiting is told now and then.
+    pub async fn wait_running(
+        &self,
+        name: &str,
+        limit: Option<Duration>,
+        mut tell: impl FnMut(String) + Send,
+    ) -> Result<JobInfo, SlurmError> {
+        let (begin, mut pauses, mut unknown) = (Instant::now(), Pauses(FIRST_PAUSE), 0);
+        loop {
+            match self.query(&[name]).await?.remove(name) {
+                Some(Found::Known(job)) => {
+                    unknown = 0;
+                    match job.stage() {
+                        Stage::Running => return Ok(*job),
+                        Stage::Ended(end) => {
+                            let why = job.exit.map(|e| format!(", code {}, signal {}", e.code, e.signal)).unwrap_or_default();
+                            let state = job.state.to_string();
+                            return Err(SlurmError::Ended { job: job.id.to_string(), name: name.to_owned(), state, end, why });
+                        }
+                        Stage::Waiting | Stage::Ending => {}
+                    }
+                    let late = limit.is_some_and(|l| begin.elapsed() >= l);
+                    let hopeless = job.reason.as_deref().and_then(reason::explain).is_some_and(|e| e.hopeless) || job.state.is_held();
+                    // what is hopeless at once may only be what Slurm has not looked at yet
+                    if late || (hopeless && begin.elapsed() >= Duration::from_secs(10)) {
+                        let why = self.why_waiting(&job).await;
+                        let limit_s = begin.elapsed().as_secs_f64();
+                        return Err(SlurmError::Queue { job: job.id.to_string(), name: name.to_owned(), limit_s, why });
+                    }
+                    // what waits but for a moment is not worth a word
+                    if begin.elapsed() >= TELL_AFTER && job.stage() == Stage::Waiting {
+                        tell(self.why_waiting(&job).await);
+                    }
+                }
+                Some(Found::Unknown) | None => {
+                    unknown += 1;
+                    if unknown >= 3 {
+                        return Err(SlurmError::Unknown(name.to_owned()));
+                    }
+                }
+            }
+            pauses.pause().await;
+        }
+    }
+
+    /// Why a job waits, in words, with the nodes that are away and what to do.
+    pub async fn why_waiting(&self, job: &JobInfo) -> String {
+        let word = job.reason.as_deref().unwrap_or("no reason is given");
+        let mut text = match reason::explain(word) {
+            Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.mend),
+            None => word.to_owned(),
+        };
+        // that nodes are away is one more reason; not knowing it is no error
+        if let Ok(nodes) = self.nodes().await {
+            let mut away: Vec<String> = nodes
+                .iter()
+                .filter(|n| !n.is_usable())
+                .map(|n| format!("{} {}{}", n.name, n.state, n.reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()))
+                .collect();
+            away.dedup();
+            if !away.is_empty() {
+                text = format!("{text}; nodes that cannot be had (see `sinfo -R`): {}", away.join(", "));
+            }
+        }
+        text
+    }
+
+    /// All nodes, once for each of their partitions.
+    pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SlurmError> {
+        let argv = words(&["sinfo", "-N", "--noheader", "-o", nodes::SINFO_FORMAT]);
+        let output = self.ask(&argv).await?;
+        if output.code != Some(0) {
+            return Err(self.tool_error(&argv, &output));
+        }
+        Ok(nodes::read_sinfo(&output.stdout))
+    }
+
+    /// Slurm's version, as `sinfo` says it.
+    pub async fn version(&self) -> Result<String, SlurmError> {
+        let argv = words(&["sinfo", "--version"]);
+        let output = self.run(&argv).await?;
+        // `slurm 23.11.4`; the name before it differs from one distribution to the next
+        match output.stdout.split_whitespace().last() {
+            Some(version) if output.code == Some(0) => Ok(version.to_owned()),
+            _ => Err(self.tool_error(&argv, &output)),
+        }
+    }
+
+    /// Reserves nodes for this user from now on, where that is permitted. One of this name that is there already is as good.
+    pub async fn reserve(&self, name: &str, nodes: u32, partition: Option<&str>, minutes: u64) -> Result<(), SlurmError> {
+        let user = self.run(&words(&["id", "-un"])).await?.stdout.trim().to_owned();
+        let mut argv = words(&["scontrol", "create", "reservation", &format!("reservationname={name}"), "starttime=now"]);
+        argv.extend([format!("duration={minutes}"), format!("users={user}"), format!("nodecnt={nodes}")]);
+        argv.extend(partition.map(|p| format!("partitionname={p}")));
+        let output = self.ask(&argv).await?;
+        let exists = said(&output).to_lowercase().contains("already exists") || said(&output).contains("Duplicate reservation");
+        if output.code == Some(0) || exists { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
+    }
+
+    /// Removes a reservation. None being there is as good.
+    pub async fn unreserve(&self, name: &str) -> Result<(), SlurmError> {
+        let argv = words(&["scontrol", "delete", &format!("reservationname={name}")]);
+        let output = self.ask(&argv).await?;
+        let gone = said(&output).to_lowercase().contains("reservation is invalid");
+        if output.code == Some(0) || gone { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
+    }
+}
+
+/// The number, and the cluster behind a semicolon. Lines before it may be a site's greeting.
+fn read_id(answer: &str) -> Option<JobId> {
+    let line = answer.lines().map(str::trim).rfind(|l| !l.is_empty())?;
+    let (number, cluster) = line.split_once(';').map_or((line, None), |(n, c)| (n, Some(c.to_owned())));
+    Some(JobId { number: number.parse().ok()?, cluster })
+}
+
+/// Of several jobs of one name the latest counts; of several lines for one job the last.
+fn take(found: &mut BTreeMap<String, Found>, jobs: Vec<JobInfo>) {
+    for job in jobs {
+        if let Some(place) = found.get_mut(&job.name) {
+            let newer = match &*place {
+                Found::Known(known) => known.id.number <= job.id.number,
+                Found::Unknown => true,
+            };
+            if newer {
+                *place = Found::Known(Box::new(job));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_job_is_read_with_its_cluster() {
+        assert_eq!(read_id("1234\n"), Some(JobId::new(1234)));
+        assert_eq!(read_id("Welcome!\n77;big\n"), Some(JobId { number: 77, cluster: Some("big".into()) }));
+        assert_eq!(read_id("Submitted batch job"), None);
+    }
+}

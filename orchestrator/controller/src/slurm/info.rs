@@ -1,0 +1,301 @@
+//! What Slurm says of jobs, in each of the forms in which its versions say it.
+
+use super::{
+    clock::Clock,
+    state::{JobState, Stage},
+};
+use cvc_engine::nodelist::{self, NodeListError};
+use serde_json::Value;
+use std::fmt;
+
+/// Number of a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct JobId {
+    /// Its number.
+    pub number: u64,
+    /// Its cluster, where sbatch names one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cluster: Option<String>,
+}
+
+impl JobId {
+    /// A job of the cluster that is asked by default.
+    pub fn new(number: u64) -> Self {
+        Self { number, cluster: None }
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
+/// How a job's script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code.
+    pub code: i32,
+    /// The signal that ended it, or 0.
+    pub signal: i32,
+}
+
+/// A job, as Slurm knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobInfo {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: JobState,
+    /// Why it waits, in Slurm's word; `None` if it does not wait.
+    pub reason: Option<String>,
+    /// Its nodes, in Slurm's order.
+    pub nodes: Vec<String>,
+    /// When it began, or will by Slurm's present guess.
+    pub start: Option<jiff::Timestamp>,
+    /// When it ended, or must.
+    pub end: Option<jiff::Timestamp>,
+    /// How its script ended, if it has and this is said.
+    pub exit: Option<Exit>,
+    /// How often it was put back into the queue, if this is said.
+    pub restarts: Option<u32>,
+    /// Its time limit, seconds; `None` if it has none.
+    pub time_limit_s: Option<f64>,
+}
+
+impl JobInfo {
+    /// What its state means.
+    pub fn stage(&self) -> Stage {
+        self.state.stage()
+    }
+}
+
+/// An answer that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It is no JSON, or not whole.
+    #[error("its JSON cannot be read: {0}")]
+    Json(String),
+    /// It tells of errors, and so may not tell all.
+    #[error("it reports: {0}")]
+    Reported(String),
+    /// A field is missing or of another kind.
+    #[error("{0}")]
+    Field(String),
+    /// Its list of nodes cannot be read.
+    #[error(transparent)]
+    Nodes(#[from] NodeListError),
+}
+
+fn text<'a>(job: &'a Value, key: &str) -> Option<&'a str> {
+    job.get(key)?.as_str().filter(|t| !t.is_empty())
+}
+
+/// A number, or `{ "set": true, "infinite": false, "number": 5 }` since 23.02; `None` if it is not set, or infinite.
+fn number(value: Option<&Value>) -> Option<i64> {
+    match value? {
+        Value::Object(fields) => {
+            let is = |key: &str| fields.get(key).and_then(Value::as_bool);
+            if is("set") == Some(false) || is("infinite") == Some(true) {
+                return None;
+            }
+            fields.get("number")?.as_i64()
+        }
+        other => other.as_i64(),
+    }
+}
+
+/// Seconds of the epoch; 0 stands for a time that is not known.
+fn moment(value: Option<&Value>) -> Option<jiff::Timestamp> {
+    number(value).filter(|s| *s > 0).and_then(|s| jiff::Timestamp::from_second(s).ok())
+}
+
+/// A wait status until 22.05; since then the code, the signal, and whether it has ended at all.
+fn exit_of(value: Option<&Value>) -> Option<Exit> {
+    match value? {
+        Value::Object(fields) if fields.contains_key("return_code") || fields.contains_key("signal") => {
+            let code = number(fields.get("return_code"))?;
+            let signal = fields.get("signal");
+            let signal = number(signal.and_then(|s| s.get("id").or_else(|| s.get("signal_id")))).unwrap_or(0);
+            Some(Exit { code: i32::try_from(code).ok()?, signal: i32::try_from(signal).ok()? })
+        }
+        other => {
+            let status = number(Some(other))?;
+            Some(Exit { code: i32::try_from(status >> 8 & 0xff).ok()?, signal: i32::try_from(status & 0x7f).ok()? })
+        }
+    }
+}
+
+fn state_of(value: Option<&Value>) -> Option<JobState> {
+    match value? {
+        Value::String(word) => Some(JobState::read(word)),
+        Value::Array(words) => Some(JobState::from_words(words.iter().filter_map(Value::as_str))),
+        _ => None,
+    }
+}
+
+/// Reads the answer of `squeue --json`, of any version that has it.
+pub fn read_squeue_json(answer: &str) -> Result<Vec<JobInfo>, AnswerError> {
+    let whole: Value = serde_json::from_str(answer).map_err(|e| AnswerError::Json(e.to_string()))?;
+    if let Some(errors) = whole.get("errors").and_then(Value::as_array).filter(|e| !e.is_empty()) {
+        let one = |e: &Value| text(e, "description").or_else(|| text(e, "error")).map_or_else(|| e.to_string(), str::to_owned);
+        return Err(AnswerError::Reported(errors.iter().map(one).collect::<Vec<_>>().join("; ")));
+    }
+    let jobs = whole.get("jobs").and_then(Value::as_array).ok_or_else(|| AnswerError::Field("it has no list `jobs`".into()))?;
+    jobs.iter().map(json_job).collect()
+}
+
+fn json_job(job: &Value) -> Result<JobInfo, AnswerError> {
+    let id = number(job.get("job_id")).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| missing("job_id", None))?;
+    let state = state_of(job.get("job_state")).ok_or_else(|| missing("job_state", Some(id)))?;
+    let ended = matches!(state.stage(), Stage::Ended(_));
+    Ok(JobInfo {
+        id: JobId::new(id),
+        name: text(job, "name").unwrap_or_default().to_owned(),
+        reason: text(job, "state_reason").and_then(reason),
+        nodes: nodelist::expand(text(job, "nodes").unwrap_or_default())?,
+        start: moment(job.get("start_time")),
+        end: moment(job.get("end_time")),
+        exit: exit_of(job.get("exit_code")).filter(|_| ended),
+        restarts: number(job.get("restart_cnt")).and_then(|n| u32::try_from(n).ok()),
+        time_limit_s: number(job.get("time_limit")).map(|minutes| minutes as f64 * 60.0),
+        state,
+    })
+}
+
+fn missing(field: &str, job: Option<u64>) -> AnswerError {
+    let job = job.map(|id| format!("job {id}")).unwrap_or_else(|| "a job".into());
+    AnswerError::Field(format!("{job} has no `{field}` that can be read"))
+}
+
+fn reason(word: &str) -> Option<String> {
+    (!matches!(word, "None" | "(null)" | "")).then(|| word.to_owned())
+}
+
+/// What [`read_squeue_text`] reads: `squeue -h -o` with this format. The name is last, because it may hold anything.
+pub const SQUEUE_FORMAT: &str = "%A|%T|%N|%S|%e|%l|%r|%j";
+
+/// Reads the lines of `squeue -h -o` with [`SQUEUE_FORMAT`].
+pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+    let line = |line: &str| -> Result<JobInfo, AnswerError> {
+        let fields: Vec<&str> = line.splitn(8, '|').collect();
+        let &[id, state, nodes, start, end, limit, why, name] = fields.as_slice() else {
+            return Err(AnswerError::Field(format!("`{line}` has not the eight fields that were asked for")));
+        };
+        Ok(JobInfo {
+            id: job_id(id)?,
+            name: name.to_owned(),
+            state: JobState::read(state),
+            reason: reason(why),
+            nodes: nodelist::expand(null(nodes))?,
+            start: clock.read(start),
+            end: clock.read(end),
+            exit: None,
+            restarts: None,
+            time_limit_s: duration_s(limit),
+        })
+    };
+    answer.lines().filter(|l| !l.trim().is_empty()).map(line).collect()
+}
+
+/// What [`read_sacct`] reads: `sacct -X -n --parsable2 -o` with this format.
+pub const SACCT_FORMAT: &str = "JobIDRaw,State,NodeList,Start,End,Timelimit,ExitCode,JobName";
+
+/// What [`read_sacct`] reads of `sacct -c`, which knows fewer fields.
+pub const SACCT_COMPLETION_FORMAT: &str = "JobID,State,NodeList,Start,End,ExitCode,ExitCode,JobName";
+
+/// Reads the lines of `sacct -n --parsable2 -o` with [`SACCT_FORMAT`] or [`SACCT_COMPLETION_FORMAT`].
+pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+    let line = |line: &str| -> Result<JobInfo, AnswerError> {
+        let fields: Vec<&str> = line.splitn(8, '|').collect();
+        let &[id, state, nodes, start, end, limit, exit, name] = fields.as_slice() else {
+            return Err(AnswerError::Field(format!("`{line}` has not the eight fields that were asked for")));
+        };
+        let state = JobState::read(state);
+        Ok(JobInfo {
+            id: job_id(id)?,
+            name: name.to_owned(),
+            reason: None,
+            nodes: nodelist::expand(if nodes == "None assigned" { "" } else { null(nodes) })?,
+            start: clock.read(start),
+            end: clock.read(end),
+            exit: matches!(state.stage(), Stage::Ended(_)).then(|| exit_pair(exit)).flatten(),
+            restarts: None,
+            time_limit_s: duration_s(limit),
+            state,
+        })
+    };
+    // steps (`7.batch`) are not jobs
+    let jobs = answer.lines().filter(|l| !l.trim().is_empty() && !l.split('|').next().is_some_and(|id| id.contains('.')));
+    jobs.map(line).collect()
+}
+
+/// Reads the lines of `scontrol show job -o`.
+pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
+    let line = |line: &str| -> Result<JobInfo, AnswerError> {
+        // values may hold spaces (a name, a command): a field begins at a space where a word with `=` follows, the first of each name counts
+        let field = |key: &str| -> Option<&str> {
+            let start = if line.starts_with(key) && line[key.len()..].starts_with('=') {
+                key.len() + 1
+            } else {
+                line.find(&format!(" {key}="))? + key.len() + 2
+            };
+            let value = &line[start..];
+            let end = value
+                .match_indices(' ')
+                .map(|(at, _)| at)
+                .find(|at| value[at + 1..].split(' ').next().is_some_and(|w| w.contains('=')))
+                .unwrap_or(value.len());
+            Some(value[..end].trim_end())
+        };
+        let id = job_id(field("JobId").unwrap_or_default())?;
+        let state = JobState::read(field("JobState").ok_or_else(|| missing("JobState", Some(id.number)))?);
+        Ok(JobInfo {
+            name: field("JobName").unwrap_or_default().to_owned(),
+            reason: field("Reason").and_then(reason),
+            nodes: nodelist::expand(null(field("NodeList").unwrap_or_default()))?,
+            start: field("StartTime").and_then(|t| clock.read(t)),
+            end: field("EndTime").and_then(|t| clock.read(t)),
+            exit: matches!(state.stage(), Stage::Ended(_)).then(|| field("ExitCode").and_then(exit_pair)).flatten(),
+            restarts: field("Restarts").and_then(|r| r.parse().ok()),
+            time_limit_s: field("TimeLimit").and_then(duration_s),
+            id,
+            state,
+        })
+    };
+    answer.lines().filter(|l| l.contains("JobId=")).map(line).collect()
+}
+
+fn null(nodes: &str) -> &str {
+    if matches!(nodes.trim(), "(null)" | "None" | "n/a") { "" } else { nodes }
+}
+
+fn job_id(text: &str) -> Result<JobId, AnswerError> {
+    // of `8_1` and `9+0` the job is the first number
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().map(JobId::new).map_err(|_| AnswerError::Field(format!("`{text}` is no number of a job")))
+}
+
+/// `3:0` is code 3, no signal.
+fn exit_pair(text: &str) -> Option<Exit> {
+    let (code, signal) = text.split_once(':')?;
+    Some(Exit { code: code.trim().parse().ok()?, signal: signal.trim().parse().ok()? })
+}
+
+/// Seconds of `5:00`, `1:00:00`, `2-03:00:00`, `INFINITE`; `None` for what is no limit.
+pub(super) fn duration_s(text: &str) -> Option<f64> {
+    let (days, rest) = text.trim().split_once('-').map_or((None, text.trim()), |(d, r)| (Some(d), r));
+    let numbers: Vec<u64> = rest.split(':').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let seconds = match (days, numbers.as_slice()) {
+        (None, [minutes]) => minutes * 60,
+        (None, [minutes, seconds]) => minutes * 60 + seconds,
+        (_, [hours, minutes, seconds]) => hours * 3600 + minutes * 60 + seconds,
+        (Some(_), [hours]) => hours * 3600,
+        (Some(_), [hours, minutes]) => hours * 3600 + minutes * 60,
+        _ => return None,
+    };
+    let days: u64 = days.map_or(Some(0), |d| d.parse().ok())?;
+    Some((days * 86_400 + seconds) as f64)
+}

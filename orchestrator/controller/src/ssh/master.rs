@@ -1,0 +1,225 @@
+//! The connection that all others go through: an ssh in the foreground whose standard input cvc holds, so that it ends with cvc.
+
+use super::{
+    Notice, Target, config,
+    hops::{self, Hop},
+    pins,
+};
+use crate::ssh::diagnostics;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_engine::host::{ChangedKey, HostError, tool};
+use openssh::Session;
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::net::UnixStream,
+    path::Path,
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    process::{Child, ChildStdin},
+    time::timeout,
+};
+
+/// From the start of ssh to the first word from there, over all jumps.
+const LIMIT: Duration = Duration::from_secs(3 * config::CONNECT_S);
+/// Bytes of ssh's messages that are kept: of the beginning, and of the end.
+const MOST_LOG: usize = 64 << 10;
+/// What the shell there says when it is ready; whatever its start-up files print comes before.
+const READY: &str = "cvc-ready";
+/// Names of the directories with control sockets begin so.
+const PREFIX: &str = "cvc-ssh-";
+/// The socket in its directory.
+const SOCKET: &str = "master";
+/// A path of a socket has at most 107 bytes, and ssh makes it with 17 more at first.
+const MOST_DIR: usize = 60;
+
+/// A connection that is up.
+#[derive(Debug)]
+pub(super) struct Master {
+    /// Commands go through it.
+    pub(super) session: Arc<Session>,
+    child: Mutex<Child>,
+    log: Arc<Mutex<String>>,
+    // what ends the connection when it is dropped, in this order
+    _line: ChildStdin,
+    _dir: TempDir,
+}
+
+impl Master {
+    /// Whether it still answers.
+    pub(super) async fn is_up(&self) -> bool {
+        let runs = matches!(self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait(), Ok(None));
+        runs && matches!(timeout(Duration::from_secs(5), self.session.check()).await, Ok(Ok(())))
+    }
+
+    /// The last lines of ssh.
+    pub(super) fn said(&self) -> String {
+        diagnostics::last(&self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its process here.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner).id()
+    }
+}
+
+/// Connects once.
+pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Sync)) -> Result<Master, HostError> {
+    let dir = directory()?;
+    let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
+        host: target.name.clone(),
+        said: format!("the directory for its socket, {}, is no text", dir.path().display()),
+    })?;
+    let hops = hops::resolve(target, path).await?;
+    let (fresh, file) = (path.join("fresh"), path.join("config"));
+    let here = |source| HostError::File { host: "localhost".into(), action: "write", path: file.to_string(), source };
+    fs::write(&file, config::text(&target.ssh, &hops, &fresh)).map_err(here)?;
+    let mut argv: Vec<String> = ["ssh", "-T", "-M", "-S", path.join(SOCKET).as_str(), "-F", file.as_str()].map(str::to_owned).to_vec();
+    argv.extend(target.place());
+    argv.extend(["--".to_owned(), target.destination().to_owned(), format!("echo {READY}; exec cat >/dev/null")]);
+    let start = |source| HostError::Start { host: "localhost".into(), argv: argv.clone(), source };
+    // a group of its own: Ctrl-C is for cvc, which may still have to say something there
+    let mut child = tool(&argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(start)?;
+    let (Some(line), Some(out), Some(err)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        return Err(start(std::io::Error::other("it has no standard streams")));
+    };
+    let log = Arc::new(Mutex::new(String::new()));
+    let listener = tokio::spawn(listen(err, Arc::clone(&log)));
+    if !matches!(timeout(LIMIT, ready(out)).await, Ok(true)) {
+        let gave_up = child.try_wait().is_ok_and(|s| s.is_none());
+        // of ssh all messages; it may be about to end by itself
+        if timeout(Duration::from_millis(500), child.wait()).await.is_err() {
+            let _ = child.start_kill();
+        }
+        let _ = timeout(Duration::from_millis(500), listener).await;
+        let log = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        return Err(why(target, &hops, &log, gave_up).await);
+    }
+    let seen = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pin(target, &hops, &seen, &fresh, tell).await?;
+    let socket = dir.path().join(SOCKET).into_boxed_path();
+    let session = Arc::new(Session::resume_mux(socket, None));
+    Ok(Master { session, child: Mutex::new(child), log, _line: line, _dir: dir })
+}
+
+/// Waits for the word that the shell there is ready.
+async fn ready(out: tokio::process::ChildStdout) -> bool {
+    // start-up files may print without end
+    let mut lines = BufReader::new(out.take(1 << 20)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.trim_end() == READY {
+            return true;
+        }
+    }
+    false
+}
+
+/// Keeps what ssh says: all of the beginning, and the end.
+async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
+    let mut lines = BufReader::new(err).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let line = String::from_utf8_lossy(&line);
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() + line.len() > 2 * MOST_LOG {
+            let cut = (MOST_LOG..=log.len()).find(|i| log.is_char_boundary(*i)).unwrap_or(log.len());
+            *log = log.split_off(cut);
+        }
+        log.push_str(line.trim_end_matches('\r'));
+        log.push('\n');
+    }
+}
+
+/// Why no connection came about.
+async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostError {
+    let host = target.name.clone();
+    let show = |found: Option<String>| found.unwrap_or_else(|| "an unknown key".to_owned());
+    let known = |file: &str, line| {
+        let key = pins::key_at(Utf8Path::new(file), line);
+        async move {
+            match key {
+                Some(key) => pins::fingerprint(&key).await,
+                None => None,
+            }
+        }
+    };
+    if let Some(changed) = diagnostics::changed(log) {
+        let known = show(known(&changed.file, changed.line).await);
+        let diagnostics::Changed { name, offered, file, line } = changed;
+        return HostError::KeyChanged(Box::new(ChangedKey { host, name, offered, known, file, line }));
+    }
+    if let Some(name) = diagnostics::unknown(log) {
+        let offered = show(diagnostics::offered(log));
+        let hop = hops.iter().find(|h| h.name == name);
+        // pinned, but with keys of other types only: to ssh that is unknown, and to people it has changed
+        if let Some(file) = hop.and_then(|h| h.pinned.as_ref())
+            && let Some(line) = pins::lines_of(file, &name).ok().and_then(|l| l.first().copied())
+        {
+            let known = show(known(file.as_str(), line).await);
+            return HostError::KeyChanged(Box::new(ChangedKey { host, name, offered, known, file: file.to_string(), line }));
+        }
+        let own = std::iter::once(&target.pinned).chain(hop.map(|h| h.vouching.as_slice()).unwrap_or_default());
+        return HostError::KeyUnknown { host, name, offered, files: own.map(ToString::to_string).collect() };
+    }
+    if gave_up && diagnostics::plain(log).is_empty() {
+        let said = format!("nothing within {} s", LIMIT.as_secs());
+        return HostError::Unreachable { host, cause: cvc_engine::host::Obstacle::Silence, said };
+    }
+    diagnostics::interpret(&target.name, hops, log)
+}
+
+/// Pins the keys of all hosts on the way that are not pinned yet.
+async fn pin(target: &Target, hops: &[Hop], log: &str, fresh: &Utf8Path, tell: &(dyn Fn(Notice) + Send + Sync)) -> Result<(), HostError> {
+    for found in diagnostics::recognised(log) {
+        // ssh looks for `host` too where `[host]:port` is not known
+        let hop = hops.iter().find(|h| h.pinned.is_none() && (h.name == found.name || h.hostname == found.name));
+        let Some((hop, key)) = hop.zip(pins::key_at(Utf8Path::new(&found.file), found.line)) else { continue };
+        if pins::pin(&target.pinned, &hop.name, &key)? {
+            let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
+            tell(Notice::Pinned { host: hop.name.clone(), fingerprint, vouched_by: Some(found.file), file: target.pinned.clone() });
+        }
+    }
+    // keys that nothing vouched for, if such are believed
+    for hop in hops.iter().filter(|h| h.pinned.is_none()) {
+        for line in pins::lines_of(fresh, &hop.name)? {
+            let Some(key) = pins::key_at(fresh, line) else { continue };
+            if pins::pin(&target.pinned, &hop.name, &key)? {
+                let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
+                tell(Notice::Pinned { host: hop.name.clone(), fingerprint, vouched_by: None, file: target.pinned.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A private directory with a short path; what a killed cvc left of its own is removed.
+fn directory() -> Result<TempDir, HostError> {
+    let given = [std::env::var("XDG_RUNTIME_DIR").ok().map(Utf8PathBuf::from), Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok()];
+    let fits = |dir: &Utf8PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_str().len() <= MOST_DIR - PREFIX.len();
+    let place = given.into_iter().flatten().find(fits).unwrap_or_else(|| "/tmp".into());
+    for old in fs::read_dir(&place).into_iter().flatten().flatten() {
+        if old.file_name().to_string_lossy().starts_with(PREFIX) && is_dead(&old.path().join(SOCKET)) {
+            // somebody else's cannot be removed
+            let _ = fs::remove_dir_all(old.path());
+        }
+    }
+    let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
+    made.map_err(|source| HostError::File { host: "localhost".into(), action: "create a directory in", path: place.to_string(), source })
+}
+
+/// Whether nobody listens on this socket any more. One that is not there yet may come.
+fn is_dead(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+}

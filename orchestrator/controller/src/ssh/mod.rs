@@ -1,0 +1,352 @@
+//! A machine over ssh, by the user's own OpenSSH: one connection that all commands go through, made again when it is lost.
+//!
+//! Commands go through the control socket itself (the crate's native-mux), not through an ssh for each: that has real exit codes, costs no
+//! process, and can never fall back to a direct connection without time limits, which ssh does when its master has died.
+
+mod config;
+mod diagnostics;
+mod hops;
+mod master;
+mod pins;
+mod pipe;
+mod remote;
+mod run;
+mod transfer;
+
+pub use pins::file_of as pinned_file;
+pub use pipe::Pipe;
+pub use transfer::Progress;
+
+use backon::{ExponentialBuilder, Retryable};
+use camino::Utf8PathBuf;
+use cvc_core::hosts::{HostEntry, SshSettings};
+use cvc_engine::host::HostError;
+use master::Master;
+use openssh::{Child, Session, Stdio};
+use std::{
+    fmt,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
+
+/// Between looks at how long a host is still to be waited for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a connection is tried.
+#[derive(Clone, Copy)]
+enum Patience {
+    /// Once.
+    None,
+    /// As long as the host is worth waiting for at that time.
+    OfHost,
+    /// So long.
+    For(Duration),
+}
+
+/// How long a lost host is waited for, unless [`SshHost::set_patience`] says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
+const MOST_AT_ONCE: usize = 8;
+/// How long an sshd without a free session is asked again.
+const FULL: Duration = Duration::from_secs(30);
+/// What the far side has for ending a program before this side gives up.
+const GRACE: Duration = Duration::from_secs(4);
+/// For small questions and single files.
+const SHORT: Duration = Duration::from_secs(60);
+/// Attempts for what may be repeated.
+const ATTEMPTS: usize = 4;
+
+/// A machine, and how it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The site's name for it.
+    pub name: String,
+    /// What ssh is told of it.
+    pub entry: HostEntry,
+    /// How ssh is used; paths are resolved here.
+    pub ssh: SshSettings,
+    /// File with the pinned keys of the site: [`pinned_file`].
+    pub pinned: Utf8PathBuf,
+}
+
+impl Target {
+    /// A host of a site.
+    pub fn new(site: &str, entry: &HostEntry, ssh: &SshSettings) -> Self {
+        let pinned = ssh.pinned.as_ref().map_or_else(|| pinned_file(site), Utf8PathBuf::from);
+        Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned }
+    }
+
+    /// What ssh is told to connect to.
+    fn destination(&self) -> &str {
+        self.entry.address.as_deref().unwrap_or(&self.entry.name)
+    }
+
+    /// User, port and key as arguments of ssh.
+    fn place(&self) -> Vec<String> {
+        let mut args = Vec::new();
+        if let Some(user) = &self.entry.user {
+            args.extend(["-l".to_owned(), user.clone()]);
+        }
+        if let Some(port) = self.entry.port {
+            args.extend(["-p".to_owned(), port.to_string()]);
+        }
+        if let Some(file) = &self.entry.identity_file {
+            args.extend(["-i".to_owned(), cvc_core::paths::expand(file).to_string(), "-o".to_owned(), "IdentitiesOnly=yes".to_owned()]);
+        }
+        args
+    }
+}
+
+/// What happened to a connection that people should know of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// A host key was pinned; from now on only this one counts.
+    Pinned {
+        /// Name of the host in known-hosts files.
+        host: String,
+        /// Fingerprint of the key.
+        fingerprint: String,
+        /// The file of the user that had it; `None` if nothing did, and first contacts are believed.
+        vouched_by: Option<String>,
+        /// Where it is pinned.
+        file: Utf8PathBuf,
+    },
+    /// The connection is lost, and made again.
+    Lost {
+        /// Which host.
+        host: String,
+        /// Why, and after which attempt.
+        said: String,
+    },
+    /// The connection is there again.
+    Back {
+        /// Which host.
+        host: String,
+        /// For how long it was away, seconds.
+        away_s: f64,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pinned { host, fingerprint, vouched_by: Some(by), file } => {
+                write!(f, "{host}: host key {fingerprint}, known from {by}, is pinned in {file}")
+            }
+            Self::Pinned { host, fingerprint, vouched_by: None, file } => {
+                write!(f, "{host}: host key {fingerprint} was not known; it is believed (host_keys = \"accept-new\") and pinned in {file}")
+            }
+            Self::Lost { host, said } => write!(f, "{host}: connection lost, trying again: {said}"),
+            Self::Back { host, away_s } => write!(f, "{host}: connected again after {away_s:.0} s"),
+        }
+    }
+}
+
+type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+
+struct Inner {
+    target: Target,
+    master: Mutex<Option<Arc<Master>>>,
+    permits: Arc<Semaphore>,
+    home: OnceCell<Utf8PathBuf>,
+    patience_ms: AtomicU64,
+    /// Whether it was ever reached: what never was is not waited for.
+    reached: AtomicBool,
+    tell: Listener,
+}
+
+/// A machine over ssh. Clones share the connection, which ends with the last of them.
+#[derive(Clone)]
+pub struct SshHost(Arc<Inner>);
+
+impl fmt::Debug for SshHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SshHost").field("target", &self.0.target).finish_non_exhaustive()
+    }
+}
+
+impl SshHost {
+    /// A host that nothing was done with yet.
+    pub fn new(target: Target) -> Self {
+        Self::with_listener(target, Arc::new(|_| ()))
+    }
+
+    /// A host whose notices somebody wants to hear.
+    pub fn with_listener(target: Target, tell: Listener) -> Self {
+        Self(Arc::new(Inner {
+            target,
+            master: Mutex::new(None),
+            permits: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            home: OnceCell::new(),
+            patience_ms: AtomicU64::new(u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)),
+            reached: AtomicBool::new(false),
+            tell,
+        }))
+    }
+
+    /// Whom it was made for.
+    pub fn target(&self) -> &Target {
+        &self.0.target
+    }
+
+    /// How long every operation waits for a host that was reached before, also those that wait already.
+    pub fn set_patience(&self, patience: Duration) {
+        self.0.patience_ms.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Connects, if it is not connected. A host that was never reached gets one attempt, so that a wrong name is told at once; one that was is
+    /// waited for.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub async fn connect(&self) -> Result<(), HostError> {
+        self.up().await.map(|_| ())
+    }
+
+    /// Connects, trying again for so long.
+    ///
+    /// # Errors
+    /// The last reason why it could not be reached.
+    pub async fn connect_within(&self, patience: Duration) -> Result<(), HostError> {
+        self.up_within(Patience::For(patience)).await.map(|_| ())
+    }
+
+    /// Whether there is a connection now; none is made.
+    pub async fn is_connected(&self) -> bool {
+        match &*self.0.master.lock().await {
+            Some(master) => master.is_up().await,
+            None => false,
+        }
+    }
+
+    /// The process of the connection on this machine, for tests that end it.
+    pub async fn connection_pid(&self) -> Option<u32> {
+        self.0.master.lock().await.as_ref().and_then(|m| m.pid())
+    }
+
+    /// Ends the connection; the next operation makes a new one.
+    pub async fn disconnect(&self) {
+        *self.0.master.lock().await = None;
+    }
+
+    /// An argument vector of ssh to this host for others to use: the same rules, and nothing but pinned keys.
+    pub fn command_line(&self) -> Vec<String> {
+        let target = &self.0.target;
+        let mut argv = vec!["ssh".to_owned()];
+        if target.ssh.config.is_some() {
+            argv.extend(["-F".to_owned(), config::of_user(&target.ssh).to_string()]);
+        }
+        argv.extend(config::options(&target.pinned, &target.ssh));
+        argv.extend(target.place());
+        argv.extend(["--".to_owned(), target.destination().to_owned()]);
+        argv
+    }
+
+    async fn up(&self) -> Result<Arc<Master>, HostError> {
+        self.up_within(if self.0.reached.load(Ordering::Relaxed) { Patience::OfHost } else { Patience::None }).await
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.0.patience_ms.load(Ordering::Relaxed))
+    }
+
+    async fn up_within(&self, patience: Patience) -> Result<Arc<Master>, HostError> {
+        let inner = &self.0;
+        // whoever comes while the connection is made waits for the same
+        let mut held = inner.master.lock().await;
+        if let Some(master) = &*held {
+            if master.is_up().await {
+                return Ok(Arc::clone(master));
+            }
+            (inner.tell)(Notice::Lost { host: inner.target.name.clone(), said: master.said() });
+            *held = None;
+        }
+        let again = inner.reached.load(Ordering::Relaxed);
+        let begin = Instant::now();
+        let made = match patience {
+            Patience::None => master::connect(&inner.target, &*inner.tell).await,
+            Patience::OfHost => self.patiently(|| self.patience()).await,
+            Patience::For(time) => self.patiently(|| time).await,
+        };
+        let master = Arc::new(made?);
+        if again {
+            (inner.tell)(Notice::Back { host: inner.target.name.clone(), away_s: begin.elapsed().as_secs_f64() });
+        }
+        inner.reached.store(true, Ordering::Relaxed);
+        *held = Some(Arc::clone(&master));
+        Ok(master)
+    }
+
+    async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
+        let inner = &self.0;
+        let last = std::sync::Mutex::new(None);
+        let delays = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(250))
+            .with_max_delay(Duration::from_secs(5))
+            .without_max_times()
+            .with_jitter();
+        let attempts = (|| master::connect(&inner.target, &*inner.tell)).retry(delays).when(HostError::is_transient).notify(|error, _| {
+            let said = error.to_string();
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            // the same reason is told once
+            if last.as_ref().is_none_or(|l: &HostError| l.to_string() != said) {
+                (inner.tell)(Notice::Lost { host: inner.target.name.clone(), said });
+            }
+            *last = Some(HostError::Lost { host: inner.target.name.clone(), during: "for good".into(), said: error.to_string() });
+        });
+        // it may become less while it lasts: of a machine that is known to be gone
+        let begin = Instant::now();
+        let at_its_end = async {
+            while let Some(rest) = patience().checked_sub(begin.elapsed()).filter(|rest| !rest.is_zero()) {
+                tokio::time::sleep(rest.min(LOOK)).await;
+            }
+        };
+        tokio::select! {
+            made = attempts => made,
+            () = at_its_end => Err(last.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(|| HostError::Unreachable {
+                host: inner.target.name.clone(),
+                cause: cvc_engine::host::Obstacle::Silence,
+                said: format!("no connection within {} s", patience().as_secs()),
+            })),
+        }
+    }
+
+    /// Starts a command there.
+    async fn start(&self, line: &str, during: &str) -> Result<(Child<Arc<Session>>, Arc<Master>, OwnedSemaphorePermit), HostError> {
+        let permit = Arc::clone(&self.0.permits).acquire_owned().await.map_err(|e| self.lost(during, e.to_string()))?;
+        let begin = Instant::now();
+        loop {
+            let master = self.up().await?;
+            let mut command = Arc::clone(&master.session).arc_raw_command(line);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let error = match command.spawn().await {
+                Ok(child) => return Ok((child, master, permit)),
+                Err(error) => error,
+            };
+            let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            // sshd counts sessions until it has cleaned up after them; what was refused has not begun
+            if said.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            return Err(self.ended(&master, during, said).await);
+        }
+    }
+
+    fn lost(&self, during: &str, said: String) -> HostError {
+        HostError::Lost { host: self.0.target.name.clone(), during: during.to_owned(), said }
+    }
+
+    /// What it means that a command did not go as it should: lost, if the connection is.
+    async fn ended(&self, master: &Master, during: &str, said: String) -> HostError {
+        if master.is_up().await {
+            HostError::Ssh { host: self.0.target.name.clone(), said: format!("{said} {during}") }
+        } else {
+            self.lost(during, master.said())
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Commands that are run to their end, and small files.
+
+use super::{ATTEMPTS, GRACE, SHORT, SshHost, remote};
+use async_trait::async_trait;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output, bounded};
+use openssh::{Child, Session};
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Files that are read at once are small; larger ones are downloaded.
+const MOST_FILE: u64 = 1 << 30;
+
+/// What a command left, its output as bytes.
+pub(super) struct Raw {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+}
+
+impl SshHost {
+    /// Runs a command line with some input, and waits for its end.
+    async fn exec(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+        let (mut child, master, _permit) = self.start(line, during).await?;
+        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // who does not read its input says why by its exit code
+                let _ = stdin.write_all(input).await;
+                let _ = stdin.shutdown().await;
+            }
+        };
+        let read = async {
+            let mut kept = Vec::new();
+            if let Some(mut stdout) = stdout {
+                let _ = (&mut stdout).take(most).read_to_end(&mut kept).await;
+                let _ = tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await;
+            }
+            kept
+        };
+        let (stdout, stderr, ()) = tokio::join!(read, bounded(stderr), feed);
+        Ok(Raw { code: self.end(child, &master, during).await?, stdout, stderr })
+    }
+
+    /// Waits for the end of a command, once its output has ended: what has not come by then is cut off. A signal and a lost connection look the same; the connection itself tells them apart.
+    pub(super) async fn end(&self, child: Child<Arc<Session>>, master: &super::Master, during: &str) -> Result<Option<i32>, HostError> {
+        match child.wait().await {
+            Ok(status) => Ok(status.code()),
+            Err(openssh::Error::Remote(error)) if error.kind() == ErrorKind::NotFound => Ok(Some(127)),
+            Err(openssh::Error::RemoteProcessTerminated | openssh::Error::Disconnected) => {
+                if master.is_up().await {
+                    Ok(None)
+                } else {
+                    Err(self.lost(during, master.said()))
+                }
+            }
+            Err(error) => Err(self.ended(master, during, error.to_string()).await),
+        }
+    }
+
+    /// Runs a program that may be repeated: when the connection is lost meanwhile, again.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub async fn ask(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+        let mut attempt = 1;
+        loop {
+            match self.run(argv, env, limit).await {
+                Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Runs a short script of cvc's own that may be repeated; its standard output.
+    pub(super) async fn script(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+        let mut attempt = 1;
+        loop {
+            let limited = tokio::time::timeout(self.patience() + SHORT, self.exec(line, input, most, during)).await;
+            match limited {
+                Err(_) => return Err(self.timeout(&[during.to_owned()], SHORT)),
+                Ok(Err(HostError::Lost { .. })) if attempt < ATTEMPTS => attempt += 1,
+                Ok(other) => return other,
+            }
+        }
+    }
+
+    /// The home of the user there; asked once.
+    ///
+    /// # Errors
+    /// When the host cannot be reached or has none.
+    pub async fn home(&self) -> Result<Utf8PathBuf, HostError> {
+        let ask = || async {
+            let raw = self.script(&remote::shell("printf %s \"$HOME\""), b"", 1 << 16, "while its home was asked for").await?;
+            let home = String::from_utf8_lossy(&raw.stdout).into_owned();
+            if home.starts_with('/') {
+                return Ok(Utf8PathBuf::from(home));
+            }
+            Err(HostError::Ssh {
+                host: self.name().to_owned(),
+                said: format!("the user has no home there (HOME is `{home}`) {}", raw.stderr),
+            })
+        };
+        self.0.home.get_or_try_init(ask).await.cloned()
+    }
+
+    /// A path there: `~` is the home of the user there.
+    ///
+    /// # Errors
+    /// When its home cannot be asked for.
+    pub async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
+        match path.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                let home = self.home().await?;
+                Ok(if rest.is_empty() { home } else { home.join(rest.trim_start_matches('/')) })
+            }
+            Some(_) | None => Ok(path.into()),
+        }
+    }
+
+    pub(super) fn file_error(&self, action: &'static str, path: &str, said: &str) -> HostError {
+        let said = said.trim();
+        let source = io::Error::new(remote::kind(said), if said.is_empty() { "it said nothing".to_owned() } else { said.to_owned() });
+        HostError::File { host: self.name().to_owned(), action, path: path.to_owned(), source }
+    }
+
+    fn timeout(&self, argv: &[String], limit: Duration) -> HostError {
+        HostError::Timeout { host: self.name().to_owned(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }
+    }
+}
+
+#[async_trait]
+impl Host for SshHost {
+    fn name(&self) -> &str {
+        &self.0.target.name
+    }
+
+    /// The environment is that of a login without terminal, and `env`. `Lost` means that it is not known whether the program ran or ended.
+    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+        let Some(program) = argv.first() else {
+            let source = io::Error::other("no program is named");
+            return Err(HostError::Start { host: self.name().to_owned(), argv: Vec::new(), source });
+        };
+        // the time that connecting takes is not the program's
+        self.connect().await?;
+        let begin = Instant::now();
+        let line = remote::program(argv, env, Some(limit));
+        let during = format!("while `{}` ran", short(argv));
+        let ran = tokio::time::timeout(limit + GRACE, self.exec(&line, b"", MOST_OUTPUT as u64, &during)).await;
+        let raw = ran.map_err(|_| self.timeout(argv, limit))??;
+        // the codes of timeout(1), which did the ending there
+        if matches!(raw.code, Some(124 | 137) | None) && begin.elapsed() >= limit {
+            return Err(self.timeout(argv, limit));
+        }
+        if raw.code == Some(127) && raw.stderr.trim_end().ends_with(remote::NO_PROGRAM) {
+            return Err(HostError::NoProgram { host: self.name().to_owned(), program: program.clone() });
+        }
+        Ok(Output { code: raw.code, stdout: String::from_utf8_lossy(&raw.stdout).into_owned(), stderr: raw.stderr })
+    }
+
+    async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
+        let path = self.expand(to.as_str()).await?;
+        let raw =
+            self.script(&remote::take(path.as_str(), content.len() as u64, None), content, 1 << 16, "while a file was written").await?;
+        if raw.code == Some(0) { Ok(()) } else { Err(self.file_error("write", path.as_str(), &raw.stderr)) }
+    }
+
+    async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
+        let path = self.expand(from.as_str()).await?;
+        let line = remote::shell(&format!("exec cat -- {}", cvc_engine::render::shell_quote(path.as_str())));
+        let raw = self.script(&line, b"", MOST_FILE, "while a file was read").await?;
+        if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), &raw.stderr)) }
+    }
+}
+
+/// A command line for a message.
+fn short(argv: &[String]) -> String {
+    let line = argv.join(" ").replace('\n', " ");
+    if line.chars().count() > 80 { format!("{}…", line.chars().take(79).collect::<String>()) } else { line }
+}

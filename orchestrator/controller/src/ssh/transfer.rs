@@ -1,0 +1,251 @@
+//! Large files and directories.
+
+use super::{ATTEMPTS, SshHost, remote};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use cvc_engine::{
+    host::{Host, HostError, bounded},
+    render::shell_quote,
+};
+use std::{
+    fs::File,
+    io::{self, Read},
+    time::{Duration, Instant},
+};
+use tar::EntryType;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Nothing is said of a transfer that takes less.
+const QUIET: Duration = Duration::from_secs(2);
+/// Between two words of one that takes longer.
+const EVERY: Duration = Duration::from_millis(250);
+/// A block that nobody takes for so long: the other side is stuck, though its machine answers.
+const STUCK: Duration = Duration::from_secs(120);
+const BLOCK: usize = 256 << 10;
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are over.
+    pub done: u64,
+    /// Bytes in all, where that is known.
+    pub total: Option<u64>,
+}
+
+/// Says how far a transfer is, once it takes long enough for people to wonder.
+struct Teller<'a> {
+    begin: Instant,
+    last: Instant,
+    tell: &'a mut (dyn FnMut(Progress) + Send),
+}
+
+impl<'a> Teller<'a> {
+    fn new(tell: &'a mut (dyn FnMut(Progress) + Send)) -> Self {
+        Self { begin: Instant::now(), last: Instant::now(), tell }
+    }
+
+    fn at(&mut self, done: u64, total: Option<u64>) {
+        if self.begin.elapsed() >= QUIET && self.last.elapsed() >= EVERY {
+            self.last = Instant::now();
+            (self.tell)(Progress { done, total });
+        }
+    }
+}
+
+impl SshHost {
+    /// Brings a file there, whole or not at all; parents must exist. `~` is the home there. `tell` hears how far it is when it takes more than 2 s.
+    ///
+    /// # Errors
+    /// When it cannot be read here or written there; a lost connection is made again, and the file sent from its beginning.
+    pub async fn upload(&self, from: &Utf8Path, to: &str, mode: u32, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<(), HostError> {
+        let to = self.expand(to).await?;
+        let mut teller = Teller::new(tell);
+        let mut attempt = 1;
+        loop {
+            match self.upload_once(from, &to, mode, &mut teller).await {
+                Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, teller: &mut Teller<'_>) -> Result<(), HostError> {
+        let here = |source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source };
+        let mut file = tokio::fs::File::open(from).await.map_err(here)?;
+        let total = file.metadata().await.map_err(here)?.len();
+        let during = format!("while {from} was sent");
+        let (mut child, master, _permit) = self.start(&remote::take(to.as_str(), total, Some(mode)), &during).await?;
+        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let feed = async {
+            let Some(mut stdin) = stdin else { return Ok(()) };
+            let (mut buffer, mut done) = (vec![0u8; BLOCK], 0u64);
+            loop {
+                let n = file.read(&mut buffer).await.map_err(here)?;
+                if n == 0 {
+                    return Ok(());
+                }
+                match tokio::time::timeout(STUCK, stdin.write_all(&buffer[..n])).await {
+                    Ok(Ok(())) => {}
+                    // who does not read any more says why by its exit code
+                    Ok(Err(_)) => return Ok(()),
+                    Err(_) => return Err(self.file_error("write", to.as_str(), &format!("nothing was taken for {} s", STUCK.as_secs()))),
+                }
+                done += n as u64;
+                teller.at(done, Some(total));
+            }
+        };
+        let whole = async {
+            let (said, _) = tokio::join!(bounded(stderr), bounded(stdout));
+            (self.end(child, &master, &during).await, said)
+        };
+        tokio::pin!(whole);
+        // it may end before it has taken everything
+        let (code, said) = tokio::select! {
+            ended = &mut whole => ended,
+            fed = feed => {
+                fed?;
+                let stuck = |_| self.file_error("write", to.as_str(), &format!("it did not end within {} s", STUCK.as_secs()));
+                tokio::time::timeout(STUCK, whole).await.map_err(stuck)?
+            }
+        };
+        if code? == Some(0) { Ok(()) } else { Err(self.file_error("write", to.as_str(), &said)) }
+    }
+
+    /// Brings a directory here, without what matches `exclude` (patterns of tar, relative to it). What is in `to` already is written over.
+    ///
+    /// # Errors
+    /// When it cannot be read there or written here, or has what would leave `to`; a lost connection is made again, and all brought again.
+    pub async fn download(
+        &self,
+        from: &str,
+        to: &Utf8Path,
+        exclude: &[&str],
+        tell: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<(), HostError> {
+        let from = self.expand(from).await?;
+        let mut teller = Teller::new(tell);
+        let mut attempt = 1;
+        loop {
+            match self.download_once(&from, to, exclude, &mut teller).await {
+                Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn download_once(&self, from: &Utf8Path, to: &Utf8Path, exclude: &[&str], teller: &mut Teller<'_>) -> Result<(), HostError> {
+        let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
+        argv.extend(exclude.iter().map(|pattern| format!("--exclude=./{pattern}")));
+        argv.extend(["-cf", "-", "."].map(str::to_owned));
+        let words: Vec<String> = argv.iter().map(|w| shell_quote(w)).collect();
+        let during = format!("while {from} was brought");
+        let (mut child, master, _permit) = self.start(&remote::shell(&format!("exec {}", words.join(" "))), &during).await?;
+        drop(child.stdin().take());
+        let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
+        let Some(stdout) = stdout else { return Err(self.lost(&during, "a channel without output".into())) };
+        let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), &e.to_string()))?;
+        let (done, mut news) = tokio::sync::watch::channel(0u64);
+        let (host, place) = (self.name().to_owned(), to.to_owned());
+        let unpack = tokio::task::spawn_blocking(move || unpack(&host, Counted { inner: File::from(stdout), bytes: 0, done }, &place));
+        let hear = async {
+            while news.changed().await.is_ok() {
+                let bytes = *news.borrow_and_update();
+                teller.at(bytes, None);
+            }
+        };
+        let (said, unpacked, ()) = tokio::join!(bounded(stderr), unpack, hear);
+        let code = self.end(child, &master, &during).await;
+        let unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
+        match code? {
+            // 1: a file changed while it was read, which is no more than can be said of any file of a running program
+            Some(0 | 1) => unpacked,
+            _ => Err(match unpacked {
+                Err(refused @ HostError::Refused { .. }) => refused,
+                Err(_) | Ok(()) => self.file_error("read", from.as_str(), &said),
+            }),
+        }
+    }
+}
+
+/// A reader that says how much went through.
+struct Counted {
+    inner: File,
+    bytes: u64,
+    done: tokio::sync::watch::Sender<u64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.bytes += n as u64;
+        self.done.send_replace(self.bytes);
+        Ok(n)
+    }
+}
+
+/// Unpacks an archive that somebody else made: nothing leaves the directory, by name or by link; what is neither file nor directory nor link is
+/// left out.
+fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError> {
+    let here = |source| HostError::File { host: "localhost".into(), action: "unpack into", path: to.to_string(), source };
+    let refused =
+        |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };
+    std::fs::create_dir_all(to).map_err(here)?;
+    let mut archive = tar::Archive::new(reader);
+    archive.set_preserve_permissions(false);
+    archive.set_preserve_mtime(true);
+    archive.set_overwrite(true);
+    for entry in archive.entries().map_err(here)? {
+        let mut entry = entry.map_err(here)?;
+        let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
+            .map_err(|p| refused(&p.to_string_lossy(), "its name is no UTF-8"))?;
+        if !stays(Utf8Path::new(""), &path) {
+            return Err(refused(path.as_str(), "it would be written outside"));
+        }
+        // tar itself never goes through a link; whoever wrote this wants to be taken elsewhere by it
+        if path.ancestors().skip(1).any(|a| to.join(a).is_symlink() && !a.as_str().is_empty()) {
+            return Err(refused(path.as_str(), "it would be written through a link"));
+        }
+        let kind = entry.header().entry_type();
+        match kind {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse | EntryType::Directory => {}
+            EntryType::Symlink | EntryType::Link => {
+                let link = entry.link_name().map_err(here)?.map(|l| l.to_string_lossy().into_owned()).unwrap_or_default();
+                let base = if kind == EntryType::Symlink { path.parent().unwrap_or(Utf8Path::new("")) } else { Utf8Path::new("") };
+                if !stays(base, Utf8Path::new(&link)) {
+                    return Err(refused(path.as_str(), &format!("it links to {link}, outside")));
+                }
+            }
+            // pipes, sockets, devices
+            _ => continue,
+        }
+        // a link cannot be made over what is there
+        if kind != EntryType::Directory {
+            match std::fs::remove_file(to.join(&path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        if !entry.unpack_in(to).map_err(here)? {
+            return Err(refused(path.as_str(), "it would be written outside"));
+        }
+    }
+    // the padding at the end, so that the other side is not cut off
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(here)?;
+    Ok(())
+}
+
+/// Whether a path, seen from a directory inside, stays inside.
+fn stays(base: &Utf8Path, path: &Utf8Path) -> bool {
+    let mut depth = 0i32;
+    for component in base.components().chain(path.components()) {
+        match component {
+            Utf8Component::CurDir => {}
+            Utf8Component::Normal(_) => depth += 1,
+            Utf8Component::ParentDir => depth -= 1,
+            Utf8Component::RootDir | Utf8Component::Prefix(_) => return false,
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    true
+}

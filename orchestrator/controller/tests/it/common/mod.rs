@@ -1,0 +1,4 @@
+//! Machines that tests reach by ssh.
+
+pub mod lab_host;
+pub mod laptop;

@@ -1,0 +1,11 @@
+//! Tests of ssh, Slurm, installation and costs, on nodes of a lab where they need some.
+
+mod common;
+mod costs;
+mod disks;
+mod install;
+mod mpi_nodes;
+mod slurm;
+mod ssh;
+mod ssh_faults;
+mod ssh_keys;

@@ -1,0 +1,261 @@
+//! Reading application descriptors, and checking what types alone do not: regular expressions, templates, names.
+
+use super::descriptor::Descriptor;
+use crate::{
+    app::LoadedApp,
+    point::UserValue,
+    source::{Source, SourceError, SourceErrors, Step, span_of},
+};
+use indexmap::IndexMap;
+use std::path::{Path, PathBuf};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Version of the format of descriptors.
+pub const SCHEMA: u32 = 1;
+
+/// The file of an application: the first `DIR/NAME.toml` that exists.
+pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
+    // A name with a separator would leave the directories.
+    if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+        return None;
+    }
+    dirs.iter().map(|dir| dir.join(format!("{name}.toml"))).find(|path| path.is_file())
+}
+
+/// Names of all descriptors in these directories, sorted, each once.
+pub fn known(dirs: &[PathBuf]) -> Vec<String> {
+    let mut names: Vec<String> = dirs
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten())
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".toml").map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Reads and checks a descriptor.
+///
+/// # Errors
+/// Everything that is wrong in the file, with positions.
+pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
+    let source = Source::read(path)?;
+    let table = source.parse().map_err(SourceErrors)?;
+    let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
+    let descriptor: Descriptor = source.decode(&value).map_err(|mut e| {
+        // What is missing at the top level has no place but the beginning.
+        e.span = e.span.filter(|s| *s != (0..source.text.len())).or(Some(0..0));
+        e
+    })?;
+    let errors = check(&source, &table, &descriptor);
+    if !errors.is_empty() {
+        return Err(SourceErrors(errors));
+    }
+    let canonical = crate::ids::canonical_json(&descriptor);
+    Ok(LoadedApp { digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(), descriptor, path: path.to_owned() })
+}
+
+fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
+    let mut errors = Vec::new();
+    let mut fail = |way: &[Step<'_>], message: String, help: &str| errors.push(source.error(span_of(table, way), message, help.to_owned()));
+
+    if app.schema != SCHEMA {
+        fail(&["schema".into()], format!("descriptor format {} is not known", app.schema), "this version reads `schema = 1`");
+    }
+    let stem = source.path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    if app.name != stem {
+        fail(
+            &["name".into()],
+            format!("the name `{}` differs from the file's", app.name),
+            &format!("write name = \"{stem}\", or rename the file"),
+        );
+    }
+    if app.program.names.is_empty() {
+        fail(&["program".into(), "names".into()], "no program is named".to_owned(), "give at least one file name");
+    }
+    if app.workloads.is_empty() {
+        fail(&["workloads".into()], "the application has no workload".to_owned(), "add a table [workloads.NAME]; it may be empty");
+    }
+    if app.success.exit_codes.is_empty() {
+        fail(&["success".into(), "exit_codes".into()], "no exit code is accepted".to_owned(), "remove the key to accept 0");
+    }
+    let rule = &app.processes;
+    if rule.min == 0 || rule.max.is_some_and(|max| max < rule.min) {
+        let key = if rule.min == 0 { "min" } else { "max" };
+        fail(&["processes".into(), key.into()], "no process count can satisfy these limits".to_owned(), "let 1 <= min <= max");
+    }
+    for (name, workload) in &app.workloads {
+        for (key, value) in [("core_s", workload.core_s), ("data_mib", workload.data_mib), ("output_mib", workload.output_mib)] {
+            if value.is_some_and(|v| !v.is_finite() || v < 0.0) {
+                fail(&["workloads".into(), name.as_str().into(), key.into()], format!("`{key}` is no amount"), "write a number, 0 or more");
+            }
+        }
+    }
+    for (i, figure) in app.figures.iter().enumerate() {
+        if app.figures[..i].iter().any(|f| f.name == figure.name) {
+            fail(
+                &["figures".into(), i.into(), "name".into()],
+                format!("the figure `{}` is given twice", figure.name),
+                "rename or remove one",
+            );
+        }
+        if !figure.scale.is_finite() || figure.scale == 0.0 {
+            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number other than 0");
+        }
+    }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        if outputs.files.is_empty() {
+            fail(&["outputs".into(), i.into(), "files".into()], "no file is named".to_owned(), "give at least one pattern");
+        }
+        if !outputs.scale.is_finite() || outputs.scale <= 0.0 {
+            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number above 0");
+        }
+    }
+    for (way, pattern, groups) in patterns(app) {
+        match regex::Regex::new(&format!("(?m){pattern}")) {
+            Err(e) => {
+                let last = e.to_string();
+                let reason = last.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                fail(
+                    &way,
+                    format!("the regular expression does not compile: {reason}"),
+                    "see https://docs.rs/regex for the syntax; write it in 'single quotes'",
+                );
+            }
+            Ok(r) if groups && r.captures_len() != 2 => {
+                let found = r.captures_len() - 1;
+                fail(
+                    &way,
+                    format!("the regular expression has {found} groups, and must have one"),
+                    "put (parentheses) around the number, and (?: ) elsewhere",
+                );
+            }
+            Ok(_) => {}
+        }
+    }
+    for (way, message) in template_errors(app, None) {
+        fail(
+            &way,
+            message,
+            "templates know program, class, processes, mapping, nodes, rundir, storage, own_checkpoint, w.NAME and user.NAME",
+        );
+    }
+    for error in &mut errors {
+        error.span.get_or_insert(0..0);
+    }
+    errors
+}
+
+/// Every regular expression, and whether it needs one group.
+fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
+    let mut all: Vec<(Vec<Step<'static>>, &str, bool)> = vec![(vec!["success".into(), "pattern".into()], &app.success.pattern, false)];
+    let optional: [(&'static str, &'static str, Option<&str>, bool); 4] = [
+        ("success", "forbid", app.success.forbid.as_deref(), false),
+        ("progress", "step", app.progress.as_ref().map(|p| p.step.as_str()), true),
+        ("checkpoint", "time_s", app.checkpoint.as_ref().and_then(|c| c.time_s.as_deref()), true),
+        ("io", "writers", app.io.writers.as_deref(), true),
+    ];
+    for (section, key, pattern, groups) in optional {
+        all.extend(pattern.map(|pattern| (vec![section.into(), key.into()], pattern, groups)));
+    }
+    for (i, figure) in app.figures.iter().enumerate() {
+        all.push((vec!["figures".into(), i.into(), "pattern".into()], &figure.pattern, true));
+    }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        all.push((vec!["outputs".into(), i.into(), "size".into()], &outputs.size, true));
+    }
+    all
+}
+
+/// Every template with its place.
+fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
+    let mut all: Vec<(Vec<Step<'_>>, &str)> = Vec::new();
+    let lists: [(&'static str, &'static str, &[String]); 4] = [
+        ("program", "names", &app.program.names),
+        ("command", "args", &app.command.args),
+        ("command", "restart_args", app.command.restart_args.as_deref().unwrap_or_default()),
+        ("checkpoint", "files", app.checkpoint.as_ref().map_or(&[][..], |c| &c.files)),
+    ];
+    for (section, key, texts) in lists {
+        all.extend(texts.iter().enumerate().map(|(i, text)| (vec![section.into(), key.into(), i.into()], text.as_str())));
+    }
+    for (name, value) in &app.command.env {
+        all.push((vec!["command".into(), "env".into(), name.as_str().into()], value));
+    }
+    for (i, file) in app.command.files.iter().enumerate() {
+        all.push((vec!["command".into(), "files".into(), i.into(), "content".into()], &file.content));
+    }
+    for (i, outputs) in app.outputs.iter().enumerate() {
+        let way = |j: usize| vec!["outputs".into(), i.into(), "files".into(), j.into()];
+        all.extend(outputs.files.iter().enumerate().map(|(j, text)| (way(j), text.as_str())));
+    }
+    all
+}
+
+/// Renders every template for every workload with sample values: what does not compile or names an unknown value is an error.
+/// `users` are the free factors that there are; `None` takes every name that a template uses.
+pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(Vec<Step<'a>>, String)> {
+    let mut errors = Vec::new();
+    for (way, text) in templates(app) {
+        if !text.contains("{{") {
+            continue;
+        }
+        let template = match handlebars::Template::compile(text) {
+            Ok(template) => template,
+            Err(e) => {
+                errors.push((way, format!("the template does not compile: {}", e.reason().to_string().replace('\n', " "))));
+                continue;
+            }
+        };
+        let mut engine = handlebars::Handlebars::new();
+        engine.set_strict_mode(true);
+        engine.register_escape_fn(handlebars::no_escape);
+        engine.register_template("t", template);
+        let named = users.map_or_else(|| user_names(text), |names| names.iter().map(|n| (*n).to_owned()).collect());
+        let user: IndexMap<String, UserValue> = named.into_iter().map(|n| (n, UserValue::Integer(1))).collect();
+        // With and without own checkpoints, so that both branches of a condition are seen.
+        for ((workload, content), own_checkpoint) in app.workloads.iter().flat_map(|w| [(w, true), (w, false)]) {
+            let sample = serde_json::json!({
+                "program": "program", "class": workload, "processes": 1, "mapping": "1Nx1P", "nodes": 1, "rundir": "rundir",
+                "storage": "storage", "own_checkpoint": own_checkpoint, "user": user, "w": content.vars,
+            });
+            // Strict mode does not reach conditions: a misspelt one would always be false.
+            if let Some(name) = conditions(text).find(|name| sample.pointer(&format!("/{}", name.replace('.', "/"))).is_none()) {
+                errors.push((way.clone(), format!("the template fails for the workload {workload}: there is no value `{name}`")));
+                break;
+            }
+            if let Err(e) = engine.render("t", &sample) {
+                let reason = match e.reason() {
+                    handlebars::RenderErrorReason::MissingVariable(Some(name)) => format!("there is no value `{name}`"),
+                    other => other.to_string().replace('\n', " "),
+                };
+                errors.push((way.clone(), format!("the template fails for the workload {workload}: {reason}")));
+                break;
+            }
+        }
+    }
+    errors
+}
+
+/// The names that stand as conditions of `#if` and `#unless`; other conditions (calls of helpers) are left out.
+fn conditions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("{{").filter_map(|part| {
+        let tag = part.trim_start_matches('~').strip_prefix('#')?;
+        let condition = tag.strip_prefix("if ").or_else(|| tag.strip_prefix("unless "))?;
+        let name = condition.split("}}").next()?.trim_matches([' ', '~']);
+        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+        (plain && !name.starts_with('.')).then_some(name)
+    })
+}
+
+/// The names after `user.` in a template.
+fn user_names(text: &str) -> Vec<String> {
+    text.match_indices("user.")
+        .map(|(at, found)| text[at + found.len()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
+        .filter(|name| !name.is_empty())
+        .collect()
+}

@@ -1,0 +1,42 @@
+//! Application descriptors: how a program is started, checked and measured.
+
+pub mod descriptor;
+pub mod embedded;
+pub mod load;
+
+use crate::{
+    app::descriptor::Descriptor,
+    point::{CheckpointerKind, Point},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// A descriptor and the file that it came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadedApp {
+    /// What the file says.
+    pub descriptor: Descriptor,
+    /// The file.
+    pub path: PathBuf,
+    /// BLAKE3 digest (hexadecimal) of the canonical JSON of the descriptor: comments and layout do not enter.
+    pub digest: String,
+}
+
+/// The values that templates of a descriptor may use.
+pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
+    let vars = app.workloads.get(&point.class).map(|w| json!(w.vars)).unwrap_or_else(|| json!({}));
+    json!({
+        "program": program,
+        "class": point.class,
+        "processes": point.processes(),
+        "mapping": point.mapping.to_string(),
+        "nodes": point.mapping.nodes(),
+        "mpi": point.mpi,
+        "rundir": rundir,
+        "storage": storage,
+        "user": point.user,
+        "w": vars,
+        "own_checkpoint": point.checkpointer == CheckpointerKind::Application,
+    })
+}

@@ -1,0 +1,269 @@
+//! From the tables of factors to grids: names are looked up, defaults filled in, rules attached.
+
+use super::{
+    factor::{Entry, Factor, Value},
+    grid::{Column, Grid, Rule},
+    model::Site,
+    settings::Checker,
+};
+use crate::{
+    app::LoadedApp,
+    source::{Span, suggestion},
+};
+use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
+use indexmap::IndexMap;
+
+/// Most combinations of a matrix; beyond it a typing error is likelier than a wish.
+const MOST_COMBINATIONS: usize = 20_000_000;
+
+/// A rule as written.
+pub struct WrittenRule {
+    pub when: Vec<Entry>,
+    pub reason: String,
+}
+
+/// What names are looked up in.
+pub struct Known<'a> {
+    pub sites: &'a IndexMap<String, Site>,
+    pub apps: &'a IndexMap<String, LoadedApp>,
+    pub rules: &'a [WrittenRule],
+}
+
+/// Factors of a grid: axes of one or several zipped factors, all lists of an axis being equally long.
+struct Axes<'a> {
+    sizes: Vec<usize>,
+    factors: Vec<(usize, &'a Entry)>,
+}
+
+impl<'a> Axes<'a> {
+    fn find(&self, factor: &Factor) -> Option<(usize, &'a Entry)> {
+        self.factors.iter().find(|(_, e)| e.factor == *factor).copied()
+    }
+
+    /// The column of a factor, or its default on the constant axis.
+    fn column<T: Clone>(&self, factor: &Factor, default: T, read: impl Fn(&Value) -> Option<T>) -> Column<T> {
+        match self.find(factor) {
+            Some((axis, entry)) => {
+                Column { axis, values: entry.values.iter().map(|(v, _)| read(v).unwrap_or_else(|| default.clone())).collect() }
+            }
+            None => Column { axis: 0, values: vec![default] },
+        }
+    }
+}
+
+fn name(value: &Value) -> Option<String> {
+    match value {
+        Value::Name(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Builds a grid; `whole` is the position of the table that it comes from. `None` after an error.
+pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], whole: Option<Span>) -> Option<Grid> {
+    let before = check.errors.len();
+    let mut found = Axes { sizes: vec![1], factors: Vec::new() };
+    for axis in axes {
+        let size = axis.first()?.values.len();
+        for entry in axis {
+            found.factors.push((found.sizes.len(), entry));
+        }
+        found.sizes.push(size);
+    }
+
+    let site = site_column(check, known, &mut found);
+    let app = app_column(check, known, &found, whole.clone());
+    let (mapping, processes) = mapping_columns(check, &found, whole.clone());
+    if check.errors.len() > before {
+        return None;
+    }
+    let (app, mapping) = (app?, mapping?);
+    let class = class_column(check, known, &found, &app, whole);
+    let first_of = |check: &mut Checker<'_>, factor: Factor, what: &str, names: &dyn Fn(&Site) -> Vec<String>| -> Column<String> {
+        let sites: Vec<Vec<String>> =
+            site.values.iter().map(|i| known.sites.get_index(*i).map(|(_, s)| names(s)).unwrap_or_default()).collect();
+        match found.find(&factor) {
+            Some((axis, entry)) => {
+                check_names(check, entry, what, &sites.concat());
+                Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() }
+            }
+            None => Column { axis: site.axis, values: sites.iter().map(|names| names.first().cloned().unwrap_or_default()).collect() },
+        }
+    };
+    let mpi = first_of(check, Factor::Mpi, "MPI library", &|s| s.mpi.keys().cloned().collect());
+    let storage = first_of(check, Factor::Storage, "storage area", &|s| s.storage.keys().cloned().collect());
+
+    let mut combinations: usize = 1;
+    for size in &found.sizes {
+        combinations = combinations.saturating_mul(*size);
+    }
+    if combinations > MOST_COMBINATIONS {
+        let span = found.factors.iter().max_by_key(|(_, e)| e.values.len()).map(|(_, e)| e.key.clone());
+        check.fail(
+            span,
+            format!("the matrix has more than {MOST_COMBINATIONS} combinations"),
+            "shorten lists, or vary factors together in a [[zip]]",
+        );
+    }
+    if check.errors.len() > before {
+        return None;
+    }
+
+    let user = user_columns(&found);
+    let mut grid = Grid {
+        site,
+        app,
+        class: class?,
+        mapping,
+        processes,
+        mpi,
+        checkpointer: found.column(&Factor::Checkpointer, CheckpointerKind::None, |v| match v {
+            Value::Checkpointer(kind) => Some(*kind),
+            _ => None,
+        }),
+        compression: found.column(&Factor::Compression, Compression::None, |v| match v {
+            Value::Compression(kind) => Some(*kind),
+            _ => None,
+        }),
+        aggregators: found.column(&Factor::Aggregators, None, |v| match v {
+            Value::Aggregators(count) => Some(*count),
+            _ => None,
+        }),
+        cb_buffer: found.column(&Factor::CbBuffer, None, |v| match v {
+            Value::Buffer(size) => Some(*size),
+            _ => None,
+        }),
+        storage,
+        first_user: user.iter().filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone()))).collect(),
+        user,
+        shadowed: Vec::new(),
+        rules: Vec::new(),
+        axes: found.sizes.clone(),
+    };
+    let neighbours: Vec<&Entry> = found
+        .factors
+        .iter()
+        .filter(|(axis, e)| *axis == grid.compression.axis && e.factor != Factor::Compression)
+        .map(|(_, e)| *e)
+        .collect();
+    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
+    attach_rules(known, &mut grid);
+    Some(grid)
+}
+
+fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue>)> {
+    found
+        .factors
+        .iter()
+        .filter_map(|(axis, entry)| {
+            let Factor::User(name) = &entry.factor else { return None };
+            let values = entry
+                .values
+                .iter()
+                .filter_map(|(v, _)| match v {
+                    Value::User(v) => Some(v.clone()),
+                    _ => None,
+                })
+                .collect();
+            Some((name.clone(), Column { axis: *axis, values }))
+        })
+        .collect()
+}
+
+fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
+    for rule in known.rules {
+        // A rule about a factor that this grid does not have never matches in it.
+        let conditions: Option<Vec<_>> = rule.when.iter().map(|e| grid.condition(e, known.sites, known.apps)).collect();
+        if let Some(conditions) = conditions {
+            grid.rules.push(Rule { conditions, reason: rule.reason.clone() });
+        }
+    }
+}
+
+/// Reports every name that is not known.
+pub fn check_names(check: &mut Checker<'_>, entry: &Entry, what: &str, known: &[String]) {
+    for (value, span) in &entry.values {
+        let Value::Name(name) = value else { continue };
+        if !known.contains(name) {
+            let mut list: Vec<&str> = known.iter().map(String::as_str).collect();
+            list.sort_unstable();
+            list.dedup();
+            check.fail(Some(span.clone()), format!("unknown {what} `{name}`"), suggestion(name, "known here", list));
+        }
+    }
+}
+
+fn site_column(check: &mut Checker<'_>, known: &Known<'_>, found: &mut Axes<'_>) -> Column<usize> {
+    let names: Vec<String> = known.sites.keys().cloned().collect();
+    match found.find(&Factor::Site) {
+        Some((axis, entry)) => {
+            check_names(check, entry, "site", &names);
+            let index = |v: &Value| name(v).and_then(|n| known.sites.get_index_of(&n)).unwrap_or(0);
+            Column { axis, values: entry.values.iter().map(|(v, _)| index(v)).collect() }
+        }
+        None => {
+            found.sizes.push(names.len());
+            Column { axis: found.sizes.len() - 1, values: (0..names.len()).collect() }
+        }
+    }
+}
+
+fn app_column(check: &mut Checker<'_>, known: &Known<'_>, found: &Axes<'_>, whole: Option<Span>) -> Option<Column<usize>> {
+    let Some((axis, entry)) = found.find(&Factor::App) else {
+        check.fail(whole, "no application is named", "add `app = \"NAME\"`, the name of a descriptor");
+        return None;
+    };
+    let index = |v: &Value| name(v).and_then(|n| known.apps.get_index_of(&n));
+    Some(Column { axis, values: entry.values.iter().map(|(v, _)| index(v)).collect::<Option<Vec<_>>>()? })
+}
+
+fn mapping_columns(check: &mut Checker<'_>, found: &Axes<'_>, whole: Option<Span>) -> (Option<Column<Mapping>>, Option<Column<u32>>) {
+    let count = |v: &Value| match v {
+        Value::Count(count) => Some(*count),
+        _ => None,
+    };
+    let mapping = |v: &Value| match v {
+        Value::Mapping(mapping) => Some(mapping.clone()),
+        _ => None,
+    };
+    match (found.find(&Factor::Mapping), found.find(&Factor::Processes)) {
+        (Some((axis, entry)), given) => {
+            let mappings = Column { axis, values: entry.values.iter().filter_map(|(v, _)| mapping(v)).collect() };
+            let processes = given.map(|(axis, entry)| Column { axis, values: entry.values.iter().filter_map(|(v, _)| count(v)).collect() });
+            (Some(mappings), processes)
+        }
+        (None, Some((axis, entry))) => {
+            let values = entry.values.iter().filter_map(|(v, _)| count(v)).map(Mapping::one_node).collect();
+            (Some(Column { axis, values }), None)
+        }
+        (None, None) => {
+            check.fail(whole, "neither `processes` nor `mapping` is given", "add `processes = [1, 4]`, or `mapping = [\"1Nx4P\"]`");
+            (None, None)
+        }
+    }
+}
+
+fn class_column(
+    check: &mut Checker<'_>,
+    known: &Known<'_>,
+    found: &Axes<'_>,
+    app: &Column<usize>,
+    whole: Option<Span>,
+) -> Option<Column<String>> {
+    if let Some((axis, entry)) = found.find(&Factor::Class) {
+        return Some(Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() });
+    }
+    let mut values = Vec::new();
+    for index in &app.values {
+        let (name, app) = known.apps.get_index(*index)?;
+        let workloads: Vec<&str> = app.descriptor.workloads.keys().map(String::as_str).collect();
+        match workloads.as_slice() {
+            [only] => values.push((*only).to_owned()),
+            several => {
+                let help = format!("add `class`; {name} has: {}", several.join(", "));
+                check.fail(whole, format!("`class` is missing, and {name} has {} workloads", several.len()), help);
+                return None;
+            }
+        }
+    }
+    Some(Column { axis: app.axis, values })
+}

@@ -1,0 +1,95 @@
+//! Sites of several machines: what a campaign file says of hosts, ssh and Slurm, once checked.
+
+use crate::hosts::{HostEntry, SshSettings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The machines of a site and how they are reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Nodes in the order of mappings; empty for Slurm, which names them when it gives them.
+    pub hosts: Vec<HostEntry>,
+    /// Where MPI is launched, if that is not the first host; with Slurm the login node, `None` being this machine.
+    pub head: Option<HostEntry>,
+    /// How ssh is used.
+    pub ssh: SshSettings,
+    /// Directory on the nodes for cvc's own files and for runs without a storage area; as written, `~` is the home there. With Slurm it must
+    /// be seen by the login node and all nodes.
+    pub base: String,
+    /// Network interface that MPI uses between nodes; `None` leaves it to the library.
+    pub interface: Option<String>,
+    /// Cores of a node, where they are not to be taken from what the nodes say.
+    pub cores: Option<u32>,
+    /// Whether points that need few nodes run at the same time on different ones.
+    pub side_by_side: bool,
+    /// A node that was not heard of for so long is lost, seconds.
+    pub lost_after_s: f64,
+    /// How nodes are asked for.
+    pub slurm: Option<SlurmSettings>,
+}
+
+impl Cluster {
+    /// Nodes that mappings may use.
+    pub fn nodes(&self) -> u32 {
+        match &self.slurm {
+            Some(slurm) => slurm.nodes,
+            None => u32::try_from(self.hosts.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// How Slurm is asked for nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlurmSettings {
+    /// Nodes of an allocation at most.
+    pub nodes: u32,
+    /// Partition.
+    pub partition: Option<String>,
+    /// Account that is charged.
+    pub account: Option<String>,
+    /// Features that nodes must have.
+    pub constraint: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// An existing reservation.
+    pub reservation: Option<String>,
+    /// Time limit of a job, seconds; Slurm counts in minutes.
+    pub time_limit_s: f64,
+    /// Whether nodes are not shared with other jobs.
+    pub exclusive: bool,
+    /// What a job is for.
+    pub allocation: Allocation,
+    /// Whether a job whose node fails, or that is preempted, may be put back into the queue.
+    pub requeue: bool,
+    /// How long a job may wait in the queue, seconds; `None` is as long as it takes.
+    pub queue_limit_s: Option<f64>,
+    /// What starts the ranks.
+    pub launcher: SlurmLauncher,
+    /// Further arguments of sbatch.
+    pub sbatch_args: Vec<String>,
+}
+
+/// What a Slurm job is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// One job holds the nodes for the whole campaign, and its runs happen inside it.
+    #[default]
+    Campaign,
+    /// Each run is a job of its own.
+    Run,
+}
+
+/// What starts the ranks inside a Slurm job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlurmLauncher {
+    /// The MPI library's own launcher.
+    #[default]
+    Library,
+    /// srun, with PMI-2 for MPICH and PMIx for Open MPI.
+    Srun,
+}
+
+/// Slurm sends SIGTERM so long before the time limit, seconds; it may be up to a minute earlier.
+pub const WARNING_S: u32 = 30;

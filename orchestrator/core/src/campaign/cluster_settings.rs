@@ -1,0 +1,204 @@
+//! Checks of what a site says of its machines.
+
+use super::{
+    cluster::{Cluster, SlurmSettings},
+    model::SiteKind,
+    raw::{RawHost, RawSite, RawSlurm},
+    settings::{Checker, Place, path_text},
+};
+use crate::{
+    hosts::{HostEntry, SshSettings},
+    source::Step,
+};
+use std::path::Path;
+
+/// Not heard of for so long, a node is lost: longer than a busy machine's hiccups, shorter than anybody wants to wait.
+const LOST_AFTER_S: f64 = 15.0;
+
+/// The machines of a site; `None` for a local one.
+pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &Place<'_>) -> Option<Cluster> {
+    let given: [(&str, bool, &[SiteKind]); 14] = [
+        ("hosts", !raw.hosts.is_empty(), &[SiteKind::Ssh]),
+        ("inventory", raw.inventory.is_some(), &[SiteKind::Ssh]),
+        ("group", raw.group.is_some(), &[SiteKind::Ssh]),
+        ("head", raw.head.is_some(), &[SiteKind::Ssh]),
+        ("login", raw.login.is_some(), &[SiteKind::Slurm]),
+        ("slurm", raw.slurm.is_some(), &[SiteKind::Slurm]),
+        ("ec2", raw.ec2.is_some(), &[SiteKind::Ec2]),
+        ("user", raw.user.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("ssh", raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
+        ("base", raw.base.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("interface", raw.interface.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("cores", raw.cores.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("side_by_side", raw.side_by_side, &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        ("lost_after_s", raw.lost_after_s.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+    ];
+    for (key, given, kinds) in given {
+        if given && !kinds.contains(&kind) {
+            let names: Vec<String> = kinds.iter().map(|k| format!("`{}`", kind_name(*k))).collect();
+            let help = format!("remove it; it belongs to sites of the kind {}", names.join(" and "));
+            check.fail(place(&[key.into()]), format!("`{key}` has no meaning for a site of the kind `{}`", kind_name(kind)), help);
+        }
+    }
+    if kind == SiteKind::Local {
+        return None;
+    }
+    for (key, path) in [("config", &raw.ssh.config), ("known_hosts", &raw.ssh.known_hosts)] {
+        if let Some(path) = path {
+            path_text(check, path, place(&["ssh".into(), key.into()]));
+        }
+    }
+    for (key, path) in [("base", &raw.base), ("interface", &raw.interface)] {
+        if let Some(path) = path {
+            path_text(check, path, place(&[key.into()]));
+        }
+    }
+    let lost_after_s = raw.lost_after_s.unwrap_or(LOST_AFTER_S);
+    check.seconds("`lost_after_s`", lost_after_s, place(&["lost_after_s".into()]));
+    // an ec2 site's hosts are known when its instances are there
+    let hosts = if kind == SiteKind::Ssh { hosts(check, raw, place) } else { Vec::new() };
+    let slurm = if kind == SiteKind::Slurm { slurm(check, raw.slurm.as_ref(), place) } else { None };
+    let (key, head) = if kind == SiteKind::Ssh { ("head", &raw.head) } else { ("login", &raw.login) };
+    Some(Cluster {
+        hosts,
+        head: head.as_ref().map(|h| host(check, h, raw.user.as_deref(), &|rest| place(&[&[key.into()], rest].concat()))),
+        ssh: SshSettings {
+            config: raw.ssh.config.clone(),
+            known_hosts: raw.ssh.known_hosts.clone(),
+            host_keys: raw.ssh.host_keys,
+            pinned: None,
+        },
+        base: raw.base.clone().unwrap_or_else(|| "~/.cvc".into()),
+        interface: raw.interface.clone(),
+        cores: raw.cores.map(|c| check.whole("cores", c, 1, 100_000, place) as u32),
+        side_by_side: raw.side_by_side,
+        lost_after_s,
+        slurm,
+    })
+}
+
+pub(super) fn kind_name(kind: SiteKind) -> &'static str {
+    match kind {
+        SiteKind::Local => "local",
+        SiteKind::Ssh => "ssh",
+        SiteKind::Slurm => "slurm",
+        SiteKind::Ec2 => "ec2",
+    }
+}
+
+/// The nodes of an ssh site.
+fn hosts(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<HostEntry> {
+    let mut hosts = Vec::new();
+    match (&raw.inventory, raw.hosts.is_empty()) {
+        (Some(_), false) => {
+            check.fail(place(&["inventory".into()]), "`inventory` beside `hosts`", "say once which machines there are");
+        }
+        (Some(inventory), true) => {
+            path_text(check, inventory, place(&["inventory".into()]));
+            let base = check.source.path.parent().unwrap_or(Path::new("")).to_owned();
+            let path =
+                crate::paths::expand_path(inventory, &base, |name| std::env::var(name).ok()).unwrap_or_else(|_| base.join(inventory));
+            match crate::inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
+                Ok(found) => hosts = found,
+                Err(error) => check.fail(place(&["inventory".into()]), error.to_string(), error.mend()),
+            }
+            for host in &mut hosts {
+                host.user = host.user.take().or_else(|| raw.user.clone());
+            }
+        }
+        (None, true) => {
+            let help = "add `hosts = [\"NAME\", ...]`, or `inventory = \"FILE\"`";
+            check.fail(place(&[]), "a site of the kind `ssh` without hosts", help);
+        }
+        (None, false) => {
+            for (i, raw_host) in raw.hosts.iter().enumerate() {
+                let way: Vec<Step<'_>> = vec!["hosts".into(), i.into()];
+                hosts.push(host(check, raw_host, raw.user.as_deref(), &|rest| place(&[&way, rest].concat())));
+            }
+        }
+    }
+    for (i, host) in hosts.iter().enumerate() {
+        if hosts[..i].iter().any(|h| h.name == host.name) {
+            let at = if raw.hosts.is_empty() { place(&["inventory".into()]) } else { place(&["hosts".into(), i.into()]) };
+            check.fail(at, format!("the host `{}` is given twice", host.name), "remove one");
+        }
+    }
+    hosts
+}
+
+fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Place<'_>) -> HostEntry {
+    let mut entry = match raw {
+        RawHost::Name(name) => HostEntry::named(name),
+        RawHost::Table(table) => HostEntry {
+            name: table.name.clone(),
+            address: table.address.clone(),
+            internal: table.internal.clone(),
+            user: table.user.clone(),
+            port: table.port,
+            identity_file: table.identity_file.clone(),
+        },
+    };
+    // what ssh would take for an option, or a shell for something else, is no name of a host
+    let plain = |text: &str| {
+        !text.is_empty() && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
+    };
+    for text in [Some(&entry.name), entry.address.as_ref(), entry.internal.as_ref()].into_iter().flatten() {
+        if !plain(text) {
+            check.fail(
+                place(&[]),
+                format!("`{text}` is no name of a host"),
+                "write its name or address alone; user and port have keys of their own",
+            );
+        }
+    }
+    if let Some(user) = entry.user.as_ref().filter(|u| !plain(u)) {
+        check.fail(place(&[]), format!("`{user}` is no name of a user"), "write the login name");
+    }
+    entry.user = entry.user.take().or_else(|| user.map(str::to_owned));
+    entry
+}
+
+fn slurm(check: &mut Checker<'_>, raw: Option<&RawSlurm>, place: &Place<'_>) -> Option<SlurmSettings> {
+    let Some(raw) = raw else {
+        check.fail(place(&[]), "a site of the kind `slurm` without the table `slurm`", "add [sites.NAME.slurm] with `nodes = 4`");
+        return None;
+    };
+    let at = |rest: &[Step<'_>]| place(&[&["slurm".into()], rest].concat());
+    let time_limit_s = raw.time_limit_s.unwrap_or(3600.0);
+    check.seconds("`time_limit_s`", time_limit_s, at(&["time_limit_s".into()]));
+    if let Some(limit) = raw.queue_limit_s {
+        check.seconds("`queue_limit_s`", limit, at(&["queue_limit_s".into()]));
+    }
+    let words = [
+        ("partition", &raw.partition),
+        ("account", &raw.account),
+        ("constraint", &raw.constraint),
+        ("qos", &raw.qos),
+        ("reservation", &raw.reservation),
+    ];
+    for (key, word) in words {
+        if word.as_ref().is_some_and(|w| w.trim().is_empty() || w.contains(char::is_control)) {
+            check.fail(at(&[key.into()]), format!("`{key}` is empty or has line feeds"), "write it as sbatch takes it, or remove the key");
+        }
+    }
+    for (i, arg) in raw.sbatch_args.iter().enumerate() {
+        if !arg.starts_with('-') || arg.contains(char::is_control) {
+            check.fail(at(&["sbatch_args".into(), i.into()]), format!("`{arg}` is no option of sbatch"), "write options as in `--mem=0`");
+        }
+    }
+    Some(SlurmSettings {
+        nodes: check.whole("nodes", raw.nodes, 1, 100_000, &at) as u32,
+        partition: raw.partition.clone(),
+        account: raw.account.clone(),
+        constraint: raw.constraint.clone(),
+        qos: raw.qos.clone(),
+        reservation: raw.reservation.clone(),
+        time_limit_s,
+        exclusive: raw.exclusive,
+        allocation: raw.allocation,
+        requeue: raw.requeue,
+        queue_limit_s: raw.queue_limit_s,
+        launcher: raw.launcher,
+        sbatch_args: raw.sbatch_args.clone(),
+    })
+}

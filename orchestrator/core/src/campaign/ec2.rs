@@ -1,0 +1,170 @@
+//! What a campaign file says of a site whose machines are EC2 instances, once checked.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How instances are asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ec2Settings {
+    /// Region, as in `us-east-1`.
+    pub region: String,
+    /// Profile of the user's AWS configuration; `None` is the default one.
+    pub profile: Option<String>,
+    /// Instead of the cloud's own addresses, as in `http://127.0.0.1:5000`.
+    pub endpoint: Option<String>,
+    /// Instance types; the next is taken where the one before cannot be had.
+    pub instance_types: Vec<String>,
+    /// Instances at most.
+    pub nodes: u32,
+    /// Zones, in order of preference; empty is every zone that has the type.
+    pub zones: Vec<String>,
+    /// Subnet, which says the zone; `None` is the default one of each zone.
+    pub subnet: Option<String>,
+    /// What they boot.
+    pub image: Image,
+    /// Which market they are of.
+    pub market: Market,
+    /// Spot market: US dollars for an hour of one instance at most; `None` is the price on demand.
+    pub max_price_usd: Option<f64>,
+    /// Whether they are near each other; `None`: where the type allows it and there is more than one.
+    pub placement_group: Option<bool>,
+    /// Whether they have the Elastic Fabric Adapter.
+    pub efa: bool,
+    /// Root volume.
+    pub root: Disk,
+    /// Further volumes, formatted and mounted.
+    pub volumes: Vec<Volume>,
+    /// Where the disks of the machine itself are mounted, striped if there are several; `None` leaves them alone.
+    pub instance_store: Option<String>,
+    /// Directory that the first node exports by NFS and all others mount; `None`: none.
+    pub nfs: Option<String>,
+    /// An instance ends by itself so many seconds after cvc was last there, whatever became of cvc.
+    pub lifetime_s: f64,
+    /// How long instances are kept after the campaign for the next one, seconds; `None`: not at all.
+    pub keep_s: Option<f64>,
+    /// How long an instance may take until ssh answers, seconds.
+    pub ready_limit_s: f64,
+    /// Who may come by ssh, as in `203.0.113.7/32`; `None` is the caller's own address.
+    pub allow_from: Option<String>,
+    /// Whether what the campaign needs is installed on fresh instances.
+    pub install: bool,
+}
+
+impl Ec2Settings {}
+
+/// What instances boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Image {
+    /// An image that cvc knows: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`.
+    Known(String),
+    /// `ami-...`.
+    Id(String),
+    /// The newest image of an owner whose name matches.
+    Named {
+        /// Account number, or `amazon`, `self`.
+        owner: String,
+        /// Name with `*` and `?`.
+        name: String,
+    },
+    /// The image that a parameter of the Systems Manager names.
+    Parameter(String),
+}
+
+/// Which market instances are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Market {
+    /// Full price; they stay.
+    #[default]
+    OnDemand,
+    /// Cheaper; the cloud may take them back.
+    Spot,
+    /// Spot, or on demand where no spot instances can be had.
+    SpotThenOnDemand,
+}
+
+/// An EBS volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Type: `gp3`, `gp2`, `io1`, `io2`, `st1`, `sc1`, `standard`.
+    #[serde(rename = "type", default = "gp3")]
+    pub kind: String,
+    /// Size, GiB. Default: that of the image.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(range(min = 1, max = 65_536))]
+    pub size_gib: Option<u32>,
+    /// I/O operations per second; gp3, io1, io2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(range(min = 100, max = 256_000))]
+    pub iops: Option<u32>,
+    /// Throughput, MiB per second; gp3.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(range(min = 125, max = 2_000))]
+    pub throughput_mib_s: Option<u32>,
+}
+
+fn gp3() -> String {
+    "gp3".into()
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self { kind: gp3(), size_gib: None, iops: None, throughput_mib_s: None }
+    }
+}
+
+/// A volume besides the root, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Where it is mounted.
+    pub mount: String,
+    /// Type: `gp3`, `gp2`, `io1`, `io2`, `st1`, `sc1`, `standard`.
+    #[serde(rename = "type", default = "gp3")]
+    pub kind: String,
+    /// Size, GiB.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub size_gib: u32,
+    /// I/O operations per second; gp3, io1, io2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(range(min = 100, max = 256_000))]
+    pub iops: Option<u32>,
+    /// Throughput, MiB per second; gp3.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(range(min = 125, max = 2_000))]
+    pub throughput_mib_s: Option<u32>,
+}
+
+/// What a node or a core of a site costs, as the user says; the price of EC2 instances comes from the cloud.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PriceSettings {
+    /// US dollars for an hour of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_node_hour_usd: Option<f64>,
+    /// US dollars for an hour of one core; a run is charged for the cores of all its nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_core_hour_usd: Option<f64>,
+}
+
+/// What a campaign may cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// US dollars in all.
+    pub usd: f64,
+    /// What becomes of runs when it comes to its end.
+    pub when_short: WhenShort,
+}
+
+/// What becomes of runs when the budget comes to its end. It is not exceeded either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenShort {
+    /// A run begins if the budget covers what it is expected to take; one that takes longer is ended.
+    #[default]
+    End,
+    /// A run begins only if the budget covers it up to its time limit: none that has begun is ended.
+    Finish,
+}

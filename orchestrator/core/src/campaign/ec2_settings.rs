@@ -1,0 +1,215 @@
+//! Checks of what a site says of EC2 and of prices, and of the budget.
+
+use super::{
+    cluster_settings::kind_name,
+    ec2::{Budget, Ec2Settings, Image, PriceSettings},
+    model::SiteKind,
+    raw::{RawBudget, RawEc2, RawImage},
+    settings::{Checker, Place, path_text},
+};
+use crate::source::{Step, suggestion};
+use crate::units;
+
+/// Images that cvc finds by their publisher and name.
+pub const KNOWN_IMAGES: [&str; 5] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "amazon-linux-2023"];
+/// An instance ends by itself after so long: most of a working day, and no weekend.
+const LIFETIME_S: f64 = 4.0 * 3600.0;
+/// From the order until ssh answers; a minute is usual.
+const READY_LIMIT_S: f64 = 300.0;
+/// Types of EBS volumes.
+const DISKS: [&str; 7] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard"];
+
+/// How instances are asked for; `None` for sites of other kinds.
+pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place: &Place<'_>) -> Option<Ec2Settings> {
+    if kind != SiteKind::Ec2 {
+        return None;
+    }
+    let Some(raw) = raw else {
+        let help = "add [sites.NAME.ec2] with `region`, `instance_types` and `nodes`";
+        check.fail(place(&[]), "a site of the kind `ec2` without the table `ec2`", help);
+        return None;
+    };
+    let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
+    let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+    if !plain(&raw.region) {
+        check.fail(at(&["region".into()]), format!("`{}` is no region", raw.region), "write it as in `us-east-1`");
+    }
+    if raw.instance_types.is_empty() {
+        check.fail(at(&["instance_types".into()]), "the list of instance types is empty", "write at least one, as in [\"c5.xlarge\"]");
+    }
+    for (i, name) in raw.instance_types.iter().enumerate() {
+        if !plain(name) || !name.contains('.') {
+            check.fail(at(&["instance_types".into(), i.into()]), format!("`{name}` is no instance type"), "write it as in `c5.xlarge`");
+        }
+    }
+    for (i, zone) in raw.zones.iter().enumerate() {
+        if !plain(zone) || !zone.starts_with(&raw.region) {
+            let help = format!("write it as in `{}a`", raw.region);
+            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is no zone of {}", raw.region), help);
+        }
+    }
+    if raw.subnet.is_some() && raw.zones.len() > 1 {
+        check.fail(at(&["subnet".into()]), "`subnet` beside several `zones`", "a subnet lies in one zone: remove `zones`");
+    }
+    if let Some(endpoint) = &raw.endpoint
+        && !endpoint.starts_with("http://")
+        && !endpoint.starts_with("https://")
+    {
+        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is no address of a service"), "begin with http:// or https://");
+    }
+    for (key, limit) in [("max_price_usd", raw.max_price_usd)] {
+        if limit.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
+            check.fail(at(&[key.into()]), format!("`{key}` is not above zero"), "write US dollars for an hour of one instance");
+        }
+    }
+    if raw.max_price_usd.is_some() && raw.market == super::Market::OnDemand {
+        check.fail(at(&["max_price_usd".into()]), "`max_price_usd` without spot instances", "set `market = \"spot\"`, or remove it");
+    }
+    if let Some(from) = &raw.allow_from
+        && !is_network(from)
+    {
+        let help = "write a network as in 203.0.113.7/32";
+        check.fail(at(&["allow_from".into()]), format!("`{from}` is no network"), help);
+    }
+    disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
+    for (i, volume) in raw.volumes.iter().enumerate() {
+        let place = |rest: &[Step<'_>]| at(&[&["volumes".into(), i.into()], rest].concat());
+        disk(check, "the volume", &volume.kind, volume.iops, volume.throughput_mib_s, &place);
+        mount(check, &volume.mount, &|| place(&["mount".into()]));
+    }
+    for (key, path) in [("instance_store", &raw.instance_store), ("nfs", &raw.nfs)] {
+        if let Some(path) = path {
+            mount(check, path, &|| at(&[key.into()]));
+        }
+    }
+    let ready_limit_s = raw.ready_limit_s.unwrap_or(READY_LIMIT_S);
+    check.seconds("`ready_limit_s`", ready_limit_s, at(&["ready_limit_s".into()]));
+    let lifetime_s = raw.lifetime.as_ref().map(|text| time(check, "lifetime", text, &at)).unwrap_or(LIFETIME_S);
+    if lifetime_s < 300.0 {
+        let help = "an instance needs minutes to boot and to be set up: write at least 5m";
+        check.fail(at(&["lifetime".into()]), "`lifetime` is shorter than five minutes", help);
+    }
+    Some(Ec2Settings {
+        region: raw.region.clone(),
+        profile: raw.profile.clone(),
+        endpoint: raw.endpoint.clone(),
+        instance_types: raw.instance_types.clone(),
+        nodes: check.whole("nodes", raw.nodes, 1, 10_000, &at) as u32,
+        zones: raw.zones.clone(),
+        subnet: raw.subnet.clone(),
+        image: image(check, raw.image.as_ref(), &at),
+        market: raw.market,
+        max_price_usd: raw.max_price_usd,
+        placement_group: raw.placement_group,
+        efa: raw.efa,
+        root: raw.root.clone(),
+        volumes: raw.volumes.clone(),
+        instance_store: raw.instance_store.clone(),
+        nfs: raw.nfs.clone(),
+        lifetime_s,
+        keep_s: raw.keep.as_ref().map(|text| time(check, "keep", text, &at)),
+        ready_limit_s,
+        allow_from: raw.allow_from.clone(),
+        install: raw.install,
+    })
+}
+
+fn time(check: &mut Checker<'_>, key: &str, text: &str, at: &Place<'_>) -> f64 {
+    match units::seconds(text) {
+        Ok(seconds) => seconds,
+        Err(wrong) => {
+            check.fail(at(&[key.into()]), format!("`{key}`: {wrong}"), "as in \"30m\"");
+            LIFETIME_S
+        }
+    }
+}
+
+fn is_network(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let most = match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(_)) => 32,
+        Ok(std::net::IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u32>().is_ok_and(|b| b <= most)
+}
+
+fn mount(check: &mut Checker<'_>, path: &str, span: &dyn Fn() -> Option<crate::source::Span>) {
+    path_text(check, path, span());
+    if !path.starts_with('/') || path.trim_end_matches('/').is_empty() || path.contains(char::is_whitespace) {
+        check.fail(span(), format!("`{path}` is no place to mount a disk"), "write an absolute path without spaces, as in \"/scratch\"");
+    }
+}
+
+fn disk(check: &mut Checker<'_>, what: &str, kind: &str, iops: Option<u32>, throughput: Option<u32>, place: &Place<'_>) {
+    if !DISKS.contains(&kind) {
+        check.fail(place(&["type".into()]), format!("`{kind}` is no type of volume"), suggestion(kind, "known types", DISKS));
+    }
+    if iops.is_some() && !matches!(kind, "gp3" | "io1" | "io2") {
+        check.fail(place(&["iops".into()]), format!("`iops` for {what} of the type {kind}"), "only gp3, io1 and io2 have a choice");
+    }
+    if iops.is_none() && matches!(kind, "io1" | "io2") {
+        check.fail(place(&["type".into()]), format!("{what} of the type {kind} without `iops`"), "say how many I/O operations per second");
+    }
+    if throughput.is_some() && kind != "gp3" {
+        check.fail(
+            place(&["throughput_mib_s".into()]),
+            format!("`throughput_mib_s` for {what} of the type {kind}"),
+            "only gp3 has a choice",
+        );
+    }
+}
+
+fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Image {
+    let known = || Image::Known(KNOWN_IMAGES[0].to_owned());
+    match raw {
+        None => known(),
+        Some(RawImage::Name(name)) if name.starts_with("ami-") => Image::Id(name.clone()),
+        Some(RawImage::Name(name)) => {
+            if !KNOWN_IMAGES.contains(&name.as_str()) {
+                let help = format!("{}; or an id as in ami-0123, or a table", suggestion(name, "known images", KNOWN_IMAGES));
+                check.fail(at(&["image".into()]), format!("unknown image `{name}`"), help);
+            }
+            Image::Known(name.clone())
+        }
+        Some(RawImage::Table(table)) => match (&table.owner, &table.name, &table.ssm) {
+            (Some(owner), Some(name), None) => Image::Named { owner: owner.clone(), name: name.clone() },
+            (None, None, Some(parameter)) => Image::Parameter(parameter.clone()),
+            _ => {
+                let help = "write { owner = \"136693071363\", name = \"debian-12-amd64-*\" } or { ssm = \"/aws/service/...\" }";
+                check.fail(at(&["image".into()]), "an image needs `owner` and `name`, or `ssm`", help);
+                known()
+            }
+        },
+    }
+}
+
+/// What a node or a core costs, as the user says.
+pub fn price(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: PriceSettings, place: &Place<'_>) -> PriceSettings {
+    for (key, usd) in [("per_node_hour_usd", raw.per_node_hour_usd), ("per_core_hour_usd", raw.per_core_hour_usd)] {
+        let Some(usd) = usd else { continue };
+        let at = place(&["price".into(), key.into()]);
+        if !(usd >= 0.0 && usd.is_finite()) {
+            check.fail(at.clone(), format!("`{key}` is {usd}"), "write US dollars, 0 or more");
+        }
+        if kind == Some(SiteKind::Ec2) {
+            check.fail(
+                at,
+                format!("`{key}` for a site of the kind `{}`", kind_name(SiteKind::Ec2)),
+                "its prices come from the cloud: remove it",
+            );
+        }
+    }
+    if raw.per_node_hour_usd.is_some() && raw.per_core_hour_usd.is_some() {
+        check.fail(place(&["price".into()]), "`per_node_hour_usd` beside `per_core_hour_usd`", "say once what the site costs");
+    }
+    raw
+}
+
+/// What the campaign may cost.
+pub fn budget(check: &mut Checker<'_>, raw: RawBudget, place: &Place<'_>) -> Budget {
+    if !(raw.usd > 0.0 && raw.usd.is_finite()) {
+        check.fail(place(&["usd".into()]), format!("`usd` is {}", raw.usd), "write US dollars above zero, or remove the table");
+    }
+    Budget { usd: raw.usd, when_short: raw.when_short }
+}

@@ -1,0 +1,313 @@
+//! Factors and their values, as written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
+
+use crate::source::{Source, SourceError, Span, suggestion};
+use crate::{
+    mapping::Mapping,
+    point::{CheckpointerKind, Compression, UserValue},
+    units::ByteSize,
+};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Most processes of one point, as in [`Mapping`].
+const MOST_PROCESSES: i64 = 1 << 20;
+
+/// A factor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Factor {
+    Site,
+    App,
+    Class,
+    Processes,
+    Mapping,
+    Mpi,
+    Checkpointer,
+    Compression,
+    Aggregators,
+    CbBuffer,
+    Storage,
+    User(String),
+}
+
+/// Names of the built-in factors.
+pub const BUILT_IN: [&str; 11] =
+    ["site", "app", "class", "processes", "mapping", "mpi", "checkpointer", "compression", "aggregators", "cb_buffer", "storage"];
+
+impl Factor {
+    /// A built-in factor.
+    pub fn built_in(name: &str) -> Option<Self> {
+        Some(match name {
+            "site" => Self::Site,
+            "app" => Self::App,
+            "class" => Self::Class,
+            "processes" => Self::Processes,
+            "mapping" => Self::Mapping,
+            "mpi" => Self::Mpi,
+            "checkpointer" => Self::Checkpointer,
+            "compression" => Self::Compression,
+            "aggregators" => Self::Aggregators,
+            "cb_buffer" => Self::CbBuffer,
+            "storage" => Self::Storage,
+            _ => return None,
+        })
+    }
+
+    /// Its name in files and tables.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Site => "site",
+            Self::App => "app",
+            Self::Class => "class",
+            Self::Processes => "processes",
+            Self::Mapping => "mapping",
+            Self::Mpi => "mpi",
+            Self::Checkpointer => "checkpointer",
+            Self::Compression => "compression",
+            Self::Aggregators => "aggregators",
+            Self::CbBuffer => "cb_buffer",
+            Self::Storage => "storage",
+            Self::User(name) => name,
+        }
+    }
+}
+
+/// The value of a factor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Name(String),
+    Count(u32),
+    Mapping(Mapping),
+    Checkpointer(CheckpointerKind),
+    Compression(Compression),
+    Aggregators(Option<u32>),
+    Buffer(Option<ByteSize>),
+    User(UserValue),
+}
+
+/// A factor with the values that one table gives it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub factor: Factor,
+    pub key: Span,
+    pub span: Span,
+    pub values: Vec<(Value, Span)>,
+}
+
+impl Entry {
+    /// The value, if there is exactly one.
+    pub fn single(&self) -> Option<&Value> {
+        match self.values.as_slice() {
+            [(value, _)] => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// How many values a table may give a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// A value or a list without duplicates.
+    Some,
+    /// A list whose order matters; values may repeat.
+    List,
+    /// One value.
+    One,
+}
+
+/// Reads a table of factors.
+pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mut Vec<SourceError>) -> Vec<Entry> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        if name == "user" {
+            let Some(users) = value.get_ref().as_table() else {
+                errors.push(source.error(
+                    Some(value.span()),
+                    format!("{} where a table of free factors belongs", kind(value.get_ref())),
+                    "write `user = { NAME = [..] }`, or a table [matrix.user]".to_owned(),
+                ));
+                continue;
+            };
+            for (key, value) in users {
+                let name = key.get_ref().as_ref();
+                match user_name(name) {
+                    Ok(()) => found.extend(entry(source, Factor::User(name.to_owned()), key.span(), value, amount, errors)),
+                    Err((message, help)) => errors.push(source.error(Some(key.span()), message, help)),
+                }
+            }
+        } else if let Some(factor) = Factor::built_in(name) {
+            found.extend(entry(source, factor, key.span(), value, amount, errors));
+        } else {
+            let help = suggestion(name, "factors", BUILT_IN) + "; free factors go under `user`";
+            errors.push(source.error(Some(key.span()), format!("unknown factor `{name}`"), help));
+        }
+    }
+    found
+}
+
+/// A free factor's name is used in templates and beside the built-in ones.
+fn user_name(name: &str) -> Result<(), (String, String)> {
+    if Factor::built_in(name).is_some() || name == "user" {
+        return Err((
+            format!("the free factor `{name}` has the name of a built-in one"),
+            format!("rename it, or put `{name}` directly into the table if the built-in factor is meant"),
+        ));
+    }
+    let mut chars = name.chars();
+    let good = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if good {
+        Ok(())
+    } else {
+        Err((format!("`{name}` is no name for a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
+    }
+}
+
+fn entry(
+    source: &Source,
+    factor: Factor,
+    key: Span,
+    value: &Spanned<DeValue<'_>>,
+    amount: Amount,
+    errors: &mut Vec<SourceError>,
+) -> Option<Entry> {
+    let span = value.span();
+    let items: Vec<&Spanned<DeValue<'_>>> = match (value.get_ref(), amount) {
+        (DeValue::Array(_), Amount::One) => {
+            let help =
+                format!("a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one", factor.name());
+            errors.push(source.error(Some(span), "list where one value belongs", help));
+            return None;
+        }
+        (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
+        (_, Amount::List) => {
+            let help = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
+            errors.push(source.error(Some(span), format!("{} where a list belongs", kind(value.get_ref())), help));
+            return None;
+        }
+        (_, Amount::Some | Amount::One) => vec![value],
+    };
+    if items.is_empty() {
+        let help = "give at least one value, or remove the key to get its default".to_owned();
+        errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), help));
+        return None;
+    }
+    let mut values: Vec<(Value, Span)> = Vec::with_capacity(items.len());
+    let mut seen = std::collections::HashSet::new();
+    let mut bad = false;
+    for item in items {
+        match parse(&factor, item.get_ref()) {
+            // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
+            Ok(value) if amount == Amount::Some && !seen.insert(format!("{value:?}")) => {
+                let written = source.text.get(item.span()).unwrap_or_default().trim();
+                let message = format!("{written} is given twice for `{}`", factor.name());
+                errors.push(source.error(Some(item.span()), message, "remove one; more runs of a point are `repeats`".to_owned()));
+                bad = true;
+            }
+            Ok(value) => values.push((value, item.span())),
+            Err((message, help)) => {
+                errors.push(source.error(Some(item.span()), message, help));
+                bad = true;
+            }
+        }
+    }
+    (!bad).then_some(Entry { factor, key, span, values })
+}
+
+/// What kind of value stands there, in words.
+pub fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) => "whole number",
+        DeValue::Float(_) => "fractional number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "date",
+        DeValue::Array(_) => "list",
+        DeValue::Table(_) => "table",
+    }
+}
+
+fn integer(value: &DeValue<'_>) -> Option<i64> {
+    value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
+}
+
+/// Reads one value of a factor.
+pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Option<String>)> {
+    let name = factor.name();
+    let wrong = |expected: &str| (format!("{} where {expected} belongs", kind(value)), Some(format!("write {expected} for `{name}`")));
+    match factor {
+        Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => match value.as_str() {
+            Some("") => Err((format!("an empty name for `{name}`"), Some("write the name between the quotes".to_owned()))),
+            Some(text) => Ok(Value::Name(text.to_owned())),
+            None => Err(wrong("a name in quotes")),
+        },
+        Factor::Processes => match integer(value) {
+            Some(count @ 1..=MOST_PROCESSES) => Ok(Value::Count(count as u32)),
+            Some(count) => {
+                Err((format!("{count} processes are impossible"), Some(format!("write a number between 1 and {MOST_PROCESSES}"))))
+            }
+            None => Err(wrong("a whole number")),
+        },
+        Factor::Mapping => match value.as_str() {
+            Some(text) => text
+                .parse()
+                .map(Value::Mapping)
+                .map_err(|e: String| (e, Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned()))),
+            None => Err(wrong("a mapping in quotes, as in \"1Nx4P\",")),
+        },
+        Factor::Checkpointer => match value.as_str() {
+            Some("none") => Ok(Value::Checkpointer(CheckpointerKind::None)),
+            Some("application") => Ok(Value::Checkpointer(CheckpointerKind::Application)),
+            Some("dmtcp") => Ok(Value::Checkpointer(CheckpointerKind::Dmtcp)),
+            Some(other) => {
+                Err((format!("unknown checkpointer `{other}`"), Some(suggestion(other, "checkpointers", ["none", "application", "dmtcp"]))))
+            }
+            None => Err(wrong("\"none\", \"application\" or \"dmtcp\"")),
+        },
+        Factor::Compression => match value.as_str() {
+            Some("none") => Ok(Value::Compression(Compression::None)),
+            Some("gzip") => Ok(Value::Compression(Compression::Gzip)),
+            Some(other) => Err((format!("unknown compression `{other}`"), Some(suggestion(other, "compressions", ["none", "gzip"])))),
+            None => Err(wrong("\"none\" or \"gzip\"")),
+        },
+        Factor::Aggregators => match (value.as_str(), integer(value)) {
+            (Some("default"), _) => Ok(Value::Aggregators(None)),
+            (_, Some(count @ 1..=MOST_PROCESSES)) => Ok(Value::Aggregators(Some(count as u32))),
+            (_, Some(count)) => Err((
+                format!("{count} aggregators are impossible"),
+                Some("write 1 or more, or \"default\" to leave it to the MPI library".to_owned()),
+            )),
+            _ => Err(wrong("a whole number or \"default\"")),
+        },
+        Factor::CbBuffer => {
+            let help = "write a size as in \"16MiB\", or \"default\" to leave it to the MPI library";
+            let size = match (value.as_str(), integer(value)) {
+                (Some("default"), _) => return Ok(Value::Buffer(None)),
+                (Some(text), _) => text.parse::<ByteSize>().map_err(|e| (e, Some(help.to_owned())))?,
+                (None, Some(bytes)) => {
+                    ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), Some(help.to_owned())))?)
+                }
+                (None, None) => return Err(wrong("a size in quotes")),
+            };
+            // The hint that carries it is a C int.
+            if size.0 == 0 || size.0 > i32::MAX as u64 {
+                return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
+            }
+            Ok(Value::Buffer(Some(size)))
+        }
+        Factor::User(_) => Ok(Value::User(match value {
+            DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
+            DeValue::Boolean(v) => UserValue::Bool(*v),
+            DeValue::Integer(_) => UserValue::Integer(
+                integer(value).ok_or_else(|| ("the number is too large".to_owned(), Some("write it as text, in quotes".to_owned())))?,
+            ),
+            DeValue::Float(v) => match v.as_str().replace('_', "").parse::<f64>() {
+                Ok(v) if v.is_finite() => UserValue::Float(v),
+                Ok(_) | Err(_) => return Err(("a number without end".to_owned(), Some("write a finite number".to_owned()))),
+            },
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
+        })),
+    }
+}

@@ -1,0 +1,497 @@
+//! Reading a campaign file: sections are decoded one by one, so that independent errors are all reported.
+
+use super::{
+    Spec,
+    build::{self, Known, WrittenRule},
+    ec2_settings,
+    factor::{self, Amount, BUILT_IN, Entry, Factor, Value},
+    grid::Grid,
+    model::{Site, TraceSettings},
+    predict::{self, PredictSettings},
+    raw::{RawCheckpoint, RawReport, RawRun, RawSite, RawTrace, SECTIONS},
+    settings::{self, Checker, is_name},
+    variant,
+};
+use crate::app;
+use crate::{
+    app::LoadedApp,
+    source::{Source, SourceError, SourceErrors, Span, Step, key_span, span_of, suggestion},
+};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Version of the format of campaign files.
+pub const SCHEMA: i64 = 1;
+
+/// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
+///
+/// Nothing but the campaign file and the descriptors is looked at, so the result is the same on every machine.
+///
+/// # Errors
+/// Everything that was found wrong, in the order of the file.
+pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+    load_variant(path, None, app_dirs)
+}
+
+/// Like [`load`], with a variant of the file laid over it; `None` takes the one that the file itself names, if it names one.
+///
+/// # Errors
+/// Everything that was found wrong, in the order of the file; also when it has no such variant.
+pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+    let source = Source::read(path)?;
+    load_source(&source, variant, app_dirs)
+}
+
+/// Like [`load`], of a text that would stand in `path`.
+///
+/// # Errors
+/// Everything that was found wrong, in the order of the file.
+pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs)
+}
+
+fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+    let mut table = source.parse().map_err(SourceErrors)?;
+    let mut errors = Vec::new();
+    let variants = variant::names(&table);
+    let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    // without the variant that was asked for, everything else would be about another campaign
+    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
+        Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
+        None => spec,
+    });
+    let spec = spec.map(|spec| Spec { variants, ..spec });
+    match spec {
+        Some(spec) if errors.is_empty() => Ok(spec),
+        _ => {
+            errors.sort_by_key(|e| (e.path != source.path, e.span.as_ref().map_or(0, |s| s.start)));
+            Err(SourceErrors(errors))
+        }
+    }
+}
+
+/// Factor tables as read, before names are looked up.
+struct Tables {
+    matrix: Vec<Entry>,
+    zips: Vec<Vec<Entry>>,
+    points: Vec<(Vec<Entry>, Span)>,
+    rules: Vec<WrittenRule>,
+}
+
+fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut Vec<SourceError>) -> Option<Spec> {
+    let mut check = Checker { source, errors };
+    for (key, _) in table {
+        let key_name = key.get_ref().as_ref();
+        if !SECTIONS.contains(&key_name) {
+            check.fail(Some(key.span()), format!("unknown key `{key_name}`"), suggestion(key_name, "known keys here", SECTIONS));
+        }
+    }
+    version(&mut check, table);
+    let name = name(&mut check, table);
+    let description = text(&mut check, table, "description").unwrap_or_default();
+    let sites = sites(&mut check, table);
+    let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| settings::run(check, &raw, place));
+    if let Some(run) = &run {
+        settings::kept(&mut check, run, &sites, &|rest| span_of(table, &[&["run".into()], rest].concat()));
+    }
+    let checkpoint =
+        settings_section(&mut check, table, "checkpoint", |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place));
+    let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| TraceSettings { tracer: raw.tracer });
+    let title = name.clone().unwrap_or_default();
+    let report = settings_section(&mut check, table, "report", |check, raw: RawReport, place| settings::report(check, raw, &title, place));
+    let budget = table.contains_key("budget").then(|| settings_section(&mut check, table, "budget", ec2_settings::budget)).flatten();
+    let predict = predict::read(&mut check, table);
+    let tables = tables(&mut check, table);
+
+    let mut app_dirs = app_dirs.to_vec();
+    app_dirs.insert(0, source.path.parent().unwrap_or(Path::new("")).join("apps"));
+    let apps = apps(&mut check, &tables, &app_dirs);
+    // Names are looked up only when all tables are sound: a broken one would make every mention of it an error.
+    if !check.errors.is_empty() {
+        return None;
+    }
+    let known = Known { sites: &sites, apps: &apps, rules: &tables.rules };
+    let grids = grids(&mut check, &known, &tables, table);
+    check_rules(&mut check, &known, &tables, predict.as_ref());
+    check_templates(&mut check, &apps, &grids, &tables);
+    let spec = Spec {
+        path: source.path.clone(),
+        text: source.text.clone(),
+        name: name?,
+        variant: None,
+        variants: Vec::new(),
+        description,
+        sites,
+        apps,
+        run: run?,
+        checkpoint: checkpoint?,
+        trace: trace?,
+        report: report?,
+        budget,
+        predict,
+        grids,
+    };
+    // Every point is looked at, so only when all the rest is sound.
+    if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
+        predict::check_points(&mut check, &spec, settings, key_span(table, "predict"));
+    }
+    Some(spec)
+}
+
+fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
+    match table.get("schema") {
+        None => check.fail(Some(0..0), "the key `schema` is missing", "add `schema = 1` at the top: the version of the format"),
+        Some(value) => match check.source.decode::<i64>(value) {
+            Ok(SCHEMA) => {}
+            Ok(other) => {
+                let help = format!("write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}");
+                check.fail(Some(value.span()), format!("campaign format {other} is not known"), help);
+            }
+            Err(e) => check.errors.push(e),
+        },
+    }
+}
+
+fn text(check: &mut Checker<'_>, table: &DeTable<'_>, key: &str) -> Option<String> {
+    match check.source.decode::<String>(table.get(key)?) {
+        Ok(text) => Some(text),
+        Err(e) => {
+            check.errors.push(e);
+            None
+        }
+    }
+}
+
+fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
+    if !table.contains_key("name") {
+        check.fail(Some(0..0), "the key `name` is missing", "add `name = \"...\"`: the campaign's directory is called like this");
+    }
+    let name = text(check, table, "name")?;
+    if !is_name(&name) || name.contains('.') {
+        let span = table.get("name").map(Spanned::span);
+        check.fail(
+            span,
+            format!("`{name}` is no name for a campaign"),
+            "use small letters, digits, `-` and `_`, beginning with a letter or digit",
+        );
+    }
+    Some(name)
+}
+
+fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site> {
+    let mut sites = IndexMap::new();
+    let help = "add a table [sites.local] with kind = \"local\"";
+    let Some(value) = table.get("sites") else {
+        check.fail(Some(0..0), "no site is given", help);
+        return sites;
+    };
+    let Some(inner) = value.get_ref().as_table() else {
+        check.fail(Some(value.span()), format!("{} where a table of sites belongs", factor::kind(value.get_ref())), help);
+        return sites;
+    };
+    if inner.is_empty() {
+        check.fail(Some(value.span()), "no site is given", help);
+    }
+    for (key, value) in inner {
+        let site_name = key.get_ref().as_ref();
+        match check.source.decode::<RawSite>(value) {
+            Err(e) => check.errors.push(e),
+            Ok(raw) => {
+                let place = |rest: &[Step<'_>]| {
+                    let mut way: Vec<Step<'_>> = vec!["sites".into(), site_name.into()];
+                    way.extend(rest);
+                    span_of(table, &way)
+                };
+                if let Some(site) = settings::site(check, site_name, raw, &place) {
+                    sites.insert(site_name.to_owned(), site);
+                }
+            }
+        }
+    }
+    sites
+}
+
+/// A section of settings; an absent one is an empty one. `None` after an error of its form.
+fn settings_section<'t, R: Deserialize<'t> + Default, T>(
+    check: &mut Checker<'_>,
+    table: &DeTable<'t>,
+    section: &str,
+    read: impl FnOnce(&mut Checker<'_>, R, &settings::Place<'_>) -> T,
+) -> Option<T> {
+    let raw = match table.get(section).map(|value| check.source.decode::<R>(value)) {
+        None => R::default(),
+        Some(Ok(raw)) => raw,
+        Some(Err(e)) => {
+            check.errors.push(e);
+            return None;
+        }
+    };
+    let place = |rest: &[Step<'_>]| {
+        let mut way: Vec<Step<'_>> = vec![section.into()];
+        way.extend(rest);
+        span_of(table, &way)
+    };
+    Some(read(check, raw, &place))
+}
+
+/// The tables of a `[[list]]`; what is no list of tables is an error.
+fn list_of_tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>, key: &str) -> Vec<(&'d DeTable<'t>, Span)> {
+    let Some(value) = table.get(key) else { return Vec::new() };
+    let mut all = Vec::new();
+    let mut wrong = |value: &Spanned<DeValue<'_>>| {
+        let message = format!("{} where tables [[{key}]] belong", factor::kind(value.get_ref()));
+        check.fail(Some(value.span()), message, format!("write [[{key}]] with two brackets, one for each"));
+    };
+    match value.get_ref() {
+        DeValue::Array(list) => {
+            for item in list.iter() {
+                match item.get_ref().as_table() {
+                    Some(inner) => all.push((inner, item.span())),
+                    None => wrong(item),
+                }
+            }
+        }
+        _ => wrong(value),
+    }
+    all
+}
+
+fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
+    let matrix = match table.get("matrix").map(|v| (v.get_ref().as_table(), v)) {
+        None => Vec::new(),
+        Some((Some(inner), _)) => factor::entries(check.source, inner, Amount::Some, check.errors),
+        Some((None, value)) => {
+            check.fail(Some(value.span()), format!("{} where a table belongs", factor::kind(value.get_ref())), "write [matrix]");
+            Vec::new()
+        }
+    };
+    let mut taken: Vec<(Factor, Span, &str)> = matrix.iter().map(|e| (e.factor.clone(), e.key.clone(), "[matrix]")).collect();
+    let mut zips = Vec::new();
+    for (inner, span) in list_of_tables(check, table, "zip") {
+        let before = check.errors.len();
+        let entries = factor::entries(check.source, inner, Amount::List, check.errors);
+        if check.errors.len() > before {
+            continue;
+        }
+        zip(check, &entries, &mut taken, span);
+        zips.push(entries);
+    }
+    let mut points = Vec::new();
+    for (inner, span) in list_of_tables(check, table, "points") {
+        if inner.is_empty() {
+            check.fail(Some(span.clone()), "the extra point is empty", "give its factors, or remove it");
+        }
+        points.push((factor::entries(check.source, inner, Amount::One, check.errors), span));
+    }
+    let rules = list_of_tables(check, table, "exclude").into_iter().filter_map(|(inner, span)| rule(check, inner, span)).collect();
+    Tables { matrix, zips, points, rules }
+}
+
+fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span, &str)>, span: Span) {
+    let Some(first) = entries.first() else {
+        check.fail(Some(span), "the zip is empty", "give at least two lists of equal length, or remove it");
+        return;
+    };
+    if entries.len() == 1 {
+        let help = format!("zip it with another factor, or move `{}` to [matrix]", first.factor.name());
+        check.fail(Some(first.key.clone()), "a zip of one factor", help);
+    }
+    for entry in entries {
+        if entry.values.len() != first.values.len() {
+            let message = format!(
+                "`{}` has {} values, but `{}` of the same zip has {}",
+                entry.factor.name(),
+                entry.values.len(),
+                first.factor.name(),
+                first.values.len()
+            );
+            check.fail(Some(entry.span.clone()), message, "zipped lists go value by value: make them equally long");
+        }
+        if let Some((_, _, place)) = taken.iter().find(|(f, _, _)| *f == entry.factor) {
+            let message = format!("`{}` already varies in {place}", entry.factor.name());
+            let help = if *place == "[matrix]" {
+                "remove it from [matrix] or from the zip"
+            } else {
+                "zips that share a factor would depend on each other in a cycle: put all their factors into one [[zip]]"
+            };
+            check.fail(Some(entry.key.clone()), message, help);
+        }
+    }
+    let mut seen = std::collections::HashMap::new();
+    for i in 0..entries.iter().map(|e| e.values.len()).min().unwrap_or(0) {
+        // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
+        let row: Vec<String> = entries.iter().map(|e| format!("{:?}", e.values[i].0)).collect();
+        if let Some(j) = seen.insert(row, i) {
+            let message = format!("value {} of the zip repeats value {}", i + 1, j + 1);
+            check.fail(Some(first.values[i].1.clone()), message, "remove one; more runs of a point are `repeats`");
+            break;
+        }
+    }
+    taken.extend(entries.iter().map(|e| (e.factor.clone(), e.key.clone(), "another [[zip]]")));
+}
+
+fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<WrittenRule> {
+    for (key, _) in inner {
+        let key_name = key.get_ref().as_ref();
+        if !["when", "reason"].contains(&key_name) {
+            let help = suggestion(key_name, "known keys here", ["when", "reason"]);
+            check.fail(Some(key.span()), format!("unknown key `{key_name}`"), help);
+        }
+    }
+    let reason = match inner.get("reason").map(|v| (v.span(), check.source.decode::<String>(v))) {
+        Some((_, Ok(reason))) if !reason.trim().is_empty() => Some(reason),
+        Some((span, Ok(_))) => {
+            check.fail(Some(span), "the reason is empty", "say why these combinations are not run; plans and reports show it");
+            None
+        }
+        Some((_, Err(e))) => {
+            check.errors.push(e);
+            None
+        }
+        None => {
+            check.fail(Some(span.clone()), "the key `reason` is missing", "say why these combinations are not run: reason = \"...\"");
+            None
+        }
+    };
+    let Some(when) = inner.get("when") else {
+        check.fail(Some(span), "the key `when` is missing", "say what is excluded, as in when = { mpi = \"openmpi\" }");
+        return None;
+    };
+    let Some(conditions) = when.get_ref().as_table().filter(|t| !t.is_empty()) else {
+        let message = if when.get_ref().is_table() { "`when` is empty and would exclude everything" } else { "`when` is no table" };
+        check.fail(Some(when.span()), message, "name at least one factor, as in when = { mpi = \"openmpi\" }");
+        return None;
+    };
+    Some(WrittenRule { when: conditions_of(check, conditions), reason: reason? })
+}
+
+/// Conditions: like a matrix, but free factors may be named without `user`.
+pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
+    let (mut plain, mut users) = (DeTable::new(), DeTable::new());
+    for (key, value) in table {
+        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
+        target.insert(key.clone(), value.clone());
+    }
+    let mut entries = factor::entries(check.source, &plain, Amount::Some, check.errors);
+    if !users.is_empty() {
+        let mut wrapped = DeTable::new();
+        wrapped.insert(Spanned::new(0..0, "user".into()), Spanned::new(0..0, DeValue::Table(users)));
+        entries.extend(factor::entries(check.source, &wrapped, Amount::Some, check.errors));
+    }
+    entries
+}
+
+/// Loads every application that is named, in the order of first use.
+fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<String, LoadedApp> {
+    let mut apps = IndexMap::new();
+    let mut tried = std::collections::HashSet::new();
+    let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
+    for (value, span) in entries.filter(|e| e.factor == Factor::App).flat_map(|e| &e.values) {
+        let Value::Name(name) = value else { continue };
+        if !tried.insert(name.clone()) {
+            continue;
+        }
+        let Some(path) = app::load::find(name, dirs) else {
+            let known = app::load::known(dirs);
+            let help = suggestion(name, "descriptors found", known.iter().map(String::as_str))
+                + &format!("; an application is a file apps/{name}.toml");
+            check.fail(Some(span.clone()), format!("there is no descriptor of the application `{name}`"), help);
+            continue;
+        };
+        match app::load::load(&path) {
+            Ok(app) => {
+                apps.insert(name.clone(), app);
+            }
+            Err(SourceErrors(more)) => check.errors.extend(more),
+        }
+    }
+    apps
+}
+
+fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &DeTable<'_>) -> Vec<Grid> {
+    let mut grids = Vec::new();
+    let names_app = tables.matrix.iter().chain(tables.zips.iter().flatten()).any(|e| e.factor == Factor::App);
+    if names_app || tables.points.is_empty() {
+        let axes: Vec<Vec<Entry>> = tables.matrix.iter().map(|e| vec![e.clone()]).chain(tables.zips.iter().cloned()).collect();
+        let span = key_span(table, "matrix").or_else(|| key_span(table, "zip")).or(Some(0..0));
+        grids.extend(build::grid(check, known, &axes, span));
+    }
+    for (point, span) in &tables.points {
+        let mut axis = point.clone();
+        let has = |axis: &[Entry], factor: &Factor| axis.iter().any(|e| e.factor == *factor);
+        for entry in tables.matrix.iter().filter(|e| e.single().is_some()) {
+            // Processes and mapping say the same thing: the point's own word on either wins.
+            let said = match entry.factor {
+                Factor::Processes | Factor::Mapping => has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping),
+                _ => has(&axis, &entry.factor),
+            };
+            if !said {
+                axis.push(entry.clone());
+            }
+        }
+        if !has(&axis, &Factor::Site)
+            && let Some(first) = known.sites.keys().next()
+            && known.sites.len() > 1
+        {
+            let value = (Value::Name(first.clone()), span.clone());
+            axis.push(Entry { factor: Factor::Site, key: span.clone(), span: span.clone(), values: vec![value] });
+        }
+        grids.extend(build::grid(check, known, &[axis], Some(span.clone())));
+    }
+    grids
+}
+
+/// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
+fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
+    let all_entries = || tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
+    for entry in predict::entries_of(known, predict) {
+        let names = |of: &dyn Fn(&Site) -> Vec<String>| known.sites.values().flat_map(of).collect::<Vec<_>>();
+        match &entry.factor {
+            Factor::Site => build::check_names(check, entry, "site", &known.sites.keys().cloned().collect::<Vec<_>>()),
+            Factor::App => build::check_names(check, entry, "application", &known.apps.keys().cloned().collect::<Vec<_>>()),
+            Factor::Mpi => build::check_names(check, entry, "MPI library", &names(&|s| s.mpi.keys().cloned().collect())),
+            Factor::Storage => build::check_names(check, entry, "storage area", &names(&|s| s.storage.keys().cloned().collect())),
+            Factor::Class => {
+                let classes: Vec<String> = known.apps.values().flat_map(|a| a.descriptor.workloads.keys().cloned()).collect();
+                build::check_names(check, entry, "workload", &classes);
+            }
+            Factor::User(name) => {
+                if !all_entries().any(|e| e.factor == entry.factor) {
+                    let free = all_entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
+                    let help = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
+                    check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), help);
+                }
+            }
+            Factor::Processes | Factor::Mapping | Factor::Checkpointer | Factor::Compression | Factor::Aggregators | Factor::CbBuffer => {}
+        }
+    }
+}
+
+/// Templates that name a free factor need it.
+fn check_templates(check: &mut Checker<'_>, apps: &IndexMap<String, LoadedApp>, grids: &[Grid], tables: &Tables) {
+    // Many extra points share an application and its free factors.
+    let mut tried = std::collections::HashSet::new();
+    let mut done = std::collections::HashSet::new();
+    for grid in grids {
+        let users: Vec<&str> = grid.user.iter().map(|(name, _)| name.as_str()).collect();
+        for index in &grid.app.values {
+            let Some((name, app)) = apps.get_index(*index).filter(|_| tried.insert((*index, users.clone()))) else { continue };
+            if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users)).into_iter().next()
+                && done.insert(name)
+            {
+                let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
+                let span = entries
+                    .filter(|e| e.factor == Factor::App)
+                    .flat_map(|e| &e.values)
+                    .find(|(v, _)| *v == Value::Name(name.clone()))
+                    .map(|(_, span)| span.clone());
+                check.fail(span, format!("{name}: {message}"), "give the free factor, as in [matrix.user] NAME = [..]");
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The campaign file: read with source positions, checked, and turned into a [`Spec`].
+
+mod build;
+mod cluster;
+mod cluster_settings;
+mod ec2;
+mod ec2_settings;
+mod factor;
+mod grid;
+mod install;
+mod load;
+mod model;
+mod predict;
+mod raw;
+mod settings;
+mod variant;
+
+pub use cluster::{Allocation, Cluster, SlurmLauncher, SlurmSettings, WARNING_S};
+pub use ec2::{Budget, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
+pub use ec2_settings::KNOWN_IMAGES;
+
+pub use grid::{Combination, Expansion};
+
+pub use install::InstallSettings;
+pub use load::{load, load_text, load_variant};
+pub use model::{
+    CheckpointSettings, DmtcpSettings, Format, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings, RunSettings, Site,
+    SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
+};
+
+pub use predict::{PredictSettings, Role};
+pub use raw::schema;
+
+/// The JSON Schema of application descriptors.
+pub fn app_schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(crate::app::descriptor::Descriptor).to_value();
+    value["title"] = "application descriptor of cvc".into();
+    value
+}

@@ -1,0 +1,321 @@
+//! What a campaign file says, once checked: every default filled in, every name known, every number in its range.
+//!
+//! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
+
+use crate::app::LoadedApp;
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, sync::Arc};
+
+/// A checked campaign.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The campaign file.
+    pub path: PathBuf,
+    /// Its text, as read; with a variant, that variant is named in it, so that what is stored is read again as the same campaign.
+    pub text: Arc<str>,
+    /// Name of the campaign; with a variant, `NAME-VARIANT`.
+    pub name: String,
+    /// The variant that was laid over the file.
+    pub variant: Option<String>,
+    /// All variants of the file, in its order.
+    pub variants: Vec<String>,
+    /// One line for people; may be empty.
+    pub description: String,
+    /// Places where runs happen, by name, in the order of the file.
+    pub sites: IndexMap<String, Site>,
+    /// The applications that the matrix and the extra points name, in the order of first use.
+    pub apps: IndexMap<String, LoadedApp>,
+    /// Repeats, order, limits.
+    pub run: RunSettings,
+    /// When and how checkpoints are taken.
+    pub checkpoint: CheckpointSettings,
+    /// What is traced.
+    pub trace: TraceSettings,
+    /// What is reported.
+    pub report: ReportSettings,
+    /// What it may cost.
+    pub budget: Option<super::Budget>,
+    /// What is predicted from what, if anything is.
+    pub predict: Option<super::PredictSettings>,
+    /// The matrix, then each extra point.
+    pub grids: Vec<super::grid::Grid>,
+}
+
+impl Spec {
+    /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
+    pub fn into_variant(self, variant: &str, text: &str) -> Self {
+        let name = format!("{}-{variant}", self.name);
+        let title = if self.report.title == self.name { name.clone() } else { self.report.title };
+        Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }
+    }
+}
+
+/// A place where runs happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    /// What kind of place.
+    pub kind: SiteKind,
+    /// Directories where programs are searched, in order, as written: `~` and `$VARS` are not expanded yet, relative ones are
+    /// relative to the campaign file.
+    pub app_dirs: Vec<String>,
+    /// Whether more processes than cores may run on a node.
+    pub oversubscribe: bool,
+    /// Storage areas by name, never empty: the area `run` (the run's own directory) if the file names none.
+    pub storage: IndexMap<String, StorageArea>,
+    /// MPI libraries by name, never empty: `mpich` and `openmpi`, found on PATH, if the file names none.
+    pub mpi: IndexMap<String, MpiLibrary>,
+    /// Where DMTCP is.
+    pub dmtcp: DmtcpSettings,
+    /// Its machines and how they are reached; `None` for this machine.
+    pub cluster: Option<super::Cluster>,
+    /// Who logs in on the machines, if the file says; hosts have it each.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub login: Option<String>,
+    /// How its machines are asked of EC2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ec2: Option<super::Ec2Settings>,
+    /// What a node or a core costs, as the user says.
+    #[serde(default)]
+    pub price: super::PriceSettings,
+    /// How software is installed there.
+    #[serde(default)]
+    pub install: super::InstallSettings,
+}
+
+impl Site {
+    /// Nodes that the site has; a mapping over more is excluded.
+    pub fn nodes(&self) -> u32 {
+        match (&self.ec2, &self.cluster) {
+            (Some(ec2), _) => ec2.nodes,
+            (None, Some(cluster)) => cluster.nodes(),
+            (None, None) => 1,
+        }
+    }
+}
+
+impl Site {
+    /// Nodes that are wanted of it for points of which the largest mapping has so many.
+    pub fn nodes_for(&self, most: u32) -> u32 {
+        let side_by_side = self.cluster.as_ref().is_some_and(|c| c.side_by_side);
+        if side_by_side { self.nodes() } else { most.min(self.nodes()) }
+    }
+}
+
+/// A kind of site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SiteKind {
+    /// This machine.
+    Local,
+    /// Machines that are there and reached by ssh.
+    Ssh,
+    /// Nodes of a cluster that Slurm gives.
+    Slurm,
+    /// Instances of Amazon EC2, launched for the campaign.
+    Ec2,
+}
+
+/// A directory tree where runs write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StorageArea {
+    /// The directory, as written; `None` is the run's own directory.
+    pub path: Option<String>,
+    /// Who sees it.
+    pub kind: StorageKind,
+}
+
+/// Who sees a storage area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StorageKind {
+    /// Each node has its own.
+    #[default]
+    NodeLocal,
+    /// All nodes see the same files.
+    Shared,
+}
+
+/// An installed MPI library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MpiLibrary {
+    /// Which launcher and which settings it understands.
+    pub family: MpiFamily,
+    /// Where it is.
+    pub source: MpiSource,
+    /// Extra environment of the launcher and the program.
+    pub env: IndexMap<String, String>,
+    /// Extra arguments of the launcher.
+    pub args: Vec<String>,
+    /// I/O layer that is asked for; `None` leaves it to the library. Open MPI only.
+    pub io: Option<MpiIo>,
+}
+
+/// A family of MPI libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MpiFamily {
+    /// MPICH and what descends from it, with the Hydra launcher.
+    #[serde(rename = "mpich")]
+    Mpich,
+    /// Open MPI.
+    #[serde(rename = "openmpi")]
+    OpenMpi,
+}
+
+/// Where an MPI library is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MpiSource {
+    /// `mpiexec.mpich`, `mpiexec.openmpi`, or an `mpiexec` of the family on PATH.
+    Path,
+    /// `PREFIX/bin/mpiexec`; as written.
+    Prefix(String),
+    /// An environment module that is loaded first.
+    Module(String),
+    /// A launcher by name or path; as written.
+    Mpiexec(String),
+}
+
+/// The MPI-IO layer of Open MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MpiIo {
+    /// Open MPI's own.
+    Ompio,
+    /// ROMIO, from MPICH.
+    Romio,
+}
+
+/// Where DMTCP is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DmtcpSettings {
+    /// `PREFIX/bin/dmtcp_launch`, as written; `None` is PATH.
+    pub prefix: Option<String>,
+}
+
+/// Repeats, order, limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSettings {
+    /// Counted runs of each point, at least 1.
+    pub repeats: u32,
+    /// Runs of each point that come first and are not counted.
+    pub warmups: u32,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Order of the runs.
+    pub order: Order,
+    /// Time limit of one run, seconds.
+    pub timeout_s: f64,
+    /// Further attempts for a run that failed.
+    pub retries: u32,
+    /// Runs of one point that failed for good before the rest of the point is skipped.
+    pub quarantine_after: u32,
+    /// Whether checkpoint images stay after they were read.
+    pub keep_images: bool,
+    /// Whether the program's output files stay after they were measured.
+    pub keep_outputs: bool,
+}
+
+/// Order of the runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Repeat by repeat, the points shuffled by the seed within each repeat: drift hits all points alike.
+    #[default]
+    Interleaved,
+    /// All runs shuffled by the seed; the warm-ups of a point still come before its counted runs.
+    Random,
+    /// Point by point, as in the file.
+    AsWritten,
+}
+
+/// When and how checkpoints are taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointSettings {
+    /// When DMTCP takes them; an application's own checkpoints come when the application wants.
+    pub moment: Moment,
+    /// Whether the run is restarted from its (last) checkpoint and must verify again.
+    pub restart_check: bool,
+    /// Time limit of one checkpoint, seconds.
+    pub timeout_s: f64,
+}
+
+/// When DMTCP takes checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// At these seconds after the program began to compute; rising, not empty.
+    AtS(Vec<f64>),
+    /// After this step of the program, counted from 1, as its output tells; step 1 of a program that does not tell is its first output.
+    AfterStep(u64),
+    /// After the first step, and then the program is killed: sizes in minutes instead of hours.
+    #[serde(rename = "size-only")]
+    SizeOnly,
+    /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
+    SizeOnlyAfterStep(u64),
+}
+
+impl Moment {
+    /// Whether the program is killed after its checkpoint, for good.
+    pub fn kills(&self) -> bool {
+        match self {
+            Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
+            Self::AtS(_) | Self::AfterStep(_) => false,
+        }
+    }
+}
+
+/// What is traced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceSettings {
+    /// With which tool.
+    pub tracer: TracerKind,
+}
+
+/// A tracer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TracerKind {
+    /// Nothing is traced.
+    #[default]
+    None,
+    /// System calls, by strace.
+    Strace,
+    /// POSIX and MPI-IO operations, by Darshan with DXT.
+    Darshan,
+}
+
+/// What is reported.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReportSettings {
+    /// Files that a report consists of.
+    pub formats: Vec<Format>,
+    /// Its heading; the campaign's name if the file gives none.
+    pub title: String,
+}
+
+/// A form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// One self-contained page.
+    Html,
+    /// One file for each table.
+    Csv,
+    /// Everything, for programs.
+    Json,
+    /// Tables for a wiki or a README.
+    Markdown,
+    /// Tables for a paper.
+    Latex,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Json, Self::Markdown, Self::Latex];
+
+    /// What is written of a campaign unless its file says otherwise.
+    pub const USUAL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
+}

@@ -1,0 +1,739 @@
+//! The sections of a campaign file as they are written, and their JSON Schema.
+//!
+//! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value; the types here
+//! that only describe them exist for the schema. A test holds both to the same keys.
+
+#![expect(dead_code, reason = "some types only describe the file for the schema")]
+
+use super::{
+    cluster::{Allocation, SlurmLauncher},
+    ec2::{Disk, Market, PriceSettings, Volume, WhenShort},
+    model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind},
+};
+use crate::hosts::HostKeys;
+use crate::{
+    mapping::Mapping,
+    point::{CheckpointerKind, Compression, UserValue},
+    units::ByteSize,
+};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A value or a list of values.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    /// One value.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+/// A campaign of `cvc`: sites, a matrix of factors, repeats, what to measure and report.
+#[derive(JsonSchema)]
+#[schemars(rename = "Campaign")]
+#[serde(deny_unknown_fields)]
+pub struct RawCampaign {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    schema: u32,
+    /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
+    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
+    name: String,
+    /// The variant that is meant when none is asked for; the copy of the file that is kept with the runs says it.
+    #[serde(default)]
+    variant: Option<String>,
+    /// One line for people.
+    #[serde(default)]
+    description: String,
+    /// Places where runs happen, by name.
+    sites: IndexMap<String, RawSite>,
+    /// Factors; every combination of their values is a point.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Factors that vary together instead of being combined with each other.
+    #[serde(default)]
+    zip: Vec<RawZip>,
+    /// Combinations that are not run.
+    #[serde(default)]
+    exclude: Vec<RawExclude>,
+    /// Extra points. A missing factor takes the matrix's value if that is a single one, else its default.
+    #[serde(default)]
+    points: Vec<RawPoint>,
+    /// Repeats, order, limits.
+    #[serde(default)]
+    run: RawRun,
+    /// When and how checkpoints are taken.
+    #[serde(default)]
+    checkpoint: RawCheckpoint,
+    /// What is traced.
+    #[serde(default)]
+    trace: RawTrace,
+    /// What is reported.
+    #[serde(default)]
+    report: RawReport,
+    /// What the campaign may cost.
+    #[serde(default)]
+    budget: Option<RawBudget>,
+    /// What models are fitted on and judged on, and how well they must do.
+    #[serde(default)]
+    predict: Option<RawPredict>,
+    /// The same campaign with some keys changed, by name.
+    #[serde(default)]
+    variants: IndexMap<String, RawVariant>,
+}
+
+/// What a variant changes: its tables are merged with those of the file key by key; lists and single values replace the file's.
+#[derive(JsonSchema)]
+#[schemars(rename = "Variant")]
+#[serde(deny_unknown_fields)]
+pub struct RawVariant {
+    /// Keys of the file that the variant does without, as in `matrix.aggregators`; removed first.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// One line for people.
+    #[serde(default)]
+    description: Option<String>,
+    /// Of each site, what differs.
+    #[serde(default)]
+    sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
+    /// Factors that differ. `processes` or `mapping` here takes the place of both.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Instead of the file's.
+    #[serde(default)]
+    zip: Option<Vec<RawZip>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    exclude: Option<Vec<RawExclude>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    points: Option<Vec<RawPoint>>,
+    /// Settings of the runs that differ.
+    #[serde(default)]
+    run: Option<RawRun>,
+    /// Settings of the checkpoints that differ.
+    #[serde(default)]
+    checkpoint: Option<RawCheckpoint>,
+    /// What is traced instead.
+    #[serde(default)]
+    trace: Option<RawTrace>,
+    /// Settings of the report that differ.
+    #[serde(default)]
+    report: Option<RawReport>,
+    /// What it may cost instead.
+    #[serde(default)]
+    budget: Option<RawBudget>,
+    /// Other training and held-out points, or bounds.
+    #[serde(default)]
+    predict: Option<IndexMap<String, serde_json::Value>>,
+}
+
+/// Top-level keys, in the order of the reference.
+pub const SECTIONS: [&str; 16] = [
+    "schema",
+    "name",
+    "variant",
+    "description",
+    "sites",
+    "matrix",
+    "zip",
+    "exclude",
+    "points",
+    "run",
+    "checkpoint",
+    "trace",
+    "report",
+    "budget",
+    "predict",
+    "variants",
+];
+
+/// A place where runs happen.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Site")]
+#[serde(deny_unknown_fields, expecting = "a table that describes a site")]
+pub struct RawSite {
+    /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives, `ec2` instances
+    /// that are launched for the campaign.
+    #[schemars(with = "SiteKind")]
+    pub kind: String,
+    /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
+    #[serde(default)]
+    pub app_dirs: Vec<String>,
+    /// Whether more processes than cores may run on a node. Default: true on this machine, false elsewhere.
+    #[serde(default)]
+    pub oversubscribe: Option<bool>,
+    /// Storage areas by name; the first is the default. Default: `run`, the run's own directory.
+    #[serde(default)]
+    pub storage: IndexMap<String, RawStorage>,
+    /// MPI libraries by name; the first is the default. Default: `mpich` and `openmpi`, found on PATH.
+    #[serde(default)]
+    pub mpi: IndexMap<String, RawMpi>,
+    /// Where DMTCP is. Default: on PATH.
+    #[serde(default)]
+    pub dmtcp: RawDmtcp,
+    /// Nodes of a site of the kind `ssh`, in the order of mappings: names as ssh knows them, or tables with `name`, `address`, ...
+    #[serde(default)]
+    pub hosts: Vec<RawHost>,
+    /// Instead of `hosts`: an Ansible inventory (INI or YAML), relative to this file.
+    #[serde(default)]
+    pub inventory: Option<String>,
+    /// Group of the inventory. Default: `all`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Kind `ssh`: the machine that launches MPI. Default: the first host.
+    #[serde(default)]
+    pub head: Option<RawHost>,
+    /// Kind `slurm`: the machine where sbatch is called. Default: this one.
+    #[serde(default)]
+    pub login: Option<RawHost>,
+    /// User on all hosts that do not name one. Default: as in the ssh configuration.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// How ssh is used.
+    #[serde(default)]
+    pub ssh: RawSsh,
+    /// Directory on the nodes for cvc's own files and for runs without a storage area. Default: `~/.cvc`.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Network interface that MPI uses between nodes. Default: left to the library.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Cores of a node. Default: as the nodes say.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub cores: Option<i64>,
+    /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
+    #[serde(default)]
+    pub side_by_side: bool,
+    /// A node that was not heard of for so long is lost, seconds. Default: 15.
+    #[serde(default)]
+    pub lost_after_s: Option<f64>,
+    /// Kind `slurm`: how nodes are asked for.
+    #[serde(default)]
+    pub slurm: Option<RawSlurm>,
+    /// Kind `ec2`: how instances are asked for.
+    #[serde(default)]
+    pub ec2: Option<RawEc2>,
+    /// What a node or a core costs, where the cloud does not say.
+    #[serde(default)]
+    pub price: PriceSettings,
+    /// How software is installed by `cvc install`.
+    #[serde(default)]
+    pub install: RawInstall,
+}
+
+/// How EC2 instances are asked for.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Ec2")]
+#[serde(deny_unknown_fields, expecting = "a table that says how EC2 instances are asked for")]
+pub struct RawEc2 {
+    /// Region, as in `us-east-1`.
+    pub region: String,
+    /// Instance types; the next is taken where the one before cannot be had. All nodes are of one type.
+    pub instance_types: Vec<String>,
+    /// Instances at most; mappings over more are left out. No more are launched than the points need.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub nodes: i64,
+    /// Profile of the AWS configuration. Default: as for the AWS command line.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// Instead of AWS's own addresses: a compatible cloud, or a test's. Default: `AWS_ENDPOINT_URL`, or AWS itself.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// Zones, in order of preference; all nodes are in one. Default: every zone that has the type.
+    #[serde(default)]
+    pub zones: Vec<String>,
+    /// Subnet, which says the zone. Default: the default one of each zone.
+    #[serde(default)]
+    pub subnet: Option<String>,
+    /// What they boot: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
+    /// `debian-12`.
+    #[serde(default)]
+    pub image: Option<RawImage>,
+    /// Which market they are of. Default: `on-demand`.
+    #[serde(default)]
+    pub market: Market,
+    /// Spot market: US dollars for an hour of one instance at most. Default: the price on demand.
+    #[serde(default)]
+    pub max_price_usd: Option<f64>,
+    /// Whether they are in a cluster placement group. Default: where the type allows it and there is more than one.
+    #[serde(default)]
+    pub placement_group: Option<bool>,
+    /// Whether they have the Elastic Fabric Adapter. Default: false.
+    #[serde(default)]
+    pub efa: bool,
+    /// Root volume. Default: gp3 of the image's size.
+    #[serde(default)]
+    pub root: Disk,
+    /// Further EBS volumes of each node, formatted and mounted.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
+    /// Where the disks of the machine itself are mounted. Default: they are left alone.
+    #[serde(default)]
+    pub instance_store: Option<String>,
+    /// Directory that the first node exports by NFS and all others mount. Default: none.
+    #[serde(default)]
+    pub nfs: Option<String>,
+    /// An instance ends by itself so long after cvc was last there, whatever became of cvc, as in `4h`; with a budget no later than that pays
+    /// for. Default: `4h`.
+    #[serde(default)]
+    pub lifetime: Option<String>,
+    /// How long instances are kept after the campaign for the next one with the same settings, as in `30m`. Default: not at all.
+    #[serde(default)]
+    pub keep: Option<String>,
+    /// How long an instance may take until ssh answers, seconds. Default: 300.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub ready_limit_s: Option<f64>,
+    /// Who may come by ssh, as in `203.0.113.7/32`. Default: the caller's own address.
+    #[serde(default)]
+    pub allow_from: Option<String>,
+    /// Whether what the campaign needs is installed on fresh instances. Default: true.
+    #[serde(default = "yes")]
+    pub install: bool,
+}
+
+/// What instances boot.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Image")]
+#[serde(untagged, expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`")]
+pub enum RawImage {
+    /// A name that cvc knows, or `ami-...`.
+    Name(String),
+    /// Where it is found.
+    Table(RawImageTable),
+}
+
+/// Where an image is found.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "ImageTable")]
+#[serde(deny_unknown_fields)]
+pub struct RawImageTable {
+    /// Its owner: an account number, `amazon` or `self`; with `name`.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Its name, with `*` and `?`; the newest that matches is taken.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Instead: the parameter of the Systems Manager that names it.
+    #[serde(default)]
+    pub ssm: Option<String>,
+}
+
+/// What the campaign may cost.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Budget")]
+#[serde(deny_unknown_fields, expecting = "a table with `usd`")]
+pub struct RawBudget {
+    /// US dollars in all, over all sessions of the campaign. It is not exceeded.
+    pub usd: f64,
+    /// What becomes of runs when it comes to its end. Default: `end`.
+    #[serde(default)]
+    pub when_short: WhenShort,
+}
+
+/// How software is installed.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Install")]
+#[serde(deny_unknown_fields, default, expecting = "a table that says how software is installed")]
+pub struct RawInstall {
+    /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
+    pub packages: Option<bool>,
+    /// Whether Spack may build what has no package. Default: true.
+    pub build: Option<bool>,
+    /// Spack's prefix on the nodes. Default: `SPACK_ROOT` there, or PATH.
+    pub spack: Option<String>,
+    /// Directory of the Spack environment on the nodes. Default: `~/.cvc/spack`.
+    pub spack_dir: Option<String>,
+    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
+    pub specs: IndexMap<String, String>,
+    /// Whether each node gets a key of its own that the other nodes let in. Default: false.
+    pub ssh_keys: bool,
+}
+
+/// A machine: its name, or a table.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Host")]
+#[serde(untagged, expecting = "the name of a host, or a table with `name`")]
+pub enum RawHost {
+    /// Its name, as ssh knows it.
+    Name(String),
+    /// More about it.
+    Table(RawHostTable),
+}
+
+/// A machine.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "HostTable")]
+#[serde(deny_unknown_fields)]
+pub struct RawHostTable {
+    /// Its name in messages, host files and reports.
+    pub name: String,
+    /// Name or address that ssh connects to. Default: its name.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Name or address by which the other nodes reach it. Default: its address.
+    #[serde(default)]
+    pub internal: Option<String>,
+    /// User there.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Port of its sshd.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// File with the private key. `~` and `$VARS` are allowed.
+    #[serde(default)]
+    pub identity_file: Option<String>,
+}
+
+/// How ssh is used.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Ssh")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of ssh")]
+pub struct RawSsh {
+    /// Configuration file instead of `~/.ssh/config`.
+    pub config: Option<String>,
+    /// File with the host keys of the site, besides `~/.ssh/known_hosts`.
+    pub known_hosts: Option<String>,
+    /// What becomes of a host whose key is not known. Default: `strict`.
+    pub host_keys: HostKeys,
+}
+
+/// How Slurm is asked for nodes.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Slurm")]
+#[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
+pub struct RawSlurm {
+    /// Nodes of an allocation at most; mappings over more are left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub nodes: i64,
+    /// Partition. Default: the cluster's.
+    #[serde(default)]
+    pub partition: Option<String>,
+    /// Account that is charged.
+    #[serde(default)]
+    pub account: Option<String>,
+    /// Features that nodes must have.
+    #[serde(default)]
+    pub constraint: Option<String>,
+    /// Quality of service.
+    #[serde(default)]
+    pub qos: Option<String>,
+    /// An existing reservation.
+    #[serde(default)]
+    pub reservation: Option<String>,
+    /// Time limit of a job, seconds, rounded up to minutes. Default: one hour.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub time_limit_s: Option<f64>,
+    /// Whether nodes are not shared with other jobs. Default: true.
+    #[serde(default = "yes")]
+    pub exclusive: bool,
+    /// What a job is for. Default: `campaign`.
+    #[serde(default)]
+    pub allocation: Allocation,
+    /// Whether a job may be put back into the queue. Default: false.
+    #[serde(default)]
+    pub requeue: bool,
+    /// How long a job may wait in the queue, seconds. Default: as long as it takes.
+    #[serde(default)]
+    #[schemars(range(max = 31_536_000))]
+    pub queue_limit_s: Option<f64>,
+    /// What starts the ranks. Default: `library`.
+    #[serde(default)]
+    pub launcher: SlurmLauncher,
+    /// Further arguments of sbatch.
+    #[serde(default)]
+    pub sbatch_args: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A directory tree where runs write.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Storage")]
+#[serde(deny_unknown_fields, expecting = "a table that describes a storage area")]
+pub struct RawStorage {
+    /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Who sees it. Default: `node-local`.
+    #[serde(default)]
+    pub kind: StorageKind,
+}
+
+/// An installed MPI library: at most one of `prefix`, `module`, `mpiexec`; without any it is searched on PATH.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Mpi")]
+#[serde(deny_unknown_fields, expecting = "a table that describes an MPI library")]
+pub struct RawMpi {
+    /// Which launcher and which settings it understands.
+    pub family: MpiFamily,
+    /// Where it is installed: `PREFIX/bin/mpiexec`.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// An environment module that is loaded first.
+    #[serde(default)]
+    pub module: Option<String>,
+    /// Its launcher, by name or path.
+    #[serde(default)]
+    pub mpiexec: Option<String>,
+    /// Extra environment.
+    #[serde(default)]
+    pub env: IndexMap<String, String>,
+    /// Extra arguments of the launcher.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// I/O layer that is asked for; Open MPI only.
+    #[serde(default)]
+    pub io: Option<MpiIo>,
+}
+
+/// Where DMTCP is.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Dmtcp")]
+#[serde(deny_unknown_fields, expecting = "a table with `prefix`")]
+pub struct RawDmtcp {
+    /// Where it is installed: `PREFIX/bin/dmtcp_launch`. Default: on PATH.
+    #[serde(default)]
+    pub prefix: Option<String>,
+}
+
+macro_rules! factors {
+    ($(#[$doc:meta])* $name:ident, $title:literal, $one:ident) => {
+        $(#[$doc])*
+        #[derive(JsonSchema)]
+        #[schemars(rename = $title)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// Sites of this file. Default: all of them.
+            site: Option<$one<String>>,
+            /// Application descriptors (`apps/NAME.toml`).
+            app: Option<$one<String>>,
+            /// Workloads of the descriptor. Default: its only one.
+            class: Option<$one<String>>,
+            /// Processes in all; with `mapping` absent they run on one node.
+            processes: Option<$one<u32>>,
+            /// Processes on nodes, as in `1Nx4P`.
+            mapping: Option<$one<Mapping>>,
+            /// MPI libraries of the site. Default: its first.
+            mpi: Option<$one<String>>,
+            /// What writes the checkpoints. Default: `none`.
+            checkpointer: Option<$one<CheckpointerKind>>,
+            /// How DMTCP stores images. Default: `none`.
+            compression: Option<$one<Compression>>,
+            /// Collective-buffering aggregators in all, or `default`.
+            aggregators: Option<$one<OrDefault<u32>>>,
+            /// Collective buffer of one aggregator, or `default`.
+            cb_buffer: Option<$one<OrDefault<ByteSize>>>,
+            /// Storage areas of the site. Default: its first.
+            storage: Option<$one<String>>,
+            /// Free factors, for templates as `{{user.NAME}}`.
+            user: Option<IndexMap<String, $one<UserValue>>>,
+        }
+    };
+}
+
+/// A value, or `default` to leave it to the MPI library.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+pub enum OrDefault<T> {
+    /// The word `default`.
+    Default(DefaultWord),
+    /// A value.
+    Value(T),
+}
+
+/// The word `default`.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DefaultWord {
+    /// Left to the MPI library.
+    Default,
+}
+
+type Single<T> = T;
+type List<T> = Vec<T>;
+
+factors! {
+    /// Each key is a factor with a value or a list of values.
+    RawMatrix, "Matrix", OneOrMany
+}
+factors! {
+    /// Lists of equal length; their n-th values go together.
+    RawZip, "Zip", List
+}
+factors! {
+    /// One value for each factor.
+    RawPoint, "Point", Single
+}
+
+/// Combinations that are not run.
+#[derive(JsonSchema)]
+#[schemars(rename = "Exclude")]
+#[serde(deny_unknown_fields)]
+pub struct RawExclude {
+    /// Factors and values, all of which must match; of a list, any. Free factors as `NAME` or `user.NAME`.
+    when: IndexMap<String, serde_json::Value>,
+    /// Why; shown in plans and reports.
+    #[schemars(length(min = 1))]
+    reason: String,
+}
+
+/// Repeats, order, limits.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Run")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
+pub struct RawRun {
+    /// Counted runs of each point.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub repeats: i64,
+    /// Runs of each point that come first and are not counted.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub warmups: i64,
+    /// Seed of the order.
+    #[schemars(range(min = 0))]
+    pub seed: i64,
+    /// Order of the runs.
+    pub order: Order,
+    /// Time limit of one run, seconds.
+    #[schemars(range(max = 31_536_000))]
+    pub timeout_s: f64,
+    /// Further attempts for a run that failed.
+    #[schemars(range(min = 0, max = 100))]
+    pub retries: i64,
+    /// Runs of one point that failed for good before the rest of the point is skipped.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub quarantine_after: i64,
+    /// Whether checkpoint images stay after they were read.
+    pub keep_images: bool,
+    /// Whether the program's output files stay after they were measured.
+    pub keep_outputs: bool,
+}
+
+impl Default for RawRun {
+    fn default() -> Self {
+        Self {
+            repeats: 3,
+            warmups: 0,
+            seed: 1,
+            order: Order::Interleaved,
+            timeout_s: 600.0,
+            retries: 1,
+            quarantine_after: 2,
+            keep_images: false,
+            keep_outputs: false,
+        }
+    }
+}
+
+/// When and how checkpoints are taken.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Checkpoint")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the checkpoints")]
+pub struct RawCheckpoint {
+    /// When DMTCP takes them. Default: after the first step.
+    pub moment: RawMoment,
+    /// Whether the run is restarted from its last checkpoint and must verify again.
+    pub restart_check: bool,
+    /// Time limit of one checkpoint, seconds.
+    #[schemars(range(max = 31_536_000))]
+    pub timeout_s: f64,
+}
+
+impl Default for RawCheckpoint {
+    fn default() -> Self {
+        Self { moment: RawMoment::AfterStep(1), restart_check: false, timeout_s: 120.0 }
+    }
+}
+
+/// When DMTCP takes checkpoints.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Moment")]
+#[serde(rename_all = "snake_case")]
+pub enum RawMoment {
+    /// At these seconds after the program began to compute.
+    AtS(Seconds),
+    /// After this step of the program, from 1.
+    AfterStep(i64),
+    /// After the first step, and then the program is killed.
+    #[serde(rename = "size-only")]
+    SizeOnly,
+    /// After this step of the program, from 1, and then the program is killed.
+    SizeOnlyAfterStep(i64),
+}
+
+/// A number of seconds, or several.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "seconds belong here: a number or a list of numbers")]
+pub enum Seconds {
+    /// One.
+    One(f64),
+    /// Several.
+    Many(Vec<f64>),
+}
+
+/// What is traced.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Trace")]
+#[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
+pub struct RawTrace {
+    /// With which tool. Default: `none`.
+    pub tracer: TracerKind,
+}
+
+/// What is reported.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Report")]
+#[serde(deny_unknown_fields, default, expecting = "a table with settings of the report")]
+pub struct RawReport {
+    /// Files that a report consists of. Default: all of them.
+    pub formats: Vec<Format>,
+    /// Its heading. Default: the name of the campaign.
+    pub title: Option<String>,
+}
+
+impl Default for RawReport {
+    fn default() -> Self {
+        Self { formats: Format::USUAL.to_vec(), title: None }
+    }
+}
+
+/// Training and held-out points, and bounds that the predictions must keep.
+#[derive(JsonSchema)]
+#[schemars(rename = "Predict")]
+#[serde(deny_unknown_fields)]
+pub struct RawPredict {
+    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    #[schemars(length(min = 1))]
+    train: Vec<IndexMap<String, serde_json::Value>>,
+    /// Conditions for the points that models are judged on. Default: every point that is no training point.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
+    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    #[serde(default)]
+    max_error: RawBounds,
+    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    min_coverage: Option<f64>,
+}
+
+/// Percents by quantity.
+#[derive(Default, JsonSchema)]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::JUDGED.map(crate::quantity::short) }))]
+#[serde(transparent)]
+pub struct RawBounds(IndexMap<String, f64>);
+
+/// The JSON Schema of campaign files.
+pub fn schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(RawCampaign).to_value();
+    value["title"] = "campaign file of cvc".into();
+    value
+}

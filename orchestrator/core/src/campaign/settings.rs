@@ -1,0 +1,251 @@
+//! Checks of the sections that are no factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
+
+use super::{
+    cluster_settings, ec2_settings, install,
+    model::{
+        CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
+        StorageArea, StorageKind,
+    },
+    raw::{RawCheckpoint, RawMoment, RawMpi, RawReport, RawRun, RawSite, Seconds},
+};
+use crate::source::{Source, SourceError, Span, Step, suggestion};
+use indexmap::IndexMap;
+
+/// A year: longer limits are typing errors.
+const LONGEST_S: f64 = 31_536_000.0;
+
+/// Where a key of a section stands.
+pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
+
+/// Collects the errors of one file.
+pub struct Checker<'a> {
+    pub source: &'a Source,
+    pub errors: &'a mut Vec<SourceError>,
+}
+
+impl Checker<'_> {
+    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, help: impl Into<String>) {
+        self.errors.push(self.source.error(span, message, help.into()));
+    }
+
+    /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
+    pub fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
+        if (low..=high).contains(&value) {
+            return value;
+        }
+        self.fail(place(&[key.into()]), format!("`{key}` is {value}"), format!("write a whole number from {low} to {high}"));
+        value.clamp(low, high)
+    }
+
+    pub fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
+        if !(value > 0.0 && value <= LONGEST_S) {
+            self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
+        }
+    }
+}
+
+/// A name that becomes a part of paths and of text in tables.
+pub fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
+}
+
+pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
+    check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
+    RunSettings {
+        repeats: check.whole("repeats", raw.repeats, 1, 10_000, place) as u32,
+        warmups: check.whole("warmups", raw.warmups, 0, 10_000, place) as u32,
+        seed: check.whole("seed", raw.seed, 0, i64::MAX, place) as u64,
+        order: raw.order,
+        timeout_s: raw.timeout_s,
+        retries: check.whole("retries", raw.retries, 0, 100, place) as u32,
+        quarantine_after: check.whole("quarantine_after", raw.quarantine_after, 1, 10_000, place) as u32,
+        keep_images: raw.keep_images,
+        keep_outputs: raw.keep_outputs,
+    }
+}
+
+/// On other machines, what lies in cvc's own directory goes with the campaign: what is to stay needs another place.
+pub fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
+    let kept = [("keep_images", run.keep_images), ("keep_outputs", run.keep_outputs)];
+    for (key, _) in kept.into_iter().filter(|(_, kept)| *kept) {
+        for (name, site) in sites.iter().filter(|(_, s)| s.cluster.is_some()) {
+            if let Some((area, _)) = site.storage.iter().find(|(_, a)| a.path.is_none()) {
+                check.fail(
+                    place(&[key.into()]),
+                    format!("`{key}` on the site `{name}`, whose storage area `{area}` is removed at the end"),
+                    format!("give the site a storage area with a path: [sites.{name}.storage.{area}] path = \"...\""),
+                );
+            }
+        }
+    }
+}
+
+pub fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_>) -> CheckpointSettings {
+    check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
+    let moment = match &raw.moment {
+        RawMoment::SizeOnly => Moment::SizeOnly,
+        RawMoment::AfterStep(step) => Moment::AfterStep(step_number(check, "after_step", *step, place)),
+        RawMoment::SizeOnlyAfterStep(step) => Moment::SizeOnlyAfterStep(step_number(check, "size_only_after_step", *step, place)),
+        RawMoment::AtS(seconds) => {
+            let list = match seconds {
+                Seconds::One(s) => std::slice::from_ref(s),
+                Seconds::Many(list) => list.as_slice(),
+            };
+            let at = |i: usize| place(&["moment".into(), "at_s".into(), i.into()]);
+            if list.is_empty() {
+                check.fail(at(0), "the list of checkpoint moments is empty", "give at least one number of seconds, as in { at_s = 5 }");
+            }
+            for (i, s) in list.iter().enumerate() {
+                check.seconds("a checkpoint moment", *s, at(i));
+                if i > 0 && *s <= list[i - 1] {
+                    check.fail(at(i), format!("the checkpoint moment {s} is not after the one before it"), "let the seconds rise");
+                }
+            }
+            Moment::AtS(list.to_vec())
+        }
+    };
+    CheckpointSettings { moment, restart_check: raw.restart_check, timeout_s: raw.timeout_s }
+}
+
+fn step_number(check: &mut Checker<'_>, key: &str, step: i64, place: &Place<'_>) -> u64 {
+    if step < 1 {
+        check.fail(place(&["moment".into(), key.into()]), format!("`{key}` is {step}"), "steps are counted from 1");
+    }
+    step.max(1) as u64
+}
+
+pub fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place<'_>) -> ReportSettings {
+    for (i, format) in raw.formats.iter().enumerate() {
+        if raw.formats[..i].contains(format) {
+            check.fail(place(&["formats".into(), i.into()]), "the format is given twice", "remove one");
+        }
+    }
+    if raw.formats.is_empty() {
+        check.fail(place(&["formats".into()]), "the list of formats is empty", "give at least one of html, csv, json, markdown");
+    }
+    ReportSettings { formats: raw.formats, title: raw.title.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| name.to_owned()) }
+}
+
+/// A site; `place` starts inside its table.
+pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>) -> Option<Site> {
+    let kind = match raw.kind.as_str() {
+        "local" => Some(SiteKind::Local),
+        "ssh" => Some(SiteKind::Ssh),
+        "slurm" => Some(SiteKind::Slurm),
+        "ec2" => Some(SiteKind::Ec2),
+        other => {
+            check.fail(
+                place(&["kind".into()]),
+                format!("unknown kind of site `{other}`"),
+                suggestion(other, "known kinds", ["local", "ssh", "slurm", "ec2"]),
+            );
+            None
+        }
+    };
+    for (i, dir) in raw.app_dirs.iter().enumerate() {
+        path_text(check, dir, place(&["app_dirs".into(), i.into()]));
+    }
+    if let Some(prefix) = &raw.dmtcp.prefix {
+        path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
+    }
+    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
+    let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
+    let price = ec2_settings::price(check, kind, raw.price, place);
+    let install = install::install(check, kind, &raw, place);
+    let mut storage = IndexMap::new();
+    for (area, raw) in raw.storage {
+        let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
+        if !is_name(&area) {
+            check.fail(place(&way), format!("`{area}` is no name for a storage area"), "use small letters, digits, `-`, `_` and `.`");
+        }
+        if let Some(path) = &raw.path {
+            path_text(check, path, place(&["storage".into(), area.as_str().into(), "path".into()]));
+        }
+        storage.insert(area, StorageArea { path: raw.path, kind: raw.kind });
+    }
+    if storage.is_empty() {
+        storage.insert("run".to_owned(), StorageArea { path: None, kind: StorageKind::NodeLocal });
+    }
+    let mut mpi = IndexMap::new();
+    for (library, raw) in raw.mpi {
+        let place = |rest: &[Step<'_>]| {
+            let mut way: Vec<Step<'_>> = vec!["mpi".into(), library.as_str().into()];
+            way.extend(rest);
+            place(&way)
+        };
+        if !is_name(&library) {
+            check.fail(place(&[]), format!("`{library}` is no name for an MPI library"), "use small letters, digits, `-`, `_` and `.`");
+        }
+        let checked = mpi_library(check, raw, &place);
+        mpi.insert(library, checked);
+    }
+    if mpi.is_empty() {
+        for (library, family) in [("mpich", MpiFamily::Mpich), ("openmpi", MpiFamily::OpenMpi)] {
+            let found = MpiLibrary { family, source: MpiSource::Path, env: IndexMap::new(), args: Vec::new(), io: None };
+            mpi.insert(library.to_owned(), found);
+        }
+    }
+    if !is_name(name) {
+        check.fail(place(&[]), format!("`{name}` is no name for a site"), "use small letters, digits, `-`, `_` and `.`");
+    }
+    Some(Site {
+        kind: kind?,
+        app_dirs: raw.app_dirs,
+        oversubscribe: raw.oversubscribe.unwrap_or(kind == Some(SiteKind::Local)),
+        storage,
+        mpi,
+        dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
+        cluster,
+        login: raw.user.clone().filter(|_| kind == Some(SiteKind::Ec2)),
+        ec2,
+        price,
+        install,
+    })
+}
+
+fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLibrary {
+    let mut sources = Vec::new();
+    for (key, value) in [("prefix", raw.prefix), ("module", raw.module), ("mpiexec", raw.mpiexec)] {
+        let Some(value) = value else { continue };
+        path_text(check, &value, place(&[key.into()]));
+        if let Some((first, _)) = sources.first() {
+            check.fail(
+                place(&[key.into()]),
+                format!("`{key}` beside `{first}`"),
+                "say once where the MPI library is: prefix, module or mpiexec",
+            );
+        }
+        sources.push((key, value));
+    }
+    let source = match sources.into_iter().next() {
+        None => MpiSource::Path,
+        Some(("prefix", value)) => MpiSource::Prefix(value),
+        Some(("module", value)) => MpiSource::Module(value),
+        Some((_, value)) => MpiSource::Mpiexec(value),
+    };
+    if raw.io.is_some() && raw.family != MpiFamily::OpenMpi {
+        check.fail(place(&["io".into()]), "only Open MPI has a choice of I/O layers", "remove `io`: MPICH always uses ROMIO");
+    }
+    for (key, value) in &raw.env {
+        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+            let help = "a name without `=`; neither name nor value with a zero byte";
+            check.fail(place(&["env".into(), key.as_str().into()]), format!("`{key}` cannot be an environment variable"), help);
+        }
+    }
+    for (i, arg) in raw.args.iter().enumerate() {
+        if arg.contains('\0') {
+            check.fail(place(&["args".into(), i.into()]), "an argument cannot contain a zero byte", "remove it");
+        }
+    }
+    MpiLibrary { family: raw.family, source, env: raw.env, args: raw.args, io: raw.io }
+}
+
+pub fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
+    if path.trim().is_empty() {
+        check.fail(span, "an empty path", "write a path, or remove the key to get its default");
+    } else if path.contains('\0') {
+        check.fail(span, "a path cannot contain a zero byte", "remove it");
+    }
+}

@@ -1,0 +1,174 @@
+//! Variants: the same campaign from the same file with some keys changed, chosen by name.
+//!
+//! A variant is laid over the parsed file before anything is checked. Its values bring their positions along, so that an error in what a
+//! variant says points at the variant.
+
+use super::{
+    factor::kind,
+    raw::SECTIONS,
+    settings::{Checker, is_name},
+};
+use crate::source::{Source, Span, suggestion};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Top-level keys that a variant cannot change: they say what the file is, and which variants there are.
+const FIXED: [&str; 4] = ["schema", "name", "variant", "variants"];
+/// The key of a variant that takes keys out of the file before its own are laid over it.
+const REMOVE: &str = "remove";
+
+/// Keys of a variant, in the order of the reference.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    std::iter::once(REMOVE).chain(SECTIONS.into_iter().filter(|key| !FIXED.contains(key)))
+}
+
+/// Names of the variants of a file, in its order.
+pub fn names(table: &DeTable<'_>) -> Vec<String> {
+    let inner = table.get("variants").and_then(|v| v.get_ref().as_table());
+    inner.into_iter().flat_map(DeTable::keys).map(|key| key.get_ref().to_string()).collect()
+}
+
+/// The variants of a file, each a table; whatever else stands under `variants` is reported.
+fn tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>) -> Vec<(&'d str, Span, &'d DeTable<'t>)> {
+    let Some(value) = table.get("variants") else { return Vec::new() };
+    let help = "write [variants.NAME], and in it what differs";
+    let Some(inner) = value.get_ref().as_table() else {
+        check.fail(Some(value.span()), format!("{} where a table of variants belongs", kind(value.get_ref())), help);
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for (key, value) in inner {
+        match value.get_ref().as_table() {
+            Some(variant) => all.push((key.get_ref().as_ref(), key.span(), variant)),
+            None => check.fail(Some(value.span()), format!("{} where a variant belongs", kind(value.get_ref())), help),
+        }
+    }
+    all
+}
+
+/// Lays the wanted variant over the file: the one that is asked for, else the one that the file itself names. Returns its name.
+///
+/// Names and top-level keys of all variants are checked, also of those that are not wanted; what stands in them only when it is used.
+pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&str>) -> Option<String> {
+    let named = match table.get("variant").map(|value| (value.span(), check.source.decode::<String>(value))) {
+        None => None,
+        Some((span, Ok(name))) => Some((name, span)),
+        Some((_, Err(e))) => {
+            check.errors.push(e);
+            None
+        }
+    };
+    let all = tables(check, table);
+    for (name, span, variant) in &all {
+        if !is_name(name) || name.contains('.') {
+            let help = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
+            check.fail(Some(span.clone()), format!("`{name}` is no name for a variant"), help);
+        }
+        for (key, _) in *variant {
+            let key_name = key.get_ref().as_ref();
+            if FIXED.contains(&key_name) {
+                let help = format!("a variant can change: {}", keys().collect::<Vec<_>>().join(", "));
+                check.fail(Some(key.span()), format!("a variant cannot change `{key_name}`"), help);
+            } else if !keys().any(|k| k == key_name) {
+                check.fail(Some(key.span()), format!("unknown key `{key_name}`"), suggestion(key_name, "known keys here", keys()));
+            }
+        }
+    }
+    let names: Vec<&str> = all.iter().map(|(name, _, _)| *name).collect();
+    let (wanted, span) = match (asked, named) {
+        (Some(asked), named) => {
+            (asked.to_owned(), named.map(|n| n.1).or_else(|| crate::source::key_span(table, "variants")).or(Some(0..0)))
+        }
+        (None, Some((name, span))) => (name, Some(span)),
+        (None, None) => return None,
+    };
+    let Some((_, _, variant)) = all.iter().find(|(name, _, _)| *name == wanted) else {
+        check.fail(span, format!("there is no variant `{wanted}`"), suggestion(&wanted, "variants of this file", names));
+        return None;
+    };
+    let variant = (*variant).clone();
+    remove(check, table, &variant);
+    lay_over(table, variant);
+    Some(wanted)
+}
+
+/// Takes the keys of `remove` out of the file.
+fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_>) {
+    let Some(list) = variant.get(REMOVE) else { return };
+    let ways = match check.source.decode::<Vec<Spanned<String>>>(list) {
+        Ok(ways) => ways,
+        Err(e) => return check.errors.push(e),
+    };
+    for way in ways {
+        let steps: Vec<&str> = way.get_ref().split('.').collect();
+        if FIXED.contains(&steps[0]) || !taken_out(table, &steps) {
+            let help = "name a key of this file that the variant does without, as in \"matrix.aggregators\" or \"zip\"";
+            check.fail(Some(way.span()), format!("there is no `{}` to remove", way.get_ref()), help);
+        }
+    }
+}
+
+fn taken_out(table: &mut DeTable<'_>, steps: &[&str]) -> bool {
+    match steps {
+        [] => false,
+        [last] => table.remove(*last).is_some(),
+        [first, rest @ ..] => match table.get_mut(*first).map(Spanned::get_mut) {
+            Some(DeValue::Table(inner)) => taken_out(inner, rest),
+            Some(_) | None => false,
+        },
+    }
+}
+
+/// Tables are merged key by key; everything else is replaced. `moment` is one value even where it is written as a table: its keys exclude
+/// each other. So do `processes` and `mapping` of the matrix, which say the same thing: the variant's word on either wins.
+fn lay_over<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
+    above.remove(REMOVE);
+    if let (Some(DeValue::Table(new)), Some(DeValue::Table(old))) =
+        (above.get("matrix").map(Spanned::get_ref), below.get_mut("matrix").map(Spanned::get_mut))
+        && (new.contains_key("processes") || new.contains_key("mapping"))
+    {
+        old.remove("processes");
+        old.remove("mapping");
+    }
+    // made anew, so that what is replaced keeps its place in the order (factors vary in it) but has the variant's position in the file
+    for (key, value) in std::mem::take(below) {
+        let name = key.get_ref().as_ref();
+        let Some(new_key) = above.get_key_value(name).map(|(key, _)| key.clone()) else {
+            below.insert(key, value);
+            continue;
+        };
+        let Some(new) = above.remove(name) else { continue };
+        match (value.get_ref().is_table(), new.get_ref().is_table()) {
+            (true, true) if name != "moment" => {
+                let span = value.span();
+                if let (DeValue::Table(mut old), DeValue::Table(new)) = (value.into_inner(), new.into_inner()) {
+                    lay_over(&mut old, new);
+                    below.insert(key, Spanned::new(span, DeValue::Table(old)));
+                }
+            }
+            (_, _) => {
+                below.insert(new_key, new);
+            }
+        }
+    }
+    below.extend(above);
+}
+
+/// The text of a campaign file with the variant that it was read with: what is read again needs no option.
+pub fn fixed_text(source: &Source, variant: Option<&str>) -> String {
+    let text = source.text.as_ref();
+    let Some(variant) = variant else { return text.to_owned() };
+    let line = format!("variant = \"{variant}\"");
+    let written = source.parse().ok().and_then(|table| {
+        let key = crate::source::key_span(&table, "variant")?;
+        let value = table.get("variant")?.span();
+        Some(key.start..value.end)
+    });
+    match written {
+        Some(span) => format!("{}{line}{}", &text[..span.start], &text[span.end..]),
+        // a key without a table must come before the first table
+        None => format!("{line}\n{}", text.strip_prefix('\u{feff}').unwrap_or(text)),
+    }
+}

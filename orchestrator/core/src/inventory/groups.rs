@@ -1,0 +1,183 @@
+//! Groups, their hosts and variables, and what a host has of all of them.
+
+use super::{Complaint, complain};
+use crate::hosts::HostEntry;
+use indexmap::{IndexMap, IndexSet};
+
+/// The group of all hosts.
+pub(super) const ALL: &str = "all";
+/// The group of hosts that are in no other.
+pub(super) const UNGROUPED: &str = "ungrouped";
+/// More hosts than any site has: a range that was not meant.
+pub(super) const MOST_HOSTS: usize = 100_000;
+
+/// Variables with the line that gave each.
+pub(super) type Vars = IndexMap<String, (String, usize)>;
+
+/// One group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    pub(super) hosts: IndexSet<String>,
+    pub(super) children: IndexSet<String>,
+    pub(super) vars: Vars,
+    /// Its `ansible_group_priority`.
+    pub(super) priority: i64,
+}
+
+/// An inventory that was read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    pub(super) groups: IndexMap<String, Group>,
+    /// Hosts in the order of the file, with their own variables.
+    pub(super) hosts: IndexMap<String, Vars>,
+    /// Where each host was named first.
+    pub(super) lines: IndexMap<String, usize>,
+}
+
+impl Groups {
+    pub(super) fn group(&mut self, name: &str) -> &mut Group {
+        self.groups.entry(name.to_owned()).or_default()
+    }
+
+    /// Adds hosts to a group, with variables. The port of a pattern counts where a host is named first, as with Ansible.
+    pub(super) fn add(
+        &mut self,
+        group: &str,
+        (names, port): (Vec<String>, Option<u16>),
+        vars: &Vars,
+        line: usize,
+    ) -> Result<(), Complaint> {
+        if self.hosts.len() + names.len() > MOST_HOSTS {
+            return complain(line, format!("more than {MOST_HOSTS} hosts"));
+        }
+        for name in names {
+            if !self.hosts.contains_key(&name) {
+                self.lines.insert(name.clone(), line);
+                let port = port.map(|port| ("ansible_port".to_owned(), (port.to_string(), line)));
+                self.hosts.insert(name.clone(), port.into_iter().collect());
+            }
+            self.hosts.entry(name.clone()).or_default().extend(vars.clone());
+            self.group(group).hosts.insert(name);
+        }
+        Ok(())
+    }
+
+    /// Makes a group part of another.
+    pub(super) fn nest(&mut self, parent: &str, child: &str, line: usize) -> Result<(), Complaint> {
+        self.group(child);
+        self.group(parent).children.insert(child.to_owned());
+        if self.below(child).contains(parent) {
+            return complain(line, format!("the group `{child}` is part of itself, by way of `{parent}`"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn has(&self, group: &str) -> bool {
+        matches!(group, ALL | UNGROUPED) || self.groups.contains_key(group)
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        let own = self.groups.keys().filter(|n| !matches!(n.as_str(), ALL | UNGROUPED)).cloned();
+        std::iter::once(ALL.to_owned()).chain(own).collect()
+    }
+
+    /// A group and all below it.
+    fn below<'a>(&'a self, group: &'a str) -> IndexSet<&'a str> {
+        let (mut found, mut open) = (IndexSet::new(), vec![group]);
+        while let Some(name) = open.pop() {
+            if found.insert(name) {
+                open.extend(self.groups.get(name).into_iter().flat_map(|g| g.children.iter().map(String::as_str)));
+            }
+        }
+        found
+    }
+
+    /// How far each group is from `all`, by the longest way.
+    fn depths(&self) -> IndexMap<&str, usize> {
+        let mut depths: IndexMap<&str, usize> = self.groups.keys().map(|n| (n.as_str(), usize::from(n != ALL))).collect();
+        // no group is part of itself, so this ends
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (name, group) in &self.groups {
+                let below = depths.get(name.as_str()).copied().unwrap_or(0) + 1;
+                for child in &group.children {
+                    if let Some(depth) = depths.get_mut(child.as_str()).filter(|d| **d < below) {
+                        *depth = below;
+                        changed = true;
+                    }
+                }
+            }
+        }
+        depths
+    }
+
+    /// The hosts of a group as a site has them.
+    pub(super) fn entries(&self, group: &str) -> Result<Vec<HostEntry>, Complaint> {
+        let depths = self.depths();
+        let mut order: Vec<&str> = self.groups.keys().map(String::as_str).collect();
+        order.sort_by_key(|n| (depths.get(n).copied().unwrap_or(0), self.groups.get(*n).map_or(1, |g| g.priority), *n));
+        let of_group = |name: &str| -> IndexSet<&str> {
+            self.below(name)
+                .into_iter()
+                .flat_map(|g| self.groups.get(g).into_iter().flat_map(|g| g.hosts.iter().map(String::as_str)))
+                .collect()
+        };
+        let members: IndexMap<&str, IndexSet<&str>> = order.iter().map(|n| (*n, of_group(n))).collect();
+        let grouped: IndexSet<&str> =
+            members.iter().filter(|(n, _)| !matches!(**n, ALL | UNGROUPED)).flat_map(|(_, hosts)| hosts.iter().copied()).collect();
+        let is_in = |host: &str, group: &str| match group {
+            ALL => true,
+            UNGROUPED => !grouped.contains(host),
+            _ => members.get(group).is_some_and(|m| m.contains(host)),
+        };
+        let mut entries = Vec::new();
+        for (name, own) in self.hosts.iter().filter(|(name, _)| is_in(name, group)) {
+            let mut vars = Vars::new();
+            for group in order.iter().filter(|g| is_in(name, g)) {
+                vars.extend(self.groups.get(*group).map(|g| g.vars.clone()).unwrap_or_default());
+            }
+            vars.extend(own.clone());
+            entries.push(entry(name, self.lines.get(name).copied().unwrap_or(1), &vars)?);
+        }
+        Ok(entries)
+    }
+}
+
+/// A host, from the variables that Ansible's ssh looks at; the later name of each counts more.
+fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
+    let of = |names: [&str; 2]| names.into_iter().rev().find_map(|n| vars.get(n).map(|(value, line)| (n.to_owned(), value.clone(), *line)));
+    let plain = |what: &str, text: &str, line: usize| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if text.contains("{{") {
+            return complain(line, format!("{what} `{text}` is a template, which only Ansible can evaluate"));
+        }
+        if text.is_empty() || text.starts_with('-') || !text.chars().all(fits) {
+            return complain(line, format!("{what} `{text}` cannot be given to ssh"));
+        }
+        Ok(())
+    };
+    plain("the host", name, line)?;
+    let mut entry = HostEntry::named(name);
+    if let Some((key, address, line)) = of(["ansible_host", "ansible_ssh_host"]) {
+        plain(&key, &address, line)?;
+        entry.address = Some(address).filter(|a| a != name);
+    }
+    if let Some((key, user, line)) = of(["ansible_user", "ansible_ssh_user"]) {
+        plain(&key, &user, line)?;
+        entry.user = Some(user);
+    }
+    if let Some((key, port, line)) = of(["ansible_port", "ansible_ssh_port"]) {
+        match port.parse::<u16>() {
+            Ok(number @ 1..) => entry.port = Some(number),
+            Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is no port")),
+        }
+    }
+    if let Some((key, file, line)) = of(["ansible_private_key_file", "ansible_ssh_private_key_file"]) {
+        if file.contains("{{") || file.trim().is_empty() || file.contains(char::is_control) {
+            return complain(line, format!("{key} `{file}` is no path"));
+        }
+        entry.identity_file = Some(file);
+    }
+    Ok(entry)
+}

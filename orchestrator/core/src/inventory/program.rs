@@ -1,0 +1,135 @@
+//! What only Ansible can read: `ansible-inventory --list`.
+
+use super::{
+    InventoryError, entries,
+    groups::{ALL, Groups, UNGROUPED, Vars},
+};
+use crate::hosts::HostEntry;
+use camino::Utf8PathBuf;
+use serde_json::Value;
+use std::{
+    fs,
+    io::Read,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A dynamic inventory asks a cloud or a data base.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Why this one cannot be read here, if it cannot.
+pub(super) fn reason(path: &Path) -> Result<Option<&'static str>, InventoryError> {
+    let meta = fs::metadata(path).map_err(|source| InventoryError::Read { path: path.to_owned(), source })?;
+    let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name).is_dir();
+    if meta.is_dir() {
+        return Ok(Some("is a directory"));
+    }
+    if meta.permissions().mode() & 0o111 != 0 && starts_as_program(path) {
+        return Ok(Some("is a program"));
+    }
+    if beside("group_vars") || beside("host_vars") {
+        return Ok(Some("has group_vars or host_vars beside it"));
+    }
+    let is_plugin = matches!(path.extension().and_then(|e| e.to_str()), Some("yml" | "yaml"))
+        && fs::read_to_string(path).is_ok_and(|text| text.lines().any(|l| l.starts_with("plugin:")));
+    Ok(is_plugin.then_some("is for a plugin"))
+}
+
+/// Files on shared folders of other systems may all be executable; a program begins as one.
+fn starts_as_program(path: &Path) -> bool {
+    let mut begin = [0u8; 4];
+    let read = fs::File::open(path).and_then(|mut f| f.read(&mut begin)).unwrap_or(0);
+    begin[..read].starts_with(b"#!") || begin[..read].starts_with(b"\x7fELF")
+}
+
+/// Asks ansible-inventory.
+pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
+    let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
+    let failed = |said: String| InventoryError::Ansible { path: path.to_owned(), said };
+    let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
+    let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is no JSON: {e}")))?;
+    entries(path, Ok(groups(&value)), group).map_err(|error| match error {
+        // there is no line to point at
+        InventoryError::Line { problem, .. } => failed(problem),
+        other => other,
+    })
+}
+
+/// On PATH, or in the private environment that `cvc install` makes.
+fn find() -> Option<Utf8PathBuf> {
+    let own = fs::read_dir(crate::paths::cache()).into_iter().flatten().flatten().map(|e| e.path());
+    let own = own.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ansible-")));
+    let own = own.filter_map(|p| Utf8PathBuf::from_path_buf(p.join("bin/ansible-inventory")).ok()).find(|p| p.is_file());
+    crate::paths::on_path(&["ansible-inventory"], &std::env::var("PATH").unwrap_or_default()).or(own)
+}
+
+/// Runs it to its end, or ends it with all that it started.
+fn ask(command: &mut Command) -> Result<String, String> {
+    let unable = |e: std::io::Error| format!("it does not start: {e}");
+    let (out, err) = (tempfile::tempfile().map_err(unable)?, tempfile::tempfile().map_err(unable)?);
+    let (mut out_read, mut err_read) = (out.try_clone().map_err(unable)?, err.try_clone().map_err(unable)?);
+    let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).spawn().map_err(unable)?;
+    let begin = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(unable)? {
+            Some(status) => break status,
+            None if begin.elapsed() > LIMIT => {
+                let group = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+                let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+                let _ = child.wait();
+                return Err(format!("it did not end within {} s", LIMIT.as_secs()));
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let text = |file: &mut fs::File| {
+        let mut text = Vec::new();
+        let _ = std::io::Seek::rewind(file).and_then(|()| file.read_to_end(&mut text));
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let said = text(&mut err_read);
+    // what it cannot parse it warns of, and says of an inventory without hosts
+    let unparsed = said.lines().any(|l| l.contains("Unable to parse"));
+    if status.success() && !unparsed {
+        return Ok(text(&mut out_read));
+    }
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    Err(lines[lines.len().saturating_sub(4)..].join("; "))
+}
+
+/// Groups and hosts of its answer; variables are merged already, so groups have none.
+fn groups(value: &Value) -> Groups {
+    let mut groups = Groups::default();
+    groups.group(ALL);
+    groups.group(UNGROUPED);
+    let texts = |value: &Value, key: &str| -> Vec<String> {
+        value.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    for (name, group) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "_meta") {
+        for host in texts(group, "hosts") {
+            let vars: Vars = value
+                .pointer("/_meta/hostvars")
+                .and_then(|all| all.get(&host))
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+                .filter_map(|(key, value)| {
+                    let text = match value {
+                        Value::String(text) => text.clone(),
+                        Value::Number(number) => number.to_string(),
+                        _ => return None,
+                    };
+                    Some((key.clone(), (text, 0)))
+                })
+                .collect();
+            // a limit of hosts was the reader's own
+            let _ = groups.add(name, (vec![host], None), &vars, 0);
+        }
+        for child in texts(group, "children") {
+            let _ = groups.nest(name, &child, 0);
+        }
+    }
+    groups
+}

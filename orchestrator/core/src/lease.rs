@@ -1,0 +1,215 @@
+//! What is asked for, so that it can be asked for again: an order stands in the journal before the call that it is for.
+
+use crate::{
+    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    price::NodeRate,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What everything in a cloud carries, so that it is found again by tags alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tags {
+    /// `cvc:owner`: who runs the campaign, as in `ada@laptop`.
+    pub owner: String,
+    /// `cvc:campaign`: its name.
+    pub campaign: String,
+    /// `cvc:site`: name of the site.
+    pub site: String,
+    /// `cvc:fleet`: the instances of one site of one campaign directory.
+    pub fleet: String,
+    /// `cvc:lease`: the order; none on what a whole fleet shares.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lease: Option<String>,
+    /// `cvc:expires`: when it should be gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expires: Option<Timestamp>,
+}
+
+impl Tags {
+    /// Name of the tag that says the owner.
+    pub const OWNER: &str = "cvc:owner";
+    /// Name of the tag that says the fleet.
+    pub const FLEET: &str = "cvc:fleet";
+
+    /// Names and values, as they are written; values are cut to the 256 characters that a tag may have.
+    pub fn pairs(&self) -> Vec<(&'static str, String)> {
+        let cut = |text: &str| text.chars().take(256).collect::<String>();
+        let mut pairs = vec![
+            (Self::OWNER, cut(&self.owner)),
+            ("cvc:campaign", cut(&self.campaign)),
+            ("cvc:site", cut(&self.site)),
+            (Self::FLEET, cut(&self.fleet)),
+        ];
+        if let Some(lease) = &self.lease {
+            pairs.push(("cvc:lease", cut(lease)));
+        }
+        if let Some(expires) = &self.expires {
+            pairs.push(("cvc:expires", expires.to_string()));
+        }
+        pairs.push(("Name", cut(&format!("cvc {} {}", self.campaign, self.site))));
+        pairs
+    }
+
+    /// Reads tags back; `None` without an owner and a fleet: then it is not cvc's.
+    pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let mut tags = Self::default();
+        for (name, value) in pairs {
+            match name {
+                Self::OWNER => tags.owner = value.to_owned(),
+                "cvc:campaign" => tags.campaign = value.to_owned(),
+                "cvc:site" => tags.site = value.to_owned(),
+                Self::FLEET => tags.fleet = value.to_owned(),
+                "cvc:lease" => tags.lease = Some(value.to_owned()),
+                "cvc:expires" => tags.expires = value.parse().ok(),
+                _ => {}
+            }
+        }
+        (!tags.owner.is_empty() && !tags.fleet.is_empty()).then_some(tags)
+    }
+}
+
+/// Who runs campaigns here: `CVC_OWNER`, or user and machine.
+pub fn owner() -> String {
+    if let Ok(owner) = std::env::var("CVC_OWNER")
+        && !owner.trim().is_empty()
+    {
+        return owner.trim().to_owned();
+    }
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map_or_else(|| "unknown".to_owned(), |u| u.name);
+    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_else(|| "unknown".to_owned());
+    format!("{user}@{machine}")
+}
+
+/// One call that launches instances. All of it is in the journal: a controller that was killed before it had the answer asks again, word for
+/// word, and gets the same instances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchOrder {
+    /// Tags; [`Tags::lease`] is the name of the lease and the client token.
+    pub tags: Tags,
+    /// Region.
+    pub region: String,
+    /// Profile of the user's AWS configuration.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profile: Option<String>,
+    /// Instead of the cloud's own addresses.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub endpoint: Option<String>,
+    /// Zone; `None` leaves it to the cloud.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub zone: Option<String>,
+    /// Type.
+    pub instance_type: String,
+    /// Virtual processors of one.
+    pub vcpus: u32,
+    /// How many; all of them or none.
+    pub count: u32,
+    /// Whether of the spot market.
+    pub spot: bool,
+    /// Spot market: US dollars for an hour of one instance at most; `None` is the price on demand.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_price_usd: Option<f64>,
+    /// US dollars for an hour of one instance, disks and address included, as far as known when it was ordered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub usd_per_hour: Option<f64>,
+    /// The same in its parts, each with where it is from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<NodeRate>,
+    /// Image.
+    pub image: String,
+    /// Its root device.
+    pub root_device: String,
+    /// Name of the key pair.
+    pub key_name: String,
+    /// Security group.
+    pub group_id: String,
+    /// Subnet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub subnet: Option<String>,
+    /// Name of the placement group.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub placement_group: Option<String>,
+    /// Whether the network interface is an Elastic Fabric Adapter.
+    pub efa: bool,
+    /// Root volume.
+    pub root: Disk,
+    /// Further volumes, in order.
+    pub volumes: Vec<Volume>,
+    /// Digest of what the instances are like; of orders of an older version none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alike: Option<String>,
+    /// After so many seconds from its first boot an instance ends by itself.
+    pub lifetime_s: u64,
+}
+
+impl LaunchOrder {
+    /// The lease's name.
+    pub fn lease(&self) -> &str {
+        self.tags.lease.as_deref().unwrap_or_default()
+    }
+
+    /// The name that the further volume at this place is asked for with: of those that EC2 recommends for volumes, in their order. `None` when
+    /// there are no more. Machines may call the disk something else; the set-up finds it by this name.
+    pub fn device_of(index: usize) -> Option<String> {
+        ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
+    }
+
+    /// The settings of its site as far as the order tells them: enough to find and end what came of it.
+    pub fn settings(&self) -> Ec2Settings {
+        Ec2Settings {
+            region: self.region.clone(),
+            profile: self.profile.clone(),
+            endpoint: self.endpoint.clone(),
+            instance_types: vec![self.instance_type.clone()],
+            nodes: self.count,
+            zones: self.zone.iter().cloned().collect(),
+            subnet: self.subnet.clone(),
+            image: Image::Id(self.image.clone()),
+            market: if self.spot { Market::Spot } else { Market::OnDemand },
+            max_price_usd: self.max_price_usd,
+            placement_group: Some(self.placement_group.is_some()),
+            efa: self.efa,
+            root: self.root.clone(),
+            volumes: self.volumes.clone(),
+            instance_store: None,
+            nfs: None,
+            lifetime_s: self.lifetime_s as f64,
+            keep_s: None,
+            ready_limit_s: 300.0,
+            allow_from: None,
+            install: false,
+        }
+    }
+
+    /// What an instance does at its first boot, as root: it gives itself a deadline, by its own clock, that survives reboots and can be moved
+    /// by writing another time into `/etc/cvc-deadline`.
+    pub fn user_data(&self) -> String {
+        include_str!("deadline.sh").replace("@LIFETIME_S@", &self.lifetime_s.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_have_the_names_that_ec2_recommends() {
+        let names: Vec<String> = (0..20).map_while(LaunchOrder::device_of).collect();
+        assert_eq!((names.len(), names[0].as_str(), names[10].as_str()), (11, "/dev/sdf", "/dev/sdp"));
+    }
+
+    #[test]
+    fn tags_are_read_back_as_they_were_written() {
+        let tags = Tags {
+            owner: "ada@laptop".into(),
+            campaign: "c".into(),
+            site: "s".into(),
+            fleet: "cvc-c-1-s".into(),
+            lease: Some("cvc-c-1-s-1".into()),
+            expires: Some("2026-01-02T03:04:05Z".parse().expect("a time")),
+        };
+        let pairs = tags.pairs();
+        assert_eq!(Tags::read(pairs.iter().map(|(n, v)| (*n, v.as_str()))), Some(tags));
+        assert_eq!(Tags::read([("Name", "somebody else's")]), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! Names, units and files of cvc: points, mappings, the campaign file, the plan, the journal, and what is kept on disk. Nothing here runs anything.
+
+pub mod app;
+pub mod campaign;
+pub mod embedded;
+pub mod hosts;
+pub mod ids;
+pub mod inventory;
+pub mod journal;
+pub mod lease;
+pub mod mapping;
+pub mod outcome;
+pub mod paths;
+pub mod plan;
+pub mod point;
+pub mod price;
+pub mod quantity;
+pub mod record;
+pub mod source;
+pub mod spending;
+pub mod stop;
+pub mod store;
+pub mod units;

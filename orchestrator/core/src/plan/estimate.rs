@@ -1,0 +1,200 @@
+//! Expected time and disk space of a plan: rough figures from the descriptors, before there are runs to learn from.
+//!
+//! Time of a run: `core_s` over the processes that compute at the same time (on each node at most as many as it has cores), and these constants, which are rough:
+//! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
+//! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
+//!
+//! Space of a run: outputs of the workload; one image for each process of its share of the data, libraries and the shared memory of the
+//! MPI library on its node (the buffer model: 4p + p(p-1)/16 MiB for p processes on a node, and 25 MiB), the upper end of what is
+//! seen, because libraries that save the segment once are smaller. Compression is not counted on.
+
+use super::Plan;
+use crate::{
+    campaign::{Moment, Spec, TracerKind},
+    ids::PointId,
+    point::{CheckpointerKind, Compression, Point, Repeat},
+};
+use serde::Serialize;
+use std::collections::HashMap;
+
+const MIB: f64 = crate::units::MIB;
+/// Start and end of a launcher, seconds, and of each process.
+const LAUNCH_S: f64 = 0.5;
+const LAUNCH_PER_PROCESS_S: f64 = 0.03;
+/// Coordinator, launch under DMTCP, waiting for its peers, end.
+const DMTCP_S: f64 = 4.0;
+const DMTCP_PER_PROCESS_S: f64 = 0.2;
+/// MiB per second of all images together, to disk, and through gzip on one core.
+const IMAGE_MIB_PER_S: f64 = 200.0;
+const GZIP_MIB_PER_S: f64 = 40.0;
+/// Computation of a size-only run.
+const SIZE_ONLY_S: f64 = 2.0;
+/// Core-seconds of a workload that does not say.
+const UNKNOWN_CORE_S: f64 = 30.0;
+/// Libraries and small areas of an image, MiB.
+const LIBRARIES_MIB: f64 = 25.0;
+/// Trace of one process, MiB.
+const STRACE_MIB: f64 = 5.0;
+const DARSHAN_MIB: f64 = 1.0;
+
+/// What the caller knows of the machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machines {
+    /// Cores of one node of sites of which nothing else is known.
+    pub cores: u32,
+    /// Cores of one node, by site.
+    pub sites: HashMap<String, u32>,
+}
+
+impl Machines {
+    /// Cores of one node of a site.
+    pub fn cores_of(&self, site: &str) -> u32 {
+        self.sites.get(site).copied().unwrap_or(self.cores).max(1)
+    }
+}
+
+/// Of one point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointEstimate {
+    /// Which.
+    pub point: PointId,
+    /// One run, seconds.
+    pub seconds: f64,
+    /// Whether the descriptor says how long the workload computes; otherwise 30 core-seconds are assumed.
+    pub known: bool,
+    /// Space that one run needs while it runs.
+    pub peak_bytes: u64,
+    /// Space that one run keeps for good (images and outputs that are to be kept).
+    pub kept_bytes: u64,
+}
+
+/// Space that is needed in one storage area.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiskNeed {
+    /// Name of the site.
+    pub site: String,
+    /// Name of the area.
+    pub storage: String,
+    /// The largest single run, and what all runs keep.
+    pub bytes: u64,
+}
+
+/// Of a whole plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimates {
+    /// Of each point, in the order of the plan.
+    pub points: Vec<PointEstimate>,
+    /// All runs one after the other, seconds.
+    pub total_s: f64,
+    /// Points whose time is only assumed.
+    pub unknown: usize,
+    /// Of each storage area that is used, in the order of first use.
+    pub disk: Vec<DiskNeed>,
+}
+
+/// Estimates a plan.
+pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines) -> Estimates {
+    let points: Vec<PointEstimate> =
+        plan.points.iter().map(|p| of_point(spec, &p.id, &p.point, machines.cores_of(&p.point.site))).collect();
+    let mut runs: HashMap<&PointId, u64> = HashMap::new();
+    for run in &plan.runs {
+        match run.repeat {
+            Repeat::Warmup(_) | Repeat::Measured(_) => *runs.entry(&run.point).or_default() += 1,
+        }
+    }
+    let mut total_s = 0.0;
+    let mut areas: indexmap::IndexMap<(&str, &str), (u64, u64)> = indexmap::IndexMap::new();
+    for (planned, own) in plan.points.iter().zip(&points) {
+        let count = runs.get(&planned.id).copied().unwrap_or(0);
+        total_s += own.seconds * count as f64;
+        let (peak, kept) = areas.entry((&planned.point.site, &planned.point.storage)).or_default();
+        *peak = (*peak).max(own.peak_bytes);
+        *kept = kept.saturating_add(own.kept_bytes.saturating_mul(count));
+    }
+    let disk = areas
+        .into_iter()
+        .map(|((site, storage), (peak, kept))| DiskNeed {
+            site: site.to_owned(),
+            storage: storage.to_owned(),
+            bytes: peak.saturating_add(kept),
+        })
+        .collect();
+    Estimates { total_s, unknown: points.iter().filter(|p| !p.known).count(), points, disk }
+}
+
+fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstimate {
+    let workload = spec.apps.get(&point.app).and_then(|app| app.descriptor.workloads.get(&point.class));
+    let core_s = workload.and_then(|w| w.core_s);
+    let processes = f64::from(point.processes());
+    // what of the processes computes at the same time: on each node as many as it has cores
+    let busy: u32 = point.mapping.node_loads().map(|load| load.min(cores)).sum();
+    let busy = f64::from(busy.max(1));
+    let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
+    let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
+
+    let images_mib = images_mib(point, workload.and_then(|w| w.data_mib).unwrap_or(0.0));
+    let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
+    let (mut images_peak, mut checkpoints) = (0.0, 0.0);
+    if dmtcp {
+        checkpoints = match &spec.checkpoint.moment {
+            Moment::AtS(list) => list.len() as f64,
+            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
+        };
+        // A later checkpoint is written beside the earlier one before it takes its place.
+        images_peak = images_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
+        let rate = match point.compression {
+            Compression::None => IMAGE_MIB_PER_S,
+            Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
+        };
+        match spec.checkpoint.moment {
+            Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
+            // how many steps there are is not known
+            Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
+            Moment::AtS(_) | Moment::AfterStep(_) => {}
+        }
+        seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * images_mib / rate;
+    }
+    if spec.checkpoint.restart_check && point.checkpointer != CheckpointerKind::None {
+        seconds += LAUNCH_S + compute_s / 2.0;
+        if dmtcp {
+            seconds += DMTCP_S + images_mib / IMAGE_MIB_PER_S;
+        }
+    }
+
+    let traces_mib = processes
+        * match spec.trace.tracer {
+            TracerKind::None => 0.0,
+            TracerKind::Strace => STRACE_MIB,
+            TracerKind::Darshan => DARSHAN_MIB,
+        };
+    let outputs_mib = workload.and_then(|w| w.output_mib).unwrap_or(0.0);
+    let kept_mib = traces_mib
+        + if spec.run.keep_images && checkpoints > 0.0 { images_mib } else { 0.0 }
+        + if spec.run.keep_outputs { outputs_mib } else { 0.0 };
+    PointEstimate {
+        point: id.clone(),
+        seconds: seconds.min(spec.run.timeout_s),
+        known: core_s.is_some(),
+        peak_bytes: bytes(images_peak + outputs_mib + traces_mib),
+        kept_bytes: bytes(kept_mib),
+    }
+}
+
+/// Images of all processes, MiB.
+fn images_mib(point: &Point, data_mib: f64) -> f64 {
+    let shared: f64 = point
+        .mapping
+        .groups()
+        .iter()
+        .map(|group| {
+            let p = f64::from(group.processes_per_node);
+            f64::from(group.nodes) * p * (LIBRARIES_MIB + 4.0 * p + p * (p - 1.0) / 16.0)
+        })
+        .sum();
+    data_mib + shared
+}
+
+fn bytes(mib: f64) -> u64 {
+    // The conversion saturates; what is negative or no number is 0.
+    (mib * MIB).ceil() as u64
+}

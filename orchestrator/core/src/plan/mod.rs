@@ -1,0 +1,66 @@
+//! A plan: every run of a campaign in order, every excluded point with its reason. The same file and seed give the same plan, byte for byte.
+
+mod build;
+mod digest;
+mod estimate;
+
+pub use build::build;
+
+pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
+
+use crate::{
+    ids::{PointId, RunId},
+    point::{Excluded, PlannedPoint, Repeat},
+    quantity::Quantity,
+};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Version of the format of plans, and of what enters the identifiers.
+pub const SCHEMA: u32 = 1;
+
+/// What would run, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this format.
+    pub schema: u32,
+    /// Name of the campaign.
+    pub campaign: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Every point that runs, in the order of the campaign file.
+    pub points: Vec<PlannedPoint>,
+    /// Every run, in the order of execution.
+    pub runs: Vec<PlannedRun>,
+    /// Every point that does not run, in the order of the campaign file.
+    pub excluded: Vec<Excluded>,
+    /// Training and held-out points, if the campaign file has `[predict]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predict: Option<Split>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRun {
+    /// Digest of the point, its resolved inputs and the repeat.
+    pub id: RunId,
+    /// The point.
+    pub point: PointId,
+    /// Warm-up or counted repeat.
+    pub repeat: Repeat,
+}
+
+/// The points of a plan that models are fitted on and judged on, and the bounds that they must keep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Training points.
+    pub train: Vec<PointId>,
+    /// Held-out points; none of them is a training point.
+    pub held_out: Vec<PointId>,
+    /// Largest mean error over the held-out points of a program and MPI library, percent.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub max_error_pct: IndexMap<Quantity, f64>,
+    /// Least part of the held-out cells within their interval, percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_coverage_pct: Option<f64>,
+}

@@ -1,0 +1,219 @@
+//! A price, and where it is from.
+
+use crate::{
+    campaign::PriceSettings,
+    ids::RunId,
+    record::{Record, Source, Unit, names},
+};
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where a price is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum PriceFrom {
+    /// `[sites.NAME.price]` of the campaign file.
+    Campaign,
+    /// The table that cvc ships.
+    Shipped {
+        /// Of which day its figures are.
+        date: Date,
+    },
+    /// The cloud's price list.
+    List {
+        /// When it was asked.
+        date: Date,
+    },
+    /// The history of the spot market.
+    Spot {
+        /// Since when it holds.
+        date: Date,
+        /// Zone.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        zone: Option<String>,
+    },
+}
+
+impl PriceFrom {
+    /// Of which day it is; `None` where the user says it.
+    pub fn date(&self) -> Option<Date> {
+        match self {
+            Self::Campaign => None,
+            Self::Shipped { date } | Self::List { date } | Self::Spot { date, .. } => Some(*date),
+        }
+    }
+}
+
+impl fmt::Display for PriceFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Campaign => write!(f, "campaign file"),
+            Self::Shipped { date } => write!(f, "shipped table of {date}"),
+            Self::List { date } => write!(f, "price list of {date}"),
+            Self::Spot { date, zone: Some(zone) } => write!(f, "spot history of {date} in {zone}"),
+            Self::Spot { date, zone: None } => write!(f, "spot history of {date}"),
+        }
+    }
+}
+
+/// US dollars for an hour, and where they are from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// US dollars for an hour.
+    pub usd_per_hour: f64,
+    /// Where it is from.
+    pub from: PriceFrom,
+    /// Whether it is the most that may be asked and not what is expected: the price on demand of an instance of the spot market.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
+    /// Whether it is old, so that another may hold by now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+}
+
+impl Price {
+    /// A price that is expected and not old.
+    pub fn new(usd_per_hour: f64, from: PriceFrom) -> Self {
+        Self { usd_per_hour, from, at_most: false, stale: false }
+    }
+
+    /// Source and date, and what is to be known of it.
+    pub fn source(&self) -> String {
+        let mut text = self.from.to_string();
+        if self.at_most {
+            text.push_str(", an upper bound");
+        }
+        if self.stale {
+            text.push_str(", old");
+        }
+        text
+    }
+}
+
+/// A price that nobody has said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownPrice {
+    /// Of something of a cloud.
+    #[error("the price of {what} in {region} is not known")]
+    Cloud {
+        /// Of what, as in `c9.large`.
+        what: String,
+        /// Region.
+        region: String,
+    },
+    /// Of a node that is paid by the core.
+    #[error("the price of a node is not known, since it is by the core, and nobody says how many cores a node has")]
+    Cores,
+}
+
+impl UnknownPrice {
+    /// The mend.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Cloud { .. } => "with credentials, `cvc prices` asks the cloud's price list",
+            Self::Cores => "set `cores` for the site",
+        }
+    }
+}
+
+/// The least that is billed for an instance.
+pub const LEAST_S: f64 = 60.0;
+
+/// What one node costs, while it is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRate {
+    /// US dollars for an hour of one node, all parts together.
+    pub usd_per_hour: f64,
+    /// Of what it consists; the first part is the machine itself.
+    pub parts: Vec<RatePart>,
+    /// The least that is billed of one node, seconds.
+    pub least_s: f64,
+}
+
+/// A part of what a node costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatePart {
+    /// Of what, as in `c5.xlarge`, `root volume`.
+    pub what: String,
+    /// How much.
+    #[serde(flatten)]
+    pub price: Price,
+}
+
+impl NodeRate {
+    /// The rate that these parts sum up to.
+    pub fn new(parts: Vec<RatePart>, least_s: f64) -> Self {
+        Self { usd_per_hour: parts.iter().map(|p| p.price.usd_per_hour).sum(), parts, least_s }
+    }
+
+    /// US dollars for so long on so many nodes: the share of a run, which has its nodes to itself but is not billed by itself.
+    pub fn cost_of(&self, seconds: f64, nodes: u32) -> f64 {
+        self.usd_per_hour * seconds.max(0.0) / 3600.0 * f64::from(nodes)
+    }
+
+    /// US dollars that are billed for nodes which are there for so long.
+    pub fn billed(&self, seconds: f64, nodes: u32) -> f64 {
+        self.cost_of(seconds.max(self.least_s), nodes)
+    }
+
+    /// Where the price of the machine itself is from, with its date.
+    pub fn source(&self) -> String {
+        self.parts.first().map(|p| p.price.source()).unwrap_or_default()
+    }
+
+    /// All sources, each once, in the order of the parts.
+    pub fn sources(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for price in self.parts.iter().map(|p| &p.price) {
+            let source = format!("{}{}", price.from, if price.stale { ", old" } else { "" });
+            if !all.contains(&source) {
+                all.push(source);
+            }
+        }
+        all
+    }
+
+    /// Whether a part is the most that may be asked and not what is expected.
+    pub fn is_at_most(&self) -> bool {
+        self.parts.iter().any(|p| p.price.at_most)
+    }
+
+    /// What the user says of a site, whose nodes have so many cores; `None` where the user says nothing, or where it depends on cores that
+    /// are not known.
+    pub fn of_settings(price: &PriceSettings, cores: Option<u32>) -> Option<Self> {
+        let part = |what: String, usd: f64| Self::new(vec![RatePart { what, price: Price::new(usd, PriceFrom::Campaign) }], 0.0);
+        match (price.per_node_hour_usd, price.per_core_hour_usd, cores) {
+            (Some(usd), _, _) => Some(part("node".into(), usd)),
+            (None, Some(usd), Some(cores)) => Some(part(format!("{cores} cores"), usd * f64::from(cores))),
+            (None, Some(_), None) | (None, None, _) => None,
+        }
+    }
+
+    /// What a run has cost, which had so many nodes for so long.
+    pub fn record(&self, run: &RunId, seconds: f64, nodes: u32) -> Record {
+        let labels = [
+            ("nodes", nodes.to_string()),
+            ("seconds", format!("{seconds:.3}")),
+            ("usd_per_node_hour", self.usd_per_hour.to_string()),
+            ("price", self.source()),
+        ];
+        Record {
+            run: run.clone(),
+            name: names::COST_USD.to_owned(),
+            value: self.cost_of(seconds, nodes),
+            unit: Unit::Usd,
+            source: Source::Price,
+            artefact: None,
+            labels: labels.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+        }
+    }
+
+    /// The same, as an upper bound.
+    pub fn at_most(mut self) -> Self {
+        if let Some(machine) = self.parts.first_mut() {
+            machine.price.at_most = true;
+        }
+        self
+    }
+}

@@ -1,0 +1,66 @@
+//! What is wrong in a campaign file or a descriptor, where, and how to mend it.
+
+use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
+
+/// One thing that is wrong in a file. Texts are lower-case fragments; the mend is apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SourceError {
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+    /// Where, in bytes of `source`; `None` if it concerns the whole file.
+    pub span: Option<Range<usize>>,
+    /// The file.
+    pub path: PathBuf,
+    /// Its whole text; empty if it could not be read.
+    pub text: Arc<str>,
+}
+
+impl SourceError {
+    /// Line and column (in characters) of the beginning, both from 1.
+    pub fn position(&self) -> Option<(usize, usize)> {
+        let start = self.span.as_ref()?.start.min(self.text.len());
+        // A span from the parser is on a character boundary; one that is not must not panic.
+        let start = (0..=start).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        let before = &self.text[..start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        Some((line, column))
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some((line, column)) = self.position() {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Everything that was found wrong, at least one thing, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SourceErrors(pub Vec<SourceError>);
+
+impl fmt::Display for SourceErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{error}")?;
+            if let Some(help) = &error.help {
+                write!(f, "\n  help: {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<SourceError> for SourceErrors {
+    fn from(error: SourceError) -> Self {
+        Self(vec![error])
+    }
+}

@@ -1,0 +1,228 @@
+//! A TOML file with its positions: decoding section by section, and errors that say how to mend them.
+
+use crate::source::SourceError;
+use serde::Deserialize;
+use std::{ops::Range, path::PathBuf, sync::Arc};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, ValueDeserializer},
+};
+
+/// A position in bytes of the file.
+pub type Span = Range<usize>;
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    pub text: Arc<str>,
+}
+
+impl Source {
+    /// Reads a file; one that cannot be read or is no text is an error without position.
+    pub fn read(path: &std::path::Path) -> Result<Self, SourceError> {
+        let fail = |message: String, help: &str| SourceError {
+            message,
+            help: Some(help.to_owned()),
+            span: None,
+            path: path.to_owned(),
+            text: Arc::from(""),
+        };
+        let bytes = std::fs::read(path).map_err(|e| fail(format!("cannot read the file: {e}"), "give the path of a file that exists"))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { path: path.to_owned(), text: text.into() }),
+            Err(e) => {
+                Err(fail(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to()), "a TOML file is UTF-8 text; save it as such"))
+            }
+        }
+    }
+
+    /// An error in this file.
+    pub fn error(&self, span: Option<Span>, message: impl Into<String>, help: impl Into<Option<String>>) -> SourceError {
+        SourceError { message: message.into(), help: help.into(), span, path: self.path.clone(), text: self.text.clone() }
+    }
+
+    /// The whole file as a table, or every error of syntax.
+    pub fn parse(&self) -> Result<DeTable<'_>, Vec<SourceError>> {
+        let (table, errors) = DeTable::parse_recoverable(&self.text);
+        if errors.is_empty() {
+            return Ok(table.into_inner());
+        }
+        let mut errors: Vec<SourceError> = errors.into_iter().map(|e| self.syntax_error(&e)).collect();
+        errors.sort_by_key(|e| e.span.as_ref().map_or(0, |s| s.start));
+        Err(errors)
+    }
+
+    /// An error of syntax in the words of this program.
+    fn syntax_error(&self, e: &toml::de::Error) -> SourceError {
+        // A few errors of the parser (nesting without end) have no place.
+        let span = e.span().or(Some(0..0));
+        let message = e.message().trim().replace('\n', ", ");
+        let written = span.clone().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
+        if message.contains("duplicate key") {
+            let help = "a key or table may be given once; remove one of the two";
+            return self.error(span, format!("`{written}` is given twice"), help.to_owned());
+        }
+        if message.starts_with("string values must be quoted") {
+            let (message, help) = if written.is_empty() {
+                ("there is no value after the `=`".to_owned(), "write a value, or remove the key".to_owned())
+            } else {
+                (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
+            };
+            return self.error(span, message, help);
+        }
+        let help = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
+        self.error(span, message, help.to_owned())
+    }
+
+    /// A section as a typed value.
+    pub fn decode<'t, T: Deserialize<'t>>(&self, value: &Spanned<DeValue<'t>>) -> Result<T, SourceError> {
+        T::deserialize(ValueDeserializer::from(value.clone())).map_err(|e| {
+            let (message, help) = plain_words(e.message().trim());
+            self.error(e.span().or_else(|| Some(value.span())), message, help)
+        })
+    }
+}
+
+/// One step from a table or list to what is in it.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> From<&'a str> for Step<'a> {
+    fn from(key: &'a str) -> Self {
+        Self::Key(key)
+    }
+}
+
+impl From<usize> for Step<'_> {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// The position of a value, or of the deepest part of the way to it that exists.
+pub fn span_of(table: &DeTable<'_>, way: &[Step<'_>]) -> Option<Span> {
+    let Some(Step::Key(first)) = way.first() else { return None };
+    let mut value = table.get(*first)?;
+    for step in &way[1..] {
+        let next = match (step, value.get_ref()) {
+            (Step::Key(key), DeValue::Table(t)) => t.get(*key),
+            (Step::Index(i), DeValue::Array(a)) => a.get(*i),
+            (Step::Key(_) | Step::Index(_), _) => None,
+        };
+        match next {
+            Some(next) => value = next,
+            None => break,
+        }
+    }
+    Some(value.span())
+}
+
+/// The position of a key.
+pub fn key_span(table: &DeTable<'_>, key: &str) -> Option<Span> {
+    table.get_key_value(key).map(|(k, _)| k.span())
+}
+
+/// The candidate that a misspelt name probably meant.
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name: Vec<char> = name.chars().take(64).flat_map(char::to_lowercase).collect();
+    candidates
+        .into_iter()
+        .map(|c| (distance(&name, &c.chars().take(64).flat_map(char::to_lowercase).collect::<Vec<_>>()), c))
+        .filter(|(d, c)| *d <= (name.len().max(c.len()) / 3).max(1))
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, c)| c)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours from one name to the other.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]));
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+/// `did you mean X? WHAT: a, b, c`.
+pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    match closest(name, known.iter().copied()) {
+        Some(close) => format!("did you mean `{close}`? {what}: {list}"),
+        None => format!("{what}: {list}"),
+    }
+}
+
+/// An error of the decoder in the words of this program.
+fn plain_words(message: &str) -> (String, Option<String>) {
+    let names = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let names = names(rest);
+        let (wrong, known) = names.split_first().map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
+        return (format!("unknown key `{wrong}`"), Some(suggestion(wrong, "known keys here", known.iter().map(String::as_str))));
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let names = names(rest);
+        let (wrong, known) = names.split_first().map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
+        return (format!("unknown value `{wrong}`"), Some(suggestion(wrong, "known values here", known.iter().map(String::as_str))));
+    }
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        let key = names(rest).concat();
+        return (format!("the key `{key}` is missing"), Some(format!("add `{key} = ...` to this table")));
+    }
+    for prefix in ["invalid type: ", "invalid value: "] {
+        if let Some((found, expected)) = message.strip_prefix(prefix).and_then(|rest| rest.rsplit_once(", expected ")) {
+            let found =
+                found.replace("string ", "text ").replace("sequence", "list").replace("map", "table").replace("floating point", "number");
+            let expected = match expected {
+                "i64" | "i32" => "a whole number",
+                "u64" | "u32" => "a whole number that is not negative",
+                "f64" => "a number",
+                "a boolean" => "true or false",
+                "a string" => "a text in quotes",
+                "a sequence" => "a list",
+                "a map" => "a table",
+                other => other,
+            };
+            let help = format!("write {expected} here");
+            return (format!("{found} where {expected} belongs"), Some(help));
+        }
+    }
+    let known = [
+        ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
+        ("seconds belong here", "no seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
+    ];
+    for (beginning, message_here, help) in known {
+        if message.starts_with(beginning) {
+            return (message_here.to_owned(), Some(help.to_owned()));
+        }
+    }
+    (message.replace('\n', ", "), Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn a_misspelt_name_finds_the_close_one_and_a_strange_one_nothing() {
+        let known = ["repeats", "warmups", "seed"];
+        assert_eq!(closest("repeat", known), Some("repeats"));
+        assert_eq!(closest("repaets", known), Some("repeats"));
+        assert_eq!(closest("Seed", known), Some("seed"));
+        assert_eq!(closest("budget", known), None);
+        assert_eq!(closest("", known), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong with the files of a campaign.
+
+use std::{io, path::Path, path::PathBuf};
+
+/// A file of a campaign that cannot be read or written. Exit code 7.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system said no.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    Io {
+        /// What was tried: "read", "write", ...
+        verb: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} is damaged{}: {detail}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Which line of it, from 1.
+        line: Option<usize>,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A file was written by a newer cvc.
+    #[error("{} has format {found}, and this cvc knows formats up to {known}: use a newer cvc", path.display())]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest that is known here.
+        known: u32,
+    },
+    /// Another controller works on the campaign.
+    #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Who holds it, if it says so.
+        holder: String,
+    },
+}
+
+impl StoreError {
+    /// For `map_err`: an input or output error with its path.
+    pub fn io(verb: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Io { verb, path, source }
+    }
+
+    /// The file that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Locked { path, .. } => path,
+        }
+    }
+
+    /// Damaged content; line 0 stands for the file as a whole.
+    pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
+        Self::Damaged { path: path.as_ref().to_owned(), line: Some(line).filter(|l| *l > 0), detail: detail.into() }
+    }
+
+    /// A newer format.
+    pub fn newer(path: impl AsRef<Path>, found: u32, known: u32) -> Self {
+        Self::Newer { path: path.as_ref().to_owned(), found, known }
+    }
+}

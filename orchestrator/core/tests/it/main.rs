@@ -1,0 +1,7 @@
+//! Tests of campaign files, plans and inventories.
+
+mod bad_input;
+mod inventory;
+mod plan;
+mod schema;
+mod variants;

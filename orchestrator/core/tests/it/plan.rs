@@ -1,0 +1,426 @@
+//! Expansion, rules, order and identifiers, as a user of the library sees them.
+
+use cvc_core::{
+    campaign::{self, Spec},
+    mapping::Mapping,
+    plan::{self, Machines, Plan},
+    point::{CheckpointerKind, Compression, ExcludedBy, Repeat},
+};
+use proptest::prelude::*;
+use rstest::rstest;
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+};
+
+fn apps() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps")
+}
+
+fn spec(rest: &str) -> Spec {
+    let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{rest}");
+    spec::load_text(Path::new("test.toml"), &text, &[apps()]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn plan(rest: &str) -> Plan {
+    plan::build(&spec(rest))
+}
+
+/// The only excluded point's reason.
+fn reason(rest: &str) -> (ExcludedBy, String) {
+    let plan = plan(rest);
+    assert_eq!((plan.points.len(), plan.excluded.len()), (0, 1), "{plan:#?}");
+    (plan.excluded[0].by, plan.excluded[0].reason.clone())
+}
+
+#[rstest]
+#[case::square(
+    "app = 'square'\nprocesses = 8",
+    ExcludedBy::Application,
+    "square needs a square number (1, 4, 9, 16, ...) of processes, not 8"
+)]
+#[case::power("app = 'two'\nprocesses = 6", ExcludedBy::Application, "two needs a power of two (1, 2, 4, 8, ...) of processes, not 6")]
+#[case::cube("app = 'cube'\nprocesses = 9", ExcludedBy::Application, "cube needs a cube number (1, 8, 27, ...) of processes, not 9")]
+#[case::fewest("app = 'two'\nprocesses = 1", ExcludedBy::Application, "two needs at least 2 processes, not 1")]
+#[case::most("app = 'two'\nprocesses = 32", ExcludedBy::Application, "two runs on at most 16 processes, not 32")]
+#[case::class("app = 'demo'\nclass = 'Z'\nprocesses = 1", ExcludedBy::Application, "demo has no workload `Z`; it has: S, W")]
+#[case::nodes("app = 'cube'\nmapping = '2Nx4P'", ExcludedBy::Site, "2Nx4P needs 2 nodes; the site `local` has 1")]
+#[case::both("app = 'cube'\nmapping = '1Nx8P'\nprocesses = 1", ExcludedBy::Combination, "1 processes, but the mapping 1Nx8P has 8")]
+#[case::many_aggregators(
+    "app = 'demo'\nclass = 'S'\nprocesses = 1\naggregators = 2",
+    ExcludedBy::Combination,
+    "2 aggregators, but only 1 process"
+)]
+#[case::no_collective(
+    "app = 'cube'\nprocesses = 1\naggregators = 1",
+    ExcludedBy::Combination,
+    "cube does no collective I/O: aggregators have no effect on it"
+)]
+#[case::no_buffer(
+    "app = 'cube'\nprocesses = 1\ncb_buffer = '1MiB'",
+    ExcludedBy::Combination,
+    "cube does no collective I/O: the collective buffer has no effect on it"
+)]
+#[case::no_own(
+    "app = 'cube'\nprocesses = 1\ncheckpointer = 'application'",
+    ExcludedBy::Combination,
+    "cube writes no checkpoints of its own"
+)]
+#[case::no_steps(
+    "app = 'cube'\nprocesses = 1\ncheckpointer = 'dmtcp'\n[checkpoint]\nmoment = { after_step = 2 }",
+    ExcludedBy::Combination,
+    "the output of cube does not tell its steps, so step 2 cannot be waited for; use at_s"
+)]
+#[case::user("app = 'cube'\nprocesses = 8\n[[exclude]]\nwhen = { processes = [8, 27] }\nreason = 'too many'", ExcludedBy::Rule, "too many")]
+fn what_cannot_run_is_excluded_with_its_reason(#[case] matrix: &str, #[case] by: ExcludedBy, #[case] text: &str) {
+    assert_eq!(reason(&format!("[matrix]\n{matrix}")), (by, text.to_owned()));
+}
+
+#[test]
+fn darshan_with_dmtcp_is_a_hazard_and_without_it_is_none() {
+    let plan = plan("[matrix]\napp = 'cube'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp']\n[trace]\ntracer = 'darshan'");
+    assert_eq!(plan.points.len(), 1);
+    assert_eq!(plan.points[0].point.checkpointer, CheckpointerKind::None);
+    assert_eq!(plan.excluded[0].by, ExcludedBy::Hazard);
+    assert!(plan.excluded[0].reason.contains("dup2"), "{}", plan.excluded[0].reason);
+}
+
+#[test]
+fn compression_without_dmtcp_leaves_one_point() {
+    // Whether `none` is in the list or not, and wherever it stands.
+    for list in ["['none', 'gzip']", "['gzip', 'none']", "'gzip'"] {
+        let plan = plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['none', 'application', 'dmtcp']\ncompression = {list}"
+        ));
+        let of = |kind| plan.points.iter().filter(|p| p.point.checkpointer == kind).map(|p| p.point.compression).collect::<Vec<_>>();
+        assert_eq!(of(CheckpointerKind::None), [Compression::None], "{list}");
+        assert_eq!(of(CheckpointerKind::Application), [Compression::None], "{list}");
+        assert_eq!(of(CheckpointerKind::Dmtcp).len(), if list.contains("none") { 2 } else { 1 }, "{list}");
+    }
+}
+
+#[test]
+fn a_zipped_compression_that_differs_in_more_than_itself_stays() {
+    let plan = plan("[matrix]\napp = 'demo'\nclass = 'S'\n[[zip]]\ncompression = ['none', 'gzip', 'gzip']\nprocesses = [1, 2, 1]");
+    let kept: Vec<u32> = plan.points.iter().map(|p| p.point.processes()).collect();
+    assert_eq!(kept, [1, 2]);
+    assert!(plan.points.iter().all(|p| p.point.compression == Compression::None));
+}
+
+#[test]
+fn defaults_are_filled_in_and_extra_points_inherit_single_values() {
+    let plan = plan(
+        "[sites.local.storage.fast]\npath = '/fast'\n[sites.local.storage.slow]\npath = '/slow'\n\
+         [matrix]\napp = 'demo'\nclass = 'W'\nprocesses = [1, 2]\nmpi = ['openmpi', 'mpich']\n[matrix.user]\nwork = 3\n\
+         [[points]]\nmapping = '1Nx9P'\nclass = 'S'\n[[points]]\nprocesses = 2\nmpi = 'mpich'\n",
+    );
+    assert_eq!(plan.points.len(), 5);
+    let first = &plan.points[0].point;
+    assert_eq!((first.site.as_str(), first.storage.as_str(), first.mpi.as_str()), ("local", "fast", "openmpi"));
+    assert_eq!((first.aggregators, first.cb_buffer, first.checkpointer), (None, None, CheckpointerKind::None));
+    let extra = &plan.points[4].point;
+    assert_eq!((extra.class.as_str(), extra.mpi.as_str(), extra.mapping.to_string().as_str()), ("S", "mpich", "1Nx9P"));
+    assert_eq!(extra.factor("work").as_deref(), Some("3"));
+    assert_eq!(plan.excluded.len(), 1, "the second extra point is in the matrix already");
+    assert_eq!(plan.excluded[0].reason, "an earlier point is the same");
+}
+
+#[test]
+fn rules_match_free_factors_by_either_name_and_derived_factors() {
+    for when in ["{ work = [1, 2] }", "{ user.work = [1.0, 2] }", "{ mapping = ['1Nx4P', '1Nx8P'] }", "{ class = 'S', mpi = 'mpich' }"] {
+        let plan = plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [4, 8]\n[matrix.user]\nwork = [1, 2]\n[[exclude]]\nwhen = {when}\nreason = 'r'\n"
+        ));
+        assert_eq!((plan.points.len(), plan.excluded.len()), (0, 4), "{when}");
+    }
+}
+
+const ORDERED: &str = "[matrix]\napp = 'demo'\nclass = ['S', 'W']\nprocesses = [1, 2, 4, 8]\n[run]\nrepeats = 3\nwarmups = 2\n";
+
+#[test]
+fn interleaved_runs_go_block_by_block_with_a_different_shuffle_in_each() {
+    let plan = plan(ORDERED);
+    assert_eq!(plan.runs.len(), 8 * 5);
+    let blocks: Vec<_> = plan.runs.chunks(8).collect();
+    let wanted = [Repeat::Warmup(1), Repeat::Warmup(2), Repeat::Measured(1), Repeat::Measured(2), Repeat::Measured(3)];
+    let mut orders = HashSet::new();
+    for (block, repeat) in blocks.iter().zip(wanted) {
+        assert!(block.iter().all(|r| r.repeat == repeat));
+        assert_eq!(block.iter().map(|r| &r.point).collect::<HashSet<_>>().len(), 8);
+        orders.insert(block.iter().map(|r| r.point.clone()).collect::<Vec<_>>());
+    }
+    assert_eq!(orders.len(), 5);
+}
+
+#[rstest]
+#[case("interleaved")]
+#[case("random")]
+#[case("as-written")]
+fn every_order_has_every_run_once_and_warmups_first(#[case] order: &str) {
+    let plan = plan(&format!("{ORDERED}order = '{order}'"));
+    assert_eq!(plan.runs.iter().map(|r| &r.id).collect::<HashSet<_>>().len(), 40);
+    let mut seen: HashMap<&str, Vec<Repeat>> = HashMap::new();
+    for run in &plan.runs {
+        seen.entry(run.point.as_str()).or_default().push(run.repeat);
+    }
+    for repeats in seen.values() {
+        assert_eq!(repeats[..2], [Repeat::Warmup(1), Repeat::Warmup(2)]);
+        assert_eq!(repeats.len(), 5);
+    }
+    if order == "as-written" {
+        assert!(plan.runs.chunks(5).zip(&plan.points).all(|(runs, p)| runs.iter().all(|r| r.point == p.id)));
+    }
+}
+
+#[test]
+fn another_seed_gives_another_order_of_the_same_runs() {
+    let [a, b] = ["seed = 1", "seed = 2"].map(|seed| plan(&format!("{ORDERED}{seed}")).runs.into_iter().map(|r| r.id).collect::<Vec<_>>());
+    assert_ne!(a, b);
+    assert_eq!(a.into_iter().collect::<HashSet<_>>(), b.into_iter().collect::<HashSet<_>>());
+}
+
+#[test]
+fn identifiers_depend_on_what_affects_results_and_on_nothing_else() {
+    let base = "[sites.local.mpi.a]\nfamily = 'mpich'\nprefix = '/a'\n[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\n";
+    let id = |text: &str| plan(text).points[0].id.clone();
+    let same = [
+        format!("{base}[run]\nrepeats = 9\ntimeout_s = 5\nkeep_images = true\n"),
+        format!("# a comment\n{base}[report]\ntitle = 't'\n"),
+        format!("{base}[checkpoint]\nmoment = 'size-only'\n"),
+        base.replace("[matrix]", "[sites.local.mpi.b]\nfamily = 'mpich'\n[sites.local.dmtcp]\nprefix = '/d'\n[matrix]"),
+    ];
+    for text in same {
+        assert_eq!(id(&text), id(base), "{text}");
+    }
+    let other = [
+        base.replace("'/a'", "'/b'"),
+        base.replace("prefix = '/a'", "prefix = '/a'\nenv = { X = '1' }"),
+        base.replace("'S'", "'W'"),
+        format!("{base}[trace]\ntracer = 'strace'\n"),
+        base.replace("processes = 1", "processes = 1\n[matrix.user]\nwork = 1"),
+        base.replace("[sites.local.mpi", "[sites.local.storage.x]\npath = '/x'\n[sites.local.mpi"),
+    ];
+    for text in &other {
+        assert_ne!(id(text), id(base), "{text}");
+    }
+    let dmtcp = base.replace("processes = 1", "processes = 1\ncheckpointer = 'dmtcp'");
+    assert_ne!(id(&dmtcp), id(&format!("{dmtcp}[checkpoint]\nmoment = 'size-only'\n")));
+}
+
+/// The plan of a fixed file, so that a change of what enters an identifier is noticed: it orphans every finished run.
+#[test]
+fn identifiers_do_not_change_unnoticed() {
+    let plan =
+        plan("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\ncheckpointer = 'dmtcp'\naggregators = 1\ncb_buffer = '1MiB'\n");
+    insta::assert_json_snapshot!(plan);
+}
+
+#[test]
+fn estimates_follow_the_descriptor_and_the_machine() {
+    let spec = spec("[matrix]\napp = 'demo'\nclass = ['S', 'W']\nprocesses = 4\ncheckpointer = ['none', 'dmtcp']\n[run]\nrepeats = 2");
+    let plan = plan::build(&spec);
+    let on = |cores| plan::estimate(&spec, &plan, &Machines { cores, sites: HashMap::new() });
+    let (two, four) = (on(2), on(4));
+    assert!(four.total_s < two.total_s);
+    assert_eq!(two.unknown, 0);
+    assert!((two.total_s - 2.0 * two.points.iter().map(|p| p.seconds).sum::<f64>()).abs() < 1e-9);
+    // Class S under DMTCP: 10 MiB of data, 4 images with 25 + 16 + 0.75 MiB each, 2 MiB of output.
+    let dmtcp = plan.points.iter().position(|p| p.point.checkpointer == CheckpointerKind::Dmtcp).expect("a point");
+    assert_eq!(two.points[dmtcp].peak_bytes, ((10.0 + 4.0 * 41.75 + 2.0) * 1_048_576.0) as u64);
+    assert_eq!(two.disk.len(), 1);
+    assert_eq!(two.disk[0].bytes, two.points.iter().map(|p| p.peak_bytes).max().expect("points"));
+}
+
+/// Loads every campaign of the repository whose descriptors are there.
+#[test]
+fn committed_campaigns_load() {
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    for entry in std::fs::read_dir(&experiments).expect("experiments") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            if !experiments.join("apps").is_dir() {
+                cvc_testkit::tool::skipped(&format!("plan::committed_campaigns_load {}", path.display()), "experiments/apps");
+                continue;
+            }
+            let spec = spec::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
+            assert!(!plan::build(&spec).runs.is_empty());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn expansion_is_the_product_without_loss_or_duplicates(
+        processes in prop::collection::hash_set(1u32..40, 1..6),
+        mpi in prop::sample::subsequence(vec!["mpich", "openmpi"], 1..=2),
+        checkpointer in prop::sample::subsequence(vec!["none", "application", "dmtcp"], 1..=3),
+        compression in prop::sample::subsequence(vec!["none", "gzip"], 1..=2),
+        aggregators in prop::collection::hash_set(1u32..9, 1..4),
+        app in prop::sample::subsequence(vec!["demo", "square", "two"], 1..=3),
+        work in prop::collection::hash_set(-5i64..5, 1..4),
+        cut in 1u32..40,
+        order in prop::sample::select(vec!["interleaved", "random", "as-written"]),
+    ) {
+        let text = format!(
+            "[matrix]\napp = {app:?}\nclass = 'S'\nprocesses = {:?}\nmpi = {mpi:?}\ncheckpointer = {checkpointer:?}\ncompression = {compression:?}\n\
+             aggregators = {:?}\n[matrix.user]\nwork = {:?}\n[[exclude]]\nwhen = {{ processes = {cut} }}\nreason = 'cut'\n\
+             [run]\norder = '{order}'\nrepeats = 2\n",
+            processes.iter().collect::<Vec<_>>(), aggregators.iter().collect::<Vec<_>>(), work.iter().collect::<Vec<_>>(),
+        );
+        let (spec, again) = (spec(&text), spec(&text));
+        let product = app.len() * processes.len() * mpi.len() * checkpointer.len() * compression.len() * aggregators.len() * work.len();
+        let plan = plan::build(&spec);
+        prop_assert_eq!(spec.combinations(), product);
+        prop_assert_eq!(plan.points.len() + plan.excluded.len(), product);
+        let ids: HashSet<_> = plan.points.iter().map(|p| &p.id).collect();
+        prop_assert_eq!(ids.len(), plan.points.len());
+        prop_assert_eq!(plan.runs.len(), plan.points.len() * 2);
+        prop_assert!(plan.points.iter().all(|p| p.point.processes() != cut));
+        let byte_for_byte = serde_json::to_string(&plan).expect("JSON") == serde_json::to_string(&plan::build(&again)).expect("JSON");
+        prop_assert!(byte_for_byte);
+    }
+
+    #[test]
+    fn mappings_read_back_as_written(groups in prop::collection::vec((1u32..100, 1u32..100), 1..5)) {
+        let text = groups.iter().map(|(n, p)| format!("{n}Nx{p}P")).collect::<Vec<_>>().join("+");
+        let mapping: Mapping = text.parse().expect("a mapping");
+        prop_assert_eq!(mapping.to_string(), text);
+        prop_assert_eq!(mapping.processes(), groups.iter().map(|(n, p)| n * p).sum::<u32>());
+        prop_assert_eq!(mapping.node_loads().sum::<u32>(), mapping.processes());
+    }
+
+    #[test]
+    fn no_text_is_too_strange_for_a_mapping(text in "[0-9NxP+ -]{0,12}|.{0,12}") {
+        if let Ok(mapping) = text.parse::<Mapping>() {
+            prop_assert_eq!(mapping.to_string().parse::<Mapping>(), Ok(mapping));
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_gives_errors_with_places_and_never_panics(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, "[\\PC\n\"\\[\\]{}=.,#]{0,6}"), 1..5)
+    ) {
+        let mut text = WHOLE.to_owned();
+        for (at, length, insert) in edits {
+            let chars: Vec<char> = text.chars().collect();
+            let at = at.index(chars.len() + 1).min(chars.len());
+            let end = (at + length).min(chars.len());
+            text = chars[..at].iter().collect::<String>() + &insert + &chars[end..].iter().collect::<String>();
+        }
+        match spec::load_text(Path::new("damaged.toml"), &text, &[apps()]) {
+            Ok(spec) if spec.combinations() < 10_000 => { plan::build(&spec); }
+            Ok(_) => {}
+            Err(errors) => {
+                prop_assert!(!errors.0.is_empty());
+                for error in &errors.0 {
+                    prop_assert!(error.position().is_some_and(|(line, column)| line >= 1 && column >= 1), "{error:?}");
+                    prop_assert!(error.help.is_some(), "{error:?}");
+                    prop_assert!(error.message.lines().count() == 1, "{error:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A file with every section.
+const WHOLE: &str = r#"schema = 1
+name = "whole"
+description = "every section"
+
+[sites.local]
+kind = "local"
+app_dirs = ["/opt/npb"]
+oversubscribe = true
+[sites.local.storage.scratch]
+path = "~/.cache/cvc"
+kind = "node-local"
+[sites.local.mpi.mpich]
+family = "mpich"
+prefix = "/opt/mpich"
+env = { X = "1" }
+[sites.local.mpi.openmpi]
+family = "openmpi"
+args = ["--mca", "x", "y"]
+io = "ompio"
+[sites.local.dmtcp]
+prefix = "/opt/dmtcp"
+
+[matrix]
+app = ["demo", "square"]
+class = ["S"]
+mapping = ["1Nx1P", "1Nx4P"]
+mpi = ["mpich", "openmpi"]
+checkpointer = ["none", "dmtcp"]
+aggregators = [1, "default"]
+cb_buffer = ["16MiB", "default"]
+[matrix.user]
+work = [1, 2]
+
+[[zip]]
+compression = ["none", "gzip"]
+storage = ["scratch", "scratch"]
+
+[[exclude]]
+when = { mpi = "openmpi", work = 2 }
+reason = "too slow"
+
+[[points]]
+app = "free"
+mapping = "1Nx9P"
+user = { size = 3 }
+
+[run]
+repeats = 3
+warmups = 1
+order = "random"
+
+[checkpoint]
+moment = { at_s = [5, 10] }
+
+[trace]
+tracer = "strace"
+
+[report]
+formats = ["html", "csv"]
+"#;
+
+#[test]
+fn the_file_with_every_section_is_sound() {
+    let spec = spec::load_text(Path::new("whole.toml"), WHOLE, &[apps()]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(spec.combinations(), 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 + 1);
+}
+
+/// The two numbers that the quickstart promises, where its descriptor is there.
+#[test]
+fn the_quickstart_is_as_large_as_promised_and_short() {
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    if !experiments.join("apps/kernel-stencil.toml").is_file() {
+        cvc_testkit::tool::skipped("plan::the_quickstart_is_as_large_as_promised_and_short", "experiments/apps/kernel-stencil.toml");
+        return;
+    }
+    let spec = spec::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let plan = plan::build(&spec);
+    let own = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Application).count();
+    assert_eq!((own, plan.points.len(), plan.runs.len(), plan.excluded.len()), (12, 14, 42, 0));
+    let estimates = plan::estimate(&spec, &plan, &Machines { cores: 2, sites: HashMap::new() });
+    assert_eq!(estimates.unknown, 0);
+    assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
+}
+
+#[test]
+fn strange_sizes_and_depths_neither_hang_nor_panic() {
+    let head = "schema = 1\nname = 'x'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'demo'\nclass = 'S'\n";
+    let list = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
+    let deep = format!("{head}processes = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let nested = format!("{head}processes = 1\n[matrix.user]\nx = {}1{}", "{a=".repeat(10_000), "}".repeat(10_000));
+    let dotted = format!("{head}processes = 1\n[{}]\n", vec!["a"; 20_000].join("."));
+    for text in [deep, nested, dotted, "\u{feff}".to_owned(), "=".repeat(10_000), "'".repeat(9_999)] {
+        let errors = spec::load_text(Path::new("strange.toml"), &text, &[apps()]).expect_err("no campaign");
+        assert!(errors.0.iter().all(|e| e.position().is_some()), "{:?}", errors.0[0].message);
+    }
+    let gzip = vec!["'gzip'"; 100_000].join(", ");
+    let long = format!("{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}", list(100_000));
+    assert_eq!(spec::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
+}

@@ -1,0 +1,143 @@
+//! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lives.
+
+use super::{protocol::Request, spool::Spool};
+use camino::Utf8Path;
+use cvc_core::store::StoreError;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::File,
+    io::{self, BufRead, Read, Seek, SeekFrom, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Between looks at the events.
+const TICK: Duration = Duration::from_millis(5);
+/// Between touches of the file that says that a controller is there, and words to it.
+const ALIVE: Duration = Duration::from_secs(2);
+
+/// A request with its name, as it comes over the connection.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Named {
+    pub name: String,
+    pub request: Request,
+}
+
+/// What the relay itself says, between events.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "relay", rename_all = "kebab-case")]
+pub enum RelaySaid {
+    /// It is alive; whether an agent is, where that can be told.
+    Alive {
+        /// `None` where the agent is on another machine.
+        agent: Option<bool>,
+        /// For how long the agent has given no beat, seconds.
+        silent_s: f64,
+    },
+    /// A request could not be put into the spool.
+    Refused {
+        /// Name of the request.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// Relays until standard input ends. Events after number `from` are told, old ones first.
+///
+/// # Errors
+/// When the spool is not there, or the connection is gone.
+pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
+    let spool = Spool::at(root);
+    let closed = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (spool, closed) = (spool.clone(), Arc::clone(&closed));
+        std::thread::spawn(move || {
+            for line in io::stdin().lock().lines() {
+                let Ok(line) = line else { break };
+                let Ok(named) = serde_json::from_str::<Named>(&line) else { continue };
+                if let Err(error) = spool.ask(&named.name, &named.request) {
+                    say(&RelaySaid::Refused { name: named.name, problem: error.to_string() });
+                }
+            }
+            closed.store(true, Ordering::Release);
+        })
+    };
+    let path = spool.events();
+    let mut follow = Follow { offset: 0, from, partial: Vec::new() };
+    let mut last: Option<Instant> = None;
+    // by its changes, not by its age: clocks of two machines may differ
+    let mut beat = (None, Instant::now());
+    while !closed.load(Ordering::Acquire) {
+        follow.tell(&path).map_err(StoreError::io("tell", &path))?;
+        if last.is_none_or(|at| at.elapsed() > ALIVE) {
+            let alive = spool.controller();
+            std::fs::write(&alive, b"").map_err(StoreError::io("write", &alive))?;
+            let agent = agent_is_here.then(|| spool.agent().is_some());
+            let now = std::fs::metadata(spool.beat()).and_then(|m| m.modified()).ok();
+            if now != beat.0 {
+                beat = (now, Instant::now());
+            }
+            if !say(&RelaySaid::Alive { agent, silent_s: beat.1.elapsed().as_secs_f64() }) {
+                break;
+            }
+            last = Some(Instant::now());
+        }
+        std::thread::sleep(TICK);
+    }
+    // it waits for input that nobody sends any more
+    drop(reader);
+    Ok(())
+}
+
+/// Whether it could be said.
+fn say<T: Serialize>(what: &T) -> bool {
+    let Ok(mut line) = serde_json::to_vec(what) else { return true };
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).is_ok()
+}
+
+/// Reads a growing file by whole lines.
+struct Follow {
+    offset: u64,
+    from: u64,
+    partial: Vec<u8>,
+}
+
+impl Follow {
+    fn tell(&mut self, path: &Utf8Path) -> io::Result<()> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            // the agent has not begun
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if file.metadata()?.len() <= self.offset {
+            return Ok(());
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut new = Vec::new();
+        file.take(4 << 20).read_to_end(&mut new)?;
+        self.offset += new.len() as u64;
+        self.partial.extend_from_slice(&new);
+        let whole = self.partial.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let mut out = io::stdout().lock();
+        for line in self.partial[..whole].split_inclusive(|b| *b == b'\n') {
+            #[derive(Deserialize)]
+            struct Seq {
+                seq: u64,
+            }
+            let old = serde_json::from_slice::<Seq>(line).is_ok_and(|s| s.seq <= self.from);
+            if !old {
+                out.write_all(line)?;
+            }
+        }
+        out.flush()?;
+        self.partial.drain(..whole);
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! The agent: cvc's engine on the head of a cluster, which survives the controller.
+//!
+//! It works in a directory of its own on the head, the spool. The controller puts requests into it and reads events from it, both through
+//! [`attach`], a relay that lives as long as the connection does; the agent goes on without.
+//!
+//! | in the spool | what |
+//! |---|---|
+//! | `orders.json` | what the runs depend on, and the nodes: [`Orders`] |
+//! | `in/NAME.json` | requests, whole when they have that name: [`Request`] |
+//! | `events.jsonl` | what happened, numbered: [`Event`] |
+//! | `agent.json` | the process of the last agent, which holds a lock on `agent.lock` |
+//! | `agent.log` | what it said |
+//! | `beat` | its time of change tells that the agent is alive, also to other machines |
+//! | `controller` | its time of change tells when a controller was there last |
+//! | `runs/` | directories of runs, as in a campaign, until the controller has fetched them |
+
+mod attach;
+mod nodes;
+mod protocol;
+mod serve;
+mod spool;
+mod spot_interruption;
+mod start;
+
+pub use attach::attach;
+pub use attach::{Named, RelaySaid};
+pub use protocol::PROTOCOL;
+pub use protocol::{Event, Numbered, Orders, Request};
+pub use serve::request_name;
+pub use serve::{AgentError, serve};
+pub use spool::{Spool, SpoolError};
+pub use start::start;

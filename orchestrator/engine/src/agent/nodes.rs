@@ -1,0 +1,305 @@
+//! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
+
+use super::protocol::Orders;
+use crate::agent::spot_interruption;
+use crate::{
+    attempt::{Node, Nodes, SOON, Ways},
+    crew::{self, Crew, CrewError, Member, Settings},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{Cluster, StorageKind},
+    hosts::HostEntry,
+    paths,
+};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+use tokio::{process::Command, task::JoinSet};
+
+/// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
+const SEEN_LIMIT: Duration = Duration::from_secs(3);
+/// Between looks.
+const SEEN_TICK: Duration = Duration::from_millis(500);
+
+/// For copying programs to a node.
+const SPREAD_LIMIT: Duration = Duration::from_secs(300);
+
+/// How a command gets to a node, or that it is this machine.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub node: Node,
+    /// What stands before a command for it; `None` is this machine.
+    pub argv: Option<Vec<String>>,
+}
+
+/// Between this machine and a node, for long connections.
+fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
+    // silence is noticed by beats: this only ends what would stay for ever
+    let interval = (lost_after_s / 3.0).ceil().max(1.0);
+    let mut argv: Vec<String> = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o"].map(String::from).into();
+    argv.extend([format!("ServerAliveInterval={interval}"), "-o".into(), "ServerAliveCountMax=3".into()]);
+    if let Some(user) = &host.user {
+        argv.extend(["-l".into(), user.clone()]);
+    }
+    if let Some(port) = host.port {
+        argv.extend(["-p".into(), port.to_string()]);
+    }
+    argv.push(host.among_nodes().to_owned());
+    argv
+}
+
+/// Every node, and this machine first; and the names of the nodes of mappings, in their order.
+fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways, Vec<String>), String> {
+    let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
+    let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
+    let Some(slurm) = &cluster.slurm else {
+        let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else { return Err("the site has no hosts".into()) };
+        let mut ways = vec![Way { node: node(&head.name, head.among_nodes()), argv: None }];
+        for host in cluster.hosts.iter().filter(|h| h.name != head.name) {
+            ways.push(Way { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
+        }
+        return Ok((ways, Ways::Ssh, cluster.hosts.iter().map(|h| h.name.clone()).collect()));
+    };
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| "this is no Slurm job: SLURM_JOB_NODELIST is not set".to_owned())?;
+    let names = crate::nodelist::expand(&list).map_err(|e| e.to_string())?;
+    let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
+    let mut ways = Vec::new();
+    for name in names.iter().cloned() {
+        let argv = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mpi=none", "--quiet", "--unbuffered", "-w"];
+        let argv = (name != me).then(|| argv.iter().map(|a| (*a).to_owned()).chain([name.clone()]).collect());
+        ways.push(Way { node: node(&name, &name), argv });
+    }
+    let Some(here) = ways.iter().position(|w: &Way| w.argv.is_none()) else {
+        return Err(format!("this machine, {me}, is not in the job's node list {list}"));
+    };
+    let head = ways.remove(here);
+    ways.insert(0, head);
+    Ok((ways, Ways::Slurm(slurm.launcher), names))
+}
+
+/// Starts the sentinels and asks the nodes what they are like. All nodes must be there, unless `may_lack` those that are lost.
+pub(super) async fn gather(
+    orders: &Orders,
+    cluster: &Cluster,
+    may_lack: bool,
+    mut note: impl FnMut(String),
+) -> Result<(Nodes, Vec<Way>), String> {
+    let (mut ways, kind, order) = ways(cluster)?;
+    note(format!("sentinels on {} nodes", ways.len()));
+    let member = |way: &Way| {
+        let argv = way.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
+        Member { name: way.node.name.clone(), argv }
+    };
+    let settings = Settings { lost_after_s: cluster.lost_after_s, ..Settings::default() };
+    let (crew, mut failed) = Crew::start_some(ways.iter().map(member).collect(), settings).await;
+    let without: Vec<String> = failed.iter().filter(|f| f.lacks_program()).map(|f| f.host.clone()).collect();
+    if !without.is_empty() {
+        // the program is not there yet: it is put there, and tried once more
+        for way in ways.iter().filter(|w| without.contains(&w.node.name)) {
+            note(format!("cvc-node to {}", way.node.name));
+            spread_file(way, &orders.program).await?;
+        }
+        failed.retain(|f| !without.contains(&f.host));
+        failed.extend(crew.revive_of(|name| without.iter().any(|w| w == name)).await.1);
+    }
+    if !failed.is_empty() && !may_lack {
+        crew.close().await;
+        return Err(CrewError::Start(failed).to_string());
+    }
+    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
+    let facts: BTreeMap<_, _> = facts.into_iter().collect();
+    for way in &mut ways {
+        way.node.hostname = facts.get(&way.node.name).map(|f| f.host.clone()).unwrap_or_default();
+    }
+    let head = ways[0].node.clone();
+    let all = order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
+    let mut instances = BTreeMap::new();
+    if orders.brief.site.ec2.is_some() {
+        for (node, answer) in crew.instances(&names, spot_interruption::service().as_deref(), SOON).await {
+            match answer {
+                Ok(facts) => {
+                    instances.insert(node, facts);
+                }
+                // a number without its machine is better than none
+                Err(error) => note(format!("{node} does not know which instance it is: {error}")),
+            }
+        }
+    }
+    Ok((Nodes { crew, head, all, ways: kind, facts, instances, interface: cluster.interface.clone() }, ways))
+}
+
+/// Copies a file of this machine to the same path on a node.
+pub(super) async fn spread_file(way: &Way, file: &Utf8Path) -> Result<(), String> {
+    let Some(directory) = file.parent() else { return Ok(()) };
+    let script = format!("mkdir -p {d} && cat >{f}.$$ && chmod 755 {f}.$$ && mv -f {f}.$$ {f}", d = quoted(directory), f = quoted(file));
+    let input = std::fs::File::open(file).map_err(|e| format!("{file}: {e}"))?;
+    through(way, &script, input.into()).await.map_err(|e| format!("{}: cannot put {file} there: {e}", way.node.name))
+}
+
+/// Copies a directory of this machine to the same path on a node.
+pub(super) async fn spread_directory(way: &Way, directory: &Utf8Path) -> Result<(), String> {
+    let mut tar = Command::new("tar")
+        .args(["-C", directory.as_str(), "-cf", "-", "."])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("cannot start tar: {e}"))?;
+    let stdout: Stdio = match tar.stdout.take().map(TryInto::try_into) {
+        Some(Ok(stdout)) => stdout,
+        _ => return Err("tar has no output".into()),
+    };
+    let d = quoted(directory);
+    let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
+    through(way, &script, stdout).await.map_err(|e| format!("{}: cannot put {directory} there: {e}", way.node.name))
+}
+
+fn quoted(path: &Utf8Path) -> String {
+    crate::render::shell_quote(path.as_str())
+}
+
+async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
+    let Some(argv) = &way.argv else { return Ok(()) };
+    let (program, args) = argv.split_first().ok_or("no way is known")?;
+    let mut command = Command::new(program);
+    command.args(args);
+    if program == "ssh" {
+        command.arg(script);
+    } else {
+        command.args(["sh", "-c", script]);
+    }
+    let output = command.stdin(input).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).output();
+    match tokio::time::timeout(SPREAD_LIMIT, output).await {
+        Ok(Ok(output)) if output.status.success() => Ok(()),
+        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("it took more than {} s", SPREAD_LIMIT.as_secs())),
+    }
+}
+
+/// A directory that was made only for a look: removed again, if nothing has come into it.
+struct Made(Option<Utf8PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
+/// An error says which nodes see it and which do not.
+pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
+    let others = nodes.others();
+    if others.is_empty() {
+        return Ok(StorageKind::NodeLocal);
+    }
+    // dropped after the file in it
+    let _made = Made((!directory.exists()).then(|| directory.to_owned()));
+    std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
+    let begin = Instant::now();
+    let see = loop {
+        let see = seeing(nodes, &others, directory).await?;
+        // what is on a disk of this machine no other node sees later either
+        if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT || (see.is_empty() && on_own_disk(nodes, directory).await) {
+            break see;
+        }
+        tokio::time::sleep(SEEN_TICK).await;
+    };
+    if see.is_empty() {
+        Ok(StorageKind::NodeLocal)
+    } else if see.len() == others.len() {
+        Ok(StorageKind::Shared)
+    } else {
+        let blind: Vec<&str> = others.iter().filter(|n| see.iter().all(|s| s != *n)).copied().collect();
+        Err(format!(
+            "{directory} is shared with {} but not with {}: mount it there, or choose another directory",
+            see.join(", "),
+            blind.join(", ")
+        ))
+    }
+}
+
+/// Whether a directory lies on a file system that only one machine can have mounted.
+async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
+    const OWN: [&str; 8] = ["tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs"];
+    let found = nodes.crew.free(&[nodes.head.name.as_str()], &[directory.to_owned().into()], SOON).await;
+    let spaces = found.into_iter().next().and_then(|(_, spaces)| spaces.ok()).unwrap_or_default();
+    spaces.first().is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
+}
+
+/// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
+/// before: directories are remembered, and so is what was not in them.
+async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, String> {
+    let file =
+        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
+    let found = nodes.crew.digest(others, &[file.path().to_owned()], SOON).await;
+    let found = crew::whole(found).map_err(|e| e.to_string())?;
+    Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
+}
+
+/// Asks the nodes again what they are like, and where these directories lie.
+pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), String> {
+    let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.others());
+    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
+/// Which other nodes this machine does not reach by ssh, as MPI launchers call it, and why.
+pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
+    let others = nodes.others();
+    let mut asking = JoinSet::new();
+    for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
+        let mut command = Command::new("ssh");
+        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
+        let name = node.name.clone();
+        asking.spawn(async move {
+            match tokio::time::timeout(SOON, command.output()).await {
+                Ok(Ok(output)) if output.status.success() => None,
+                Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+                Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),
+                Err(_) => Some(format!("{name}: no answer within {} s", SOON.as_secs())),
+            }
+        });
+    }
+    let mut problems: Vec<String> = asking.join_all().await.into_iter().flatten().collect();
+    problems.sort();
+    problems
+}
+
+/// Where the storage areas of a site are.
+pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
+    // as runs see them: relative ones are below the spool
+    let areas = orders.brief.site.storage.iter();
+    areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(root, p)))).collect()
+}
+
+/// Of these files of this machine, which other nodes lack, and where they are different.
+pub(super) async fn differing(nodes: &Nodes, files: &[Utf8PathBuf]) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, String> {
+    let paths: Vec<PathBuf> = files.iter().map(|f| f.clone().into_std_path_buf()).collect();
+    let mut names = vec![nodes.head.name.as_str()];
+    names.extend(nodes.others());
+    let answers = crew::whole(nodes.crew.digest(&names, &paths, SPREAD_LIMIT).await).map_err(|e| e.to_string())?;
+    let Some(((_, here), others)) = answers.split_first() else { return Ok(BTreeMap::new()) };
+    let mut wrong: BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>> = BTreeMap::new();
+    for (at, file) in files.iter().enumerate() {
+        let mine = here.get(at).and_then(|d| d.found.as_ref());
+        for (node, digests) in others {
+            match digests.get(at).and_then(|d| d.found.as_ref()) {
+                None => wrong.entry(file.clone()).or_default().push((node.clone(), "lacks it")),
+                found if found != mine => wrong.entry(file.clone()).or_default().push((node.clone(), "has another")),
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,737 @@
+//! The agent's work: takes requests, carries out attempts, tells what happened, watches its nodes, and goes when nobody needs it.
+
+use super::{
+    nodes::{self, Way},
+    protocol::{Event, Orders, PROTOCOL, Request},
+    spool::{EventLog, Spool, put_json},
+};
+use crate::agent::spot_interruption::{Heard, Watch};
+use crate::attempt::{
+    Attempted, Bench, Debts, Found, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, area_name,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{StorageKind, WARNING_S},
+    ids::{PointId, RunId},
+    outcome::Outcome,
+    point::{CheckpointerKind, PlannedPoint, Point},
+    stop::Wish,
+    store::StoreError,
+};
+use cvc_probe::proc::ProcessId;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, watch},
+    task::{JoinHandle, JoinSet},
+};
+
+/// Between looks for requests.
+const TICK: Duration = Duration::from_millis(10);
+/// Between signs of life.
+const BEAT: Duration = Duration::from_secs(3);
+/// Between attempts to reach lost nodes again.
+const REVIVE: Duration = Duration::from_secs(5);
+/// How long the last of them may take.
+const REVIVE_LAST: Duration = Duration::from_secs(8);
+/// How long runs that are cut off may take: with all that follows, less than a controller waits for an agent that it closes.
+const CUT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Why an agent could not work. It is in the event log as well.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The spool.
+    #[error(transparent)]
+    Spool(#[from] StoreError),
+    /// Something that it needs.
+    #[error("{0}")]
+    Unable(String),
+}
+
+/// An attempt under way.
+struct UnderWay {
+    lap: u32,
+    /// No other attempt had ended before it began: all of a job's time was for it.
+    first: bool,
+    nodes: Vec<String>,
+    wish: watch::Sender<Wish>,
+}
+
+struct Agent {
+    spool: Spool,
+    orders: Orders,
+    log: EventLog,
+    bench: Arc<Bench>,
+    /// Whether the other nodes see this spool, as far as any was there to be asked.
+    spool_kind: Option<StorageKind>,
+    /// Requests that were taken in.
+    taken: HashSet<String>,
+    under_way: HashMap<RunId, UnderWay>,
+    attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
+    tell: mpsc::UnboundedSender<(RunId, News)>,
+    lost: BTreeSet<String>,
+    /// Nodes that the cloud takes back.
+    leaving: BTreeSet<String>,
+    /// Hears of that, where the cloud may.
+    watch: Option<Watch>,
+    /// An attempt to reach lost nodes again, and when the last one ended.
+    reviving: Option<JoinHandle<()>>,
+    revived: Instant,
+    /// When something was last asked for or ended.
+    active: Instant,
+    /// When this agent began.
+    begun: Instant,
+    /// When it last said that it is alive.
+    beaten: Option<Instant>,
+    /// Whether an attempt has ended here.
+    worked: bool,
+}
+
+/// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
+///
+/// # Errors
+/// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
+pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
+    let begun = Instant::now();
+    // an error means that it leads a session already
+    let _ = nix::unistd::setsid();
+    let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
+    let spool = Spool::at(&root);
+    spool.make()?;
+    let _lock = spool.lock()?;
+    let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
+    let (mut log, events) = EventLog::open(&spool.events())?;
+    // before it is known to be alive: whoever waits for that reads the log from here
+    log.write(Event::Began)?;
+    put_json(&spool.agent_file(), &me)?;
+    let orders = spool.orders()?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
+    // one that takes over works with the nodes that are left
+    let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
+    let ready = tokio::select! {
+        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
+        _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
+    };
+    let (bench, ready, spool_kind) = match ready {
+        Ok(ready) => ready,
+        Err(reason) => {
+            log.write(Event::Unable { reason: reason.clone() })?;
+            log.write(Event::Closed { reason: "it could not work".into() })?;
+            return Err(AgentError::Unable(reason));
+        }
+    };
+    let (tell, mut news) = mpsc::unbounded_channel();
+    let mut agent = Agent {
+        spool,
+        orders,
+        log,
+        bench: Arc::new(bench),
+        spool_kind,
+        taken: HashSet::new(),
+        under_way: HashMap::new(),
+        attempts: JoinSet::new(),
+        tell,
+        lost: BTreeSet::new(),
+        leaving: BTreeSet::new(),
+        watch: None,
+        reviving: None,
+        revived: Instant::now(),
+        active: Instant::now(),
+        begun,
+        beaten: None,
+        worked: false,
+    };
+    let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
+    match agent.work(&events, ready, &mut terminate, &mut news).await {
+        Ok(reason) => agent.close(reason, &mut news).await,
+        Err(error) => {
+            // nothing may be left running, whatever it was; the first error is the one to be told
+            let _ = agent.close(&format!("it could not go on: {error}"), &mut news).await;
+            Err(error)
+        }
+    }
+}
+
+/// Everything before the first run; the event that says what there is.
+async fn get_ready(
+    spool: &Spool,
+    orders: &Orders,
+    takes_over: bool,
+    program: &Utf8Path,
+    log: &mut EventLog,
+) -> Result<(Bench, Event, Option<StorageKind>), String> {
+    if orders.protocol != PROTOCOL {
+        return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
+    }
+    let cluster = orders.brief.site.cluster.clone().ok_or("the site has no machines")?;
+    let mut noted = Vec::new();
+    let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
+    for what in noted.drain(..) {
+        log.write(Event::Note { what }).map_err(|e| e.to_string())?;
+    }
+    let (mut gathered, ways) = gathered?;
+    let mut brief = orders.brief.clone();
+    brief.base = spool.root().to_owned();
+    let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
+    let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
+    let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
+    let areas = nodes::areas(orders, spool.root());
+    nodes::ask_places(&mut gathered, areas.values()).await?;
+    for (name, directory) in areas {
+        let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
+        let Some(area) = brief.site.storage.get_mut(&name) else { continue };
+        match found {
+            Err(problem) => {
+                area_problems.insert(name, problem);
+            }
+            Ok(found) if !gathered.others().is_empty() && found != area.kind => {
+                if area.path.is_none() {
+                    // nobody said what it is
+                    area.kind = found;
+                } else {
+                    let (said, is) = match area.kind {
+                        StorageKind::Shared => ("shared", "each node sees files of its own there"),
+                        StorageKind::NodeLocal => ("node-local", "all nodes see the same files there"),
+                    };
+                    area_problems
+                        .insert(name.clone(), format!("storage area {name} ({directory}) is called {said}, but {is}: correct its `kind`"));
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+    let mut site = ReadySite::ask(Arc::new(brief), Readiness::Build, |what| noted.push(what)).await;
+    for what in noted {
+        log.write(Event::Note { what }).map_err(|e| e.to_string())?;
+    }
+    let smallest = gathered.all.iter().filter_map(|n| gathered.facts.get(&n.name)).map(|f| f.cpu.usable).min();
+    site.cores = cluster.cores.or(smallest).unwrap_or(site.cores);
+    for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
+        spread_kernels(&gathered, &ways, directory).await?;
+    }
+    let mut obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
+    if matches!(gathered.ways, Ways::Slurm(_)) {
+        for (id, reason) in unreachable_by_ssh(&gathered, &orders.points).await {
+            obstacles.entry(id).or_insert(reason);
+        }
+    }
+    let found = Found::of(&site);
+    let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
+    let shepherd = vec![program.to_string(), "shepherd".into()];
+    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
+    Ok((bench, ready, spool_kind))
+}
+
+/// The kernels that were compiled here go to the nodes that do not see them.
+async fn spread_kernels(nodes: &Nodes, ways: &[Way], directory: &Utf8Path) -> Result<(), String> {
+    let programs: Vec<Utf8PathBuf> =
+        directory.read_dir_utf8().map(|d| d.flatten().map(|e| e.into_path()).filter(|p| p.is_file()).collect()).unwrap_or_default();
+    let differing = nodes::differing(nodes, &programs).await?;
+    let lacking: BTreeSet<&str> = differing.values().flatten().map(|(node, _)| node.as_str()).collect();
+    for way in ways.iter().filter(|w| lacking.contains(w.node.name.as_str())) {
+        nodes::spread_directory(way, directory).await?;
+    }
+    Ok(())
+}
+
+/// Points that cannot run here, with the reason: what is missing on this machine, or is not the same on all nodes.
+async fn obstacles(
+    site: &ReadySite,
+    nodes: &Nodes,
+    points: &[PlannedPoint],
+    area_problems: &BTreeMap<String, String>,
+) -> Result<BTreeMap<PointId, String>, String> {
+    let mut obstacles = BTreeMap::new();
+    let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
+    let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
+    for PlannedPoint { id, point } in points {
+        if let Some(reason) = site.obstacle(point).or_else(|| area_problems.get(&point.storage).cloned()) {
+            obstacles.insert(id.clone(), reason);
+        } else if point.mapping.nodes() as usize > nodes.all.len() {
+            obstacles
+                .insert(id.clone(), format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), nodes.all.len()));
+        } else {
+            let of_point = programs(site, point);
+            files.extend(of_point.iter().cloned());
+            needed.push((id.clone(), of_point));
+        }
+    }
+    let files: Vec<Utf8PathBuf> = files.into_iter().collect();
+    let differing = nodes::differing(nodes, &files).await?;
+    for (id, of_point) in needed {
+        let wrong: Vec<String> = of_point
+            .iter()
+            .filter_map(|file| Some((file, differing.get(file)?)))
+            .map(|(file, nodes)| {
+                let nodes: Vec<String> = nodes.iter().map(|(node, what)| format!("{node} {what}")).collect();
+                format!("{file} is not the same on all nodes: {}", nodes.join(", "))
+            })
+            .collect();
+        if !wrong.is_empty() {
+            obstacles.insert(id, format!("{}; `cvc install` makes nodes equal", wrong.join("; ")));
+        }
+    }
+    Ok(obstacles)
+}
+
+/// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
+/// restarted.
+async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
+    let needs = |p: &&PlannedPoint| p.point.checkpointer == CheckpointerKind::Dmtcp && p.point.mapping.nodes() > 1;
+    if !points.iter().any(|p| needs(&p)) {
+        return BTreeMap::new();
+    }
+    let problems = nodes::not_by_ssh(nodes).await;
+    if problems.is_empty() {
+        return BTreeMap::new();
+    }
+    let reason = format!(
+        "under DMTCP the ranks of other nodes are started by ssh, not by srun, and from {} that does not work: {}; let the nodes of a job reach \
+         each other by ssh (keys, pam_slurm_adopt), or keep to one node",
+        nodes.head.name,
+        problems.join("; ")
+    );
+    points.iter().filter(needs).map(|p| (p.id.clone(), reason.clone())).collect()
+}
+
+/// Programs that every node must have for a point.
+fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
+    let mut files = Vec::new();
+    if let Some(app) = site.brief.apps.get(&point.app)
+        && let Ok(program) = site.program(&app.descriptor, point)
+    {
+        files.push(program);
+    }
+    if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
+        files.push(install.mpiexec.clone());
+    }
+    if let (CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
+        files.push(Utf8PathBuf::from(dmtcp.program("dmtcp_launch")));
+    }
+    files
+}
+
+impl Agent {
+    /// Does what is asked for; why it is to go.
+    async fn work(
+        &mut self,
+        events: &[Event],
+        ready: Event,
+        terminate: &mut Signal,
+        news: &mut mpsc::UnboundedReceiver<(RunId, News)>,
+    ) -> Result<&'static str, AgentError> {
+        // what an earlier agent was at comes before it takes new runs
+        self.recover(events).await?;
+        self.log.write(ready)?;
+        self.watch = self.orders.brief.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.bench.nodes, ec2.market));
+        loop {
+            tokio::select! {
+                biased;
+                Some((run, what)) = news.recv() => self.hear(run, what)?,
+                Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => {
+                    while let Ok((run, what)) = news.try_recv() {
+                        self.hear(run, what)?;
+                    }
+                    let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
+                    self.ended(&task, result)?;
+                }
+                _ = terminate.recv() => return Ok("it was ended by a signal"),
+                () = tokio::time::sleep(TICK) => {
+                    if self.take_requests()? {
+                        return Ok("the controller closed it");
+                    }
+                    self.beat();
+                    self.watch_nodes()?;
+                    self.hear_cloud()?;
+                    self.revive();
+                    if self.idle() {
+                        return Ok("no controller came for a long time");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends what an earlier agent was at, and tells what became of it.
+    async fn recover(&mut self, events: &[Event]) -> Result<(), AgentError> {
+        let mut settled: HashSet<(RunId, u32)> = HashSet::new();
+        let mut started: HashMap<(RunId, u32), (u32, u64)> = HashMap::new();
+        let mut worked_before = false;
+        for event in events {
+            match event {
+                Event::Finished { run, lap, .. } | Event::Interrupted { run, lap } | Event::Lost { run, lap, .. } => {
+                    settled.insert((run.clone(), *lap));
+                }
+                Event::Started { run, lap, pid, start_ticks } => {
+                    started.insert((run.clone(), *lap), (*pid, *start_ticks));
+                }
+                Event::Ready { .. } => worked_before = true,
+                // it cut off what it was at: requests without an end came later, and are for this agent
+                Event::Closed { .. } => worked_before = false,
+                Event::Began
+                | Event::Note { .. }
+                | Event::Unable { .. }
+                | Event::Stage { .. }
+                | Event::NodeLost { .. }
+                | Event::NodeLeaving { .. }
+                | Event::NodeBack { .. }
+                | Event::Closing { .. } => {}
+            }
+        }
+        for name in self.spool.names()? {
+            match self.spool.request(&name)? {
+                Request::Run(task) => {
+                    let key = (task.planned.id.clone(), task.lap);
+                    if settled.contains(&key) {
+                        self.taken.insert(name);
+                    } else if worked_before {
+                        self.recover_run(&task, started.get(&key).copied()).await?;
+                        self.taken.insert(name);
+                    }
+                }
+                // they were for an agent that is gone
+                Request::Stop { .. } | Request::Close => self.spool.drop_request(&name),
+                Request::Forget { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn recover_run(&mut self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), AgentError> {
+        let (run, lap) = (task.planned.id.clone(), task.lap);
+        let (_, whole) = self.bench.recover(task, shepherd).await?;
+        match whole {
+            Some(file) => self.finished(run, lap, file),
+            None => {
+                let restarts = std::env::var("SLURM_RESTART_COUNT").ok().filter(|c| c != "0");
+                let reason = match restarts {
+                    Some(count) => format!("its job was put back into the queue (restart {count})"),
+                    None => "the agent on the head ended before it did".to_owned(),
+                };
+                self.log.write(Event::Lost { run, lap, reason, time_limit: false }).map_err(AgentError::from)
+            }
+        }
+    }
+
+    fn finished(&mut self, run: RunId, lap: u32, file: OutcomeFile) -> Result<(), AgentError> {
+        let OutcomeFile { attempt, outcome, records, wall_s } = file;
+        Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records, wall_s })?)
+    }
+
+    /// Says that it is alive.
+    fn beat(&mut self) {
+        if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
+            // a file system that is away for a moment is no reason to stop
+            let _ = fs::write(self.spool.beat(), b"");
+            self.beaten = Some(Instant::now());
+        }
+    }
+
+    /// Takes in what is new. Whether the agent is to go.
+    fn take_requests(&mut self) -> Result<bool, AgentError> {
+        for name in self.spool.names()? {
+            if self.taken.contains(&name) {
+                continue;
+            }
+            self.active = Instant::now();
+            let request = self.spool.request(&name)?;
+            self.taken.insert(name.clone());
+            match request {
+                Request::Run(task) => self.begin(task)?,
+                Request::Stop { run } => {
+                    if let Some(under_way) = self.under_way.get(&run) {
+                        under_way.wish.send_replace(Wish::StopNow);
+                    }
+                    self.spool.drop_request(&name);
+                }
+                Request::Forget { run, lap, attempt } => self.forget(&run, lap, attempt, &name),
+                Request::Close => {
+                    self.spool.drop_request(&name);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
+        let run = task.planned.id.clone();
+        // the controller may not have heard yet that a node is lost: that is no attempt
+        self.watch_nodes()?;
+        self.hear_cloud()?;
+        let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
+        // an earlier controller chose it, and the cloud or the scheduler has given others since
+        let unknown = task.nodes.iter().find(|n| self.bench.nodes.all.iter().all(|known| known.name != **n));
+        let lost = lost.or_else(|| unknown.map(|node| format!("{node}, on which it was to be, is not there any more")));
+        let leaving = task.nodes.iter().chain([&self.bench.nodes.head.name]).find(|n| self.leaving.contains(*n));
+        let leaving = leaving.map(|node| format!("{node} is being taken back by the cloud, and it had not begun"));
+        if let Some(reason) = lost.or(leaving) {
+            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
+        }
+        let (wish, wishes) = watch::channel(Wish::GoOn);
+        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, first: !self.worked, nodes: task.nodes.clone(), wish });
+        let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
+        self.attempts.spawn(async move {
+            let result = bench.attempt(&task, wishes, &teller).await;
+            (task, result.map_err(|e| e.to_string()))
+        });
+        Ok(())
+    }
+
+    /// The controller has everything of an attempt.
+    fn forget(&mut self, run: &RunId, lap: u32, attempt: u32, name: &str) {
+        let campaign = self.spool.campaign();
+        for dir in [campaign.run(run), campaign.failed(run, attempt)] {
+            // a later attempt may stand under the run's own name: its outcome says which it is
+            let of = fs::read(dir.join("outcome.json")).ok().and_then(|text| serde_json::from_slice::<OutcomeFile>(&text).ok());
+            if of.is_some_and(|file| file.attempt == attempt) {
+                // what cannot be removed now goes with the spool
+                let _ = fs::remove_dir_all(&dir);
+            }
+        }
+        self.spool.drop_request(&request_name(run, lap));
+        self.spool.drop_request(name);
+    }
+
+    fn hear(&mut self, run: RunId, news: News) -> Result<(), AgentError> {
+        let Some(lap) = self.under_way.get(&run).map(|u| u.lap) else { return Ok(()) };
+        let event = match news {
+            News::Started(ProcessId { pid, start_ticks }) => Event::Started { run, lap, pid, start_ticks },
+            News::Stage(stage) => Event::Stage { run, stage },
+        };
+        Ok(self.log.write(event)?)
+    }
+
+    fn ended(&mut self, task: &Task, result: Result<Attempted, String>) -> Result<(), AgentError> {
+        let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
+        self.under_way.remove(&run);
+        self.worked = true;
+        self.active = Instant::now();
+        // before the end that it has caused, or the controller would take the same nodes again
+        self.watch_nodes()?;
+        match result {
+            Ok(Attempted::Ended(file)) => self.finished(run, lap, file),
+            Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, lap })?),
+            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, lap, reason, time_limit })?),
+            Ok(Attempted::Failed { cause, detail }) => {
+                let outcome = Outcome::Failed { cause, detail };
+                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+            }
+            // its directory could not be written: that is its failure
+            Err(detail) => {
+                let outcome = Outcome::Failed { cause: cvc_core::outcome::Cause::Store, detail };
+                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+            }
+        }
+    }
+
+    /// Takes in which nodes the cloud takes back.
+    fn hear_cloud(&mut self) -> Result<(), AgentError> {
+        while let Some(heard) = self.watch.as_mut().and_then(Watch::next) {
+            match heard {
+                Heard::Leaving(node, notice) => {
+                    self.leaving.insert(node.clone());
+                    self.log.write(Event::NodeLeaving { node, leaves_at: notice.time.parse().ok(), action: notice.action })?;
+                }
+                Heard::Deaf(node, why) => {
+                    let what = format!("whether the cloud takes {node} back is not heard before it goes: {why}");
+                    self.log.write(Event::Note { what })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_nodes(&mut self) -> Result<(), AgentError> {
+        let now = self.bench.nodes.crew.lost().borrow().clone();
+        for (node, reason) in &now {
+            if self.lost.insert(node.clone()) {
+                self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
+            }
+        }
+        if self.reviving.is_some() {
+            // what was left on those that are back is still being removed
+            return Ok(());
+        }
+        let back: Vec<String> = self.lost.iter().filter(|n| !now.contains_key(*n)).cloned().collect();
+        for node in back {
+            self.lost.remove(&node);
+            self.log.write(Event::NodeBack { node })?;
+        }
+        Ok(())
+    }
+
+    /// Tries now and then to reach lost nodes, but those of runs under way, which are about to fail by their loss.
+    fn revive(&mut self) {
+        if self.reviving.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.reviving = None;
+            self.revived = Instant::now();
+        }
+        if self.reviving.is_some() || self.revived.elapsed() < REVIVE {
+            return;
+        }
+        let used: BTreeSet<&String> = self.under_way.values().flat_map(|u| &u.nodes).collect();
+        let wanted: BTreeSet<String> = self.lost.iter().filter(|n| !used.contains(n)).cloned().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let bench = Arc::clone(&self.bench);
+        self.reviving = Some(tokio::spawn(async move {
+            let (back, _) = bench.nodes.crew.revive_of(|name| wanted.contains(name)).await;
+            bench.settle_debts(&back).await;
+        }));
+    }
+
+    /// Before the end: what was left on nodes that are there again, or nearly, is removed.
+    async fn last_revival(&mut self) {
+        let bench = Arc::clone(&self.bench);
+        let reviving = self.reviving.take();
+        let last = async move {
+            if let Some(reviving) = reviving {
+                // one that failed has nothing to say
+                let _ = reviving.await;
+            }
+            if !bench.nodes.crew.lost().borrow().is_empty() {
+                let back = bench.nodes.crew.revive().await;
+                bench.settle_debts(&back).await;
+            }
+        };
+        // a node that does not even answer by then is off
+        let _ = tokio::time::timeout(REVIVE_LAST, last).await;
+    }
+
+    /// Whether nobody has needed it for long.
+    fn idle(&self) -> bool {
+        let limit = Duration::from_secs_f64(self.orders.idle_s);
+        if !self.under_way.is_empty() || self.active.elapsed() < limit {
+            return false;
+        }
+        let seen = fs::metadata(self.spool.controller()).and_then(|m| m.modified()).ok();
+        seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
+    }
+
+    /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
+    fn near_time_limit(&self) -> bool {
+        let Some(slurm) = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
+        let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
+        let end = std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok());
+        let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
+        let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+        near_end(limit, left, self.begun.elapsed())
+    }
+
+    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same. What could not be
+    /// removed.
+    async fn clear_others(&self) -> Vec<String> {
+        let nodes = &self.bench.nodes;
+        let others = nodes.others();
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        let spool_kind = match self.spool_kind {
+            Some(kind) => Ok(kind),
+            None => nodes::storage_kind(nodes, self.spool.root()).await,
+        };
+        if spool_kind == Ok(StorageKind::NodeLocal) {
+            dirs.push(self.spool.root().into());
+        }
+        let brief = &self.bench.site.brief;
+        let kept = brief.run.keep_images || brief.run.keep_outputs;
+        for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
+            let area = brief.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+            if area.is_some() && !kept {
+                dirs.push(directory.join(area_name(brief, &self.bench.dir)).into());
+            }
+        }
+        let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;
+        removed
+            .into_iter()
+            .filter_map(|(_, removed)| removed.err())
+            .map(|e| format!("not everything of the campaign is removed: {e}"))
+            .collect()
+    }
+
+    /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
+    async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
+        let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
+        let of_job = self.near_time_limit().then(|| {
+            let limit_s = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
+            let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
+            format!(
+                "cut off {after_s} s after the agent had begun, since the job may take {limit_s} s (slurm.time_limit_s) and Slurm announces \
+                 the end {WARNING_S} s before or earlier"
+            )
+        });
+        let first: HashSet<RunId> = self.under_way.iter().filter(|(_, u)| u.first).map(|(run, _)| run.clone()).collect();
+        for under_way in self.under_way.values() {
+            under_way.wish.send_replace(Wish::StopNow);
+        }
+        let begin = Instant::now();
+        while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
+            let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await else { break };
+            while let Ok((run, what)) = news.try_recv() {
+                written = written.and(self.hear(run, what));
+            }
+            if let Ok((task, result)) = ended {
+                let result = match result {
+                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost {
+                        reason: of_job.clone().unwrap_or_else(|| reason.to_owned()),
+                        time_limit: of_job.is_some() && first.contains(&task.planned.id),
+                    }),
+                    other => other,
+                };
+                written = written.and(self.ended(&task, result));
+            }
+        }
+        self.last_revival().await;
+        for what in self.clear_others().await {
+            written = written.and(self.note(what));
+        }
+        let lost: Vec<String> = self.bench.nodes.crew.lost().borrow().keys().cloned().collect();
+        for node in lost {
+            let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
+            written = written.and(self.note(what));
+        }
+        self.bench.nodes.crew.close().await;
+        written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
+    }
+
+    fn note(&mut self, what: String) -> Result<(), AgentError> {
+        Ok(self.log.write(Event::Note { what })?)
+    }
+}
+
+/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that, by
+/// what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
+fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
+    let left = left.unwrap_or_else(|| limit.saturating_sub(passed));
+    let early = Duration::from_secs(u64::from(WARNING_S) + 62);
+    left < early.min(limit.mul_f64(0.75))
+}
+
+/// Name of the request for an attempt.
+pub fn request_name(run: &RunId, lap: u32) -> String {
+    format!("run-{run}-{lap}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_that_of_the_time_limit_only_near_the_end() {
+        let s = Duration::from_secs;
+        assert!(near_end(s(3600), Some(s(80)), s(0)) && !near_end(s(3600), Some(s(100)), s(0)));
+        assert!(near_end(s(3600), None, s(3540)) && !near_end(s(3600), None, s(3000)));
+        // short limits: not at once
+        assert!(!near_end(s(60), Some(s(55)), s(5)) && near_end(s(60), Some(s(30)), s(30)));
+        assert!(!near_end(s(60), None, s(10)) && near_end(s(60), None, s(30)));
+    }
+}

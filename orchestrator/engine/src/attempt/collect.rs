@@ -1,0 +1,568 @@
+//! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
+
+use super::{
+    dmtcp::{Checkpoint, Driven},
+    error::RunError,
+    execute::Restarted,
+    nodes::{Used, Ways},
+    outputs::{self, Outputs},
+    prepare::Prepared,
+};
+use crate::attempt::context::Brief;
+use crate::{
+    ckpt::{
+        dmtcp::images_by_host,
+        merged::{Placed, merge},
+    },
+    mpi::{self, IoEvidence},
+};
+use camino::Utf8Path;
+use cvc_core::{
+    app::descriptor::{Figure, Take},
+    campaign::StorageKind,
+    outcome::{Cause, Outcome},
+    point::{CheckpointerKind, Compression},
+    record::{Record, Source, Unit, names},
+};
+use cvc_probe::{
+    image::{DirImage, Image, Role, Zone},
+    sentinel::{FileFound, InstanceFacts},
+    shepherd::{EndedBy, Exit},
+};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Most bytes of a program's output that are searched.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// What there is to judge a run by.
+pub(super) struct Evidence<'a> {
+    pub prepared: &'a Prepared,
+    pub brief: &'a Brief,
+    pub exit: Option<Exit>,
+    pub driven: &'a Driven,
+    pub restarted: Option<&'a Restarted>,
+    /// Why the run was ended before its end: a node was lost, ranks were misplaced.
+    pub cut_off: Option<(Cause, String)>,
+    /// Files of the program's own checkpoint, by node.
+    pub own: Vec<(String, FileFound)>,
+    /// Files that the program tells the size of.
+    pub outputs: Vec<Outputs>,
+}
+
+/// A file of the run as text, at most its last 64 MiB.
+pub(super) fn text(path: &Utf8Path) -> String {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MOST_OUTPUT)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+}
+
+/// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
+pub(super) fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
+    if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
+        return Some(place);
+    }
+    let host = hosts.get(&image.file)?;
+    used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname)).map(|n| n.name.as_str())
+}
+
+pub(super) struct Judge<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) stdout: String,
+    stderr: String,
+    records: Vec<Record>,
+    failure: Option<(Cause, String)>,
+}
+
+/// Outcome, records and facts of a run.
+pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
+    let dir = &evidence.prepared.dir;
+    let mut judge =
+        Judge { evidence, stdout: text(&dir.join("stdout")), stderr: text(&dir.join("stderr")), records: Vec::new(), failure: None };
+    // a restarted program goes on with its output: both parts together are what it said
+    let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
+    let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
+    let seen = mpi::check_io(&evidence.prepared.install, &evidence.prepared.request, &stdout, &stderr, judge.writers(&stdout)?);
+    if let Some((cause, detail)) = &evidence.cut_off {
+        judge.fail(*cause, detail.clone());
+    }
+    judge.disk();
+    judge.checkpoints();
+    judge.end()?;
+    judge.outputs()?;
+    judge.own_checkpoint()?;
+    judge.io(&seen);
+    judge.figures()?;
+    judge.restart()?;
+    keep_logs(evidence.prepared);
+    let facts = facts(evidence, &seen);
+    let outcome = match judge.failure {
+        None => Outcome::Succeeded,
+        Some((cause, detail)) => Outcome::Failed { cause, detail },
+    };
+    Ok((outcome, judge.records, facts))
+}
+
+/// What of DMTCP's own logs is kept beside the run.
+fn keep_logs(prepared: &Prepared) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    let Ok(entries) = layout.kvdir.read_dir_utf8() else { return };
+    for entry in entries.flatten() {
+        if entry.path().is_file() && entry.file_name() != "port" {
+            // a log that cannot be copied is missed by nobody who does not look for it
+            let _ = std::fs::copy(entry.path(), prepared.dir.join(entry.file_name()));
+        }
+    }
+    let _ = std::fs::copy(layout.ckptdir.join("dmtcp_restart_script.sh"), prepared.dir.join("dmtcp_restart_script.sh"));
+}
+
+impl Judge<'_> {
+    /// The first reason counts: what follows from it is no reason of its own.
+    pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+        self.failure.get_or_insert_with(|| (cause, detail.into()));
+    }
+
+    fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {
+        self.records.push(Record {
+            run: self.evidence.prepared.run.clone(),
+            name: name.to_owned(),
+            value,
+            unit,
+            source,
+            artefact: artefact.map(str::to_owned),
+            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        });
+    }
+
+    pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
+        Regex::new(&format!("(?m){pattern}"))
+            .map_err(|e| RunError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
+    }
+
+    fn writers(&self, stdout: &str) -> Result<Option<u64>, RunError> {
+        let Some(pattern) = &self.evidence.prepared.app.io.writers else { return Ok(None) };
+        let found = self.regex(pattern)?.captures_iter(stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
+        Ok(found)
+    }
+
+    /// A full disk is the reason of whatever else went wrong.
+    fn disk(&mut self) {
+        let full = |text: &str| text.contains("No space left on device");
+        if full(&self.stderr) || full(&self.stdout) {
+            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
+            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
+        }
+    }
+
+    fn checkpoints(&mut self) {
+        for checkpoint in &self.evidence.driven.checkpoints {
+            self.checkpoint(checkpoint);
+        }
+        if let Some(failure) = &self.evidence.driven.failure {
+            // a program that failed by itself is the reason that there was no checkpoint
+            let own_end = self.evidence.exit.as_ref().filter(|e| e.ended_by.is_none() && e.code != Some(0));
+            match own_end {
+                Some(exit) => {
+                    let how = exit.code.map_or_else(|| exit.signal.clone().unwrap_or_default(), |code| format!("exit code {code}"));
+                    let said = last_lines(&self.stderr);
+                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {said}"));
+                }
+                None => self.fail(failure.cause, failure.detail.clone()),
+            }
+        }
+        if self.evidence.prepared.dmtcp.is_some() && self.evidence.driven.checkpoints.is_empty() {
+            self.fail(Cause::Checkpoint, "no checkpoint was taken");
+        }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let ckpt = ("ckpt", checkpoint.number.to_string());
+        let labels = std::slice::from_ref(&ckpt);
+        if let Some(events) = &checkpoint.events {
+            let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
+            // with gzip the files can still grow after every process has reported
+            let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
+            let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
+            let log = Some("coordinator.log");
+            self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
+            self.record(
+                names::CKPT_COORDINATION_S,
+                seconds(events.start, events.coordinated),
+                Unit::Seconds,
+                Source::CheckpointerLog,
+                log,
+                labels,
+            );
+            self.record(names::CKPT_STORAGE_S, seconds(events.coordinated, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
+        } else {
+            self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
+        }
+        if checkpoint.dirs.is_empty() {
+            return;
+        }
+        let evidence = self.evidence;
+        let used = &evidence.prepared.used;
+        let hosts = match &self.evidence.prepared.dmtcp {
+            Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
+            None => BTreeMap::new(),
+        };
+        let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
+        let merged = match merge(&checkpoint.dirs, &order, |image, seen_by| node_of(used, image, seen_by, &hosts)) {
+            Ok(merged) => merged,
+            Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
+        };
+        if let Err(wrong) = merged.is_mapped(&self.evidence.prepared.point.mapping, &order) {
+            self.fail(Cause::Misplaced, wrong);
+        }
+        let of_role = |role: Role| {
+            let files = merged.images.iter().filter(|p| p.image.role == role).map(|p| p.image.image.file_bytes);
+            (files.clone().count() as f64, files.sum::<u64>() as f64)
+        };
+        let (ranks, launchers) = (of_role(Role::Rank), of_role(Role::Launcher));
+        let kinds: [(&str, f64, f64); 3] = [
+            ("rank", ranks.0, ranks.1),
+            ("launcher", launchers.0, launchers.1),
+            ("aux", merged.files_dirs.files as f64, merged.files_dirs.bytes as f64),
+        ];
+        for (kind, files, bytes) in kinds {
+            let labels = [ckpt.clone(), ("kind", kind.to_owned())];
+            self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
+            self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
+        }
+        self.record(names::CKPT_STORED_BYTES, merged.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
+        self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
+        for Placed { node, rank, image } in merged.images {
+            let who = match image.role {
+                // where nothing tells its node, nothing tells its rank
+                Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
+                Role::Launcher => ("role", image.program.clone()),
+            };
+            let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
+            if self.evidence.prepared.used.ways != Ways::Local {
+                base.push(("node", node.unwrap_or("unknown").to_owned()));
+            }
+            self.image(&base, &image.image);
+        }
+    }
+
+    fn image(&mut self, base: &[(&'static str, String)], image: &Image) {
+        self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
+        self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
+        self.record("area_headers", image.area_headers as f64, Unit::Count, Source::Image, None, base);
+        let rules = [("structural", &image.zones.structural), ("literal", &image.zones.literal)];
+        for (rule, sums) in rules {
+            for zone in Zone::ALL {
+                let mut labels = base.to_vec();
+                labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
+                self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+                self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+            }
+        }
+        for sub in &image.sub_zones {
+            let mut labels = base.to_vec();
+            labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
+            self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
+            self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
+        }
+    }
+
+    /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
+    pub(super) fn verifies(&self) -> bool {
+        let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
+        !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
+    }
+
+    /// Whether the run was meant to be killed after its checkpoint, for good.
+    fn killed_early(&self) -> bool {
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.brief.checkpoint.moment.kills()
+    }
+
+    fn end(&mut self) -> Result<(), RunError> {
+        let Some(exit) = self.evidence.exit.clone() else {
+            self.fail(Cause::NodeLost, "the shepherd of the run left no exit status: it was killed");
+            return Ok(());
+        };
+        if let Some(error) = &exit.start_error {
+            self.fail(Cause::Launch, error.clone());
+        }
+        if self.verifies() {
+            self.record(names::WALL_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("exit.json"), &[]);
+        }
+        self.record("cpu_user_s", exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record("cpu_system_s", exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record("max_rss_bytes", exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
+        if exit.ended_by == Some(EndedBy::Timeout) {
+            let limit = self.evidence.prepared.job.timeout_s;
+            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
+        }
+        if !self.verifies() {
+            // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
+            return Ok(());
+        }
+        let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
+        let app = &self.evidence.prepared.app;
+        match exit.code {
+            Some(97) => {
+                let said = said();
+                self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
+            }
+            Some(98) => {
+                let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
+                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
+            }
+            Some(code) if !app.success.exit_codes.contains(&code) => {
+                // without a word of the program, it is the launcher that failed
+                let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
+                let said = said();
+                self.fail(cause, format!("exit code {code}: {said}"));
+            }
+            None => {
+                let signal = exit.signal.as_deref().unwrap_or("a signal");
+                let said = said();
+                self.fail(Cause::Application, format!("ended by {signal}: {said}"));
+            }
+            Some(_) => {}
+        }
+        let stdout = self.stdout.clone();
+        self.verification(&stdout, Cause::Application, "")
+    }
+
+    /// The application's own word.
+    fn verification(&mut self, output: &str, cause: Cause, where_: &str) -> Result<(), RunError> {
+        let success = self.evidence.prepared.app.success.clone();
+        if let Some(forbidden) = &success.forbid
+            && let Some(found) = self.regex(forbidden)?.find(output)
+        {
+            self.fail(cause, format!("it says `{}`{where_}", found.as_str().trim()));
+        }
+        if !self.regex(&success.pattern)?.is_match(output) {
+            let said = last_lines(output);
+            self.fail(cause, format!("its output{where_} does not say `{}`: {said}", success.pattern));
+        }
+        Ok(())
+    }
+
+    fn own_checkpoint(&mut self) -> Result<(), RunError> {
+        let prepared = self.evidence.prepared;
+        if prepared.point.checkpointer != CheckpointerKind::Application {
+            return Ok(());
+        }
+        let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
+        let sizes: Vec<u64> = self.evidence.own.iter().map(|(_, file)| file.bytes).collect();
+        let total: u64 = sizes.iter().sum();
+        if sizes.is_empty() || total == 0 {
+            self.fail(
+                Cause::Checkpoint,
+                format!("there is no checkpoint of its own: no file {} below {}", own.files.join(", "), prepared.work),
+            );
+            return Ok(());
+        }
+        let times: Vec<f64> = match &own.time_s {
+            Some(pattern) => self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect(),
+            None => Vec::new(),
+        };
+        for (number, seconds) in (1u32..).zip(&times) {
+            let labels = [("ckpt", number.to_string())];
+            self.record(names::CKPT_LATENCY_S, *seconds, Unit::Seconds, Source::ApplicationOutput, Some("stdout"), &labels);
+        }
+        // a later checkpoint replaces an earlier one: the files are those of the last
+        let ckpt = ("ckpt", times.len().max(1).to_string());
+        let labels = [ckpt.clone(), ("kind", "application".to_owned())];
+        self.record(names::CKPT_FILES, sizes.len() as f64, Unit::Count, Source::FileSize, None, &labels);
+        self.record(names::CKPT_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &labels);
+        self.record(names::CKPT_STORED_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &[ckpt]);
+        Ok(())
+    }
+
+    fn io(&mut self, seen: &IoEvidence) {
+        if !seen.ignored.is_empty() {
+            self.fail(Cause::SettingIgnored, seen.ignored.join("; "));
+        }
+        // a program that was killed after its first step may not have opened a file yet: only then is silence no failure
+        if !seen.unseen.is_empty() && !self.killed_early() {
+            self.fail(Cause::SettingIgnored, seen.unseen.join("; "));
+        }
+        if let Some(aggregators) = seen.aggregators {
+            self.record(names::AGGREGATORS_EFFECTIVE, aggregators as f64, Unit::Count, Source::ApplicationOutput, Some("stdout"), &[]);
+        }
+        if let Some(bytes) = seen.cb_buffer {
+            self.record(names::CB_BUFFER_EFFECTIVE, bytes as f64, Unit::Bytes, Source::ApplicationOutput, Some("stdout"), &[]);
+        }
+    }
+
+    fn figures(&mut self) -> Result<(), RunError> {
+        if !self.verifies() {
+            return Ok(());
+        }
+        for figure in self.evidence.prepared.app.figures.clone() {
+            let values: Vec<f64> =
+                self.regex(&figure.pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
+            match taken(&figure, &values) {
+                Some(value) => {
+                    self.record(&figure.name, value * figure.scale, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]);
+                }
+                None if figure.required => {
+                    self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern))
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), RunError> {
+        let Some(restarted) = self.evidence.restarted else {
+            let wanted = self.evidence.brief.checkpoint.restart_check
+                && self.failure.is_none()
+                && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
+            if wanted {
+                self.fail(
+                    Cause::Restart,
+                    "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)",
+                );
+            }
+            return Ok(());
+        };
+        let before = self.failure.is_some();
+        let output = restarted.stdout.clone();
+        match &restarted.exit {
+            None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
+            Some(exit) => {
+                if exit.ended_by == Some(EndedBy::Timeout) {
+                    self.fail(
+                        Cause::Restart,
+                        format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
+                    );
+                }
+                // the restart script's own code says little: what the program verified does
+                self.verification(&output, Cause::Restart, " after the restart")?;
+                self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
+            }
+        }
+        if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
+            let said = last_lines(&restarted.stderr);
+            if let Some((_, detail)) = &mut self.failure {
+                detail.push_str(&format!(" ({said})"));
+            }
+        }
+        let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
+        self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
+        Ok(())
+    }
+}
+
+fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
+    match figure.take {
+        Take::First => values.first().copied(),
+        Take::Last => values.last().copied(),
+        Take::Sum => (!values.is_empty()).then(|| values.iter().sum()),
+        Take::Max => values.iter().copied().reduce(f64::max),
+    }
+}
+
+/// The last lines of an output, in one line, bounded.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let end = lines[lines.len().saturating_sub(3)..].join(" | ");
+    match end.char_indices().rev().nth(399) {
+        Some((at, _)) => format!("…{}", &end[at..]),
+        None if end.is_empty() => "no output".into(),
+        None => end,
+    }
+}
+
+/// The files of the program's own checkpoint, with their nodes.
+pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, RunError> {
+    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
+    let Some(own) = own else { return Ok(Vec::new()) };
+    outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
+}
+
+/// Whether two names of a host mean the same: one may have its domain.
+pub(super) fn same_host(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))
+}
+
+fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
+    let prepared = evidence.prepared;
+    let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
+    let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
+    if evidence.brief.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
+        notes
+            .push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
+    }
+    let mut facts = BTreeMap::from([
+        ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
+        ("mpi".into(), json!(prepared.install.describe())),
+        ("mpiexec".into(), json!(prepared.install.mpiexec)),
+        ("program".into(), json!(prepared.program)),
+        ("program_digest".into(), json!(digest)),
+        ("quirks".into(), json!(prepared.quirks.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" "))),
+        ("tracer".into(), json!(prepared.tracer)),
+    ]);
+    if !notes.is_empty() {
+        facts.insert("notes".into(), json!(notes.join("; ")));
+    }
+    if !seen.unseen.is_empty() {
+        facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));
+    }
+    if !seen.unobservable.is_empty() {
+        facts.insert("io_not_observable".into(), json!(seen.unobservable.join("; ")));
+    }
+    if !seen.selected.is_empty() {
+        facts.insert("io_selected".into(), json!(seen.selected.join(", ")));
+    }
+    if let Some((dmtcp, _)) = &prepared.dmtcp {
+        facts.insert("dmtcp".into(), json!(dmtcp.version));
+    }
+    if !prepared.instances.is_empty() {
+        facts.insert("instance".into(), instance_facts(&prepared.instances));
+    }
+    facts.insert("node".into(), node_facts());
+    if prepared.used.ways != Ways::Local {
+        facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert("nodes".into(), json!(prepared.node_facts));
+    }
+    json!(facts)
+}
+
+/// Of which machines of a cloud a run's numbers are: what is the same for all of them once, else each value in the order of the nodes.
+fn instance_facts(instances: &[InstanceFacts]) -> Value {
+    let told = |of: fn(&InstanceFacts) -> Option<&str>| {
+        let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();
+        values.dedup();
+        values.join(" ")
+    };
+    json!({
+        "type": told(|i| i.kind.as_deref()), "zone": told(|i| i.zone.as_deref()), "market": told(|i| i.market.as_deref()),
+        "ids": told(|i| i.id.as_deref()),
+    })
+}
+
+/// Kernel, processor, memory of this machine.
+fn node_facts() -> Value {
+    let first = |path: &str, key: &str| {
+        std::fs::read_to_string(path).ok().and_then(|t| {
+            t.lines().find_map(|l| {
+                l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned())
+            })
+        })
+    };
+    json!({
+        "host": nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()),
+        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "cpu": first("/proc/cpuinfo", "model name"),
+        "cores": std::thread::available_parallelism().map(|n| n.get()).unwrap_or(0),
+        "memory": first("/proc/meminfo", "MemTotal"),
+        "os": first("/etc/os-release", "PRETTY_NAME"),
+    })
+}

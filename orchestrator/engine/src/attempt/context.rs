@@ -1,0 +1,52 @@
+//! What of a campaign the runs of one site depend on: all that an engine needs, here or on the head of a cluster.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    app::LoadedApp,
+    campaign::{CheckpointSettings, RunSettings, Site, Spec, TraceSettings},
+    price::NodeRate,
+};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// What of a campaign the runs of one site depend on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Brief {
+    /// Name of the campaign.
+    pub campaign: String,
+    /// Name of the site.
+    pub name: String,
+    /// The site.
+    pub site: Site,
+    /// The applications.
+    pub apps: IndexMap<String, LoadedApp>,
+    /// Repeats, limits, what is kept.
+    pub run: RunSettings,
+    /// When and how checkpoints are taken.
+    pub checkpoint: CheckpointSettings,
+    /// What is traced.
+    pub trace: TraceSettings,
+    /// What relative paths of the site are relative to: the directory of the campaign file, or on a cluster that of the agent.
+    pub base: Utf8PathBuf,
+    /// What one of its nodes costs, where a cloud said so when it was launched. What the user says of a site is in the site itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<NodeRate>,
+}
+
+impl Brief {
+    /// Of a site of this campaign.
+    pub fn of(spec: &Spec, name: &str) -> Option<Self> {
+        let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(".")).to_owned();
+        Some(Self {
+            campaign: spec.name.clone(),
+            name: name.to_owned(),
+            site: spec.sites.get(name)?.clone(),
+            apps: spec.apps.clone(),
+            run: spec.run.clone(),
+            checkpoint: spec.checkpoint.clone(),
+            trace: spec.trace.clone(),
+            base,
+            rate: None,
+        })
+    }
+}

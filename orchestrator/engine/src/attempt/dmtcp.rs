@@ -1,0 +1,487 @@
+//! One run under DMTCP: wait until the program computes, ask for checkpoints at the asked moments, wait until each is whole, read its images.
+
+use super::{
+    nodes::{LATER, SOON},
+    prepare::Prepared,
+    shepherd::Shepherd,
+};
+use crate::attempt::reporter::Teller;
+use crate::{
+    ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
+    crew::{self, CrewError},
+    host::{Host, LocalHost},
+};
+use camino::Utf8PathBuf;
+use cvc_core::stop::{Wishes, stop_now};
+use cvc_core::{
+    campaign::{CheckpointSettings, Moment},
+    outcome::Cause,
+    point::Compression,
+};
+use cvc_probe::image::{CheckpointDir, Role};
+use regex::Regex;
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek, SeekFrom},
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Between looks at files and states.
+const TICK: Duration = Duration::from_millis(25);
+/// Between the coordinator's clock, in milliseconds, and cvc's.
+const CLOCK_SLACK: Duration = Duration::from_millis(500);
+/// Without a change for so long, a file that gzip writes is whole.
+const STABLE: Duration = Duration::from_millis(300);
+/// How long a start may take until the coordinator's port is known.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// A command to the coordinator.
+const COMMAND_LIMIT: Duration = Duration::from_secs(20);
+/// After this time without a change another number of peers than expected is believed, if no rank is missing.
+const PEERS_STABLE: Duration = Duration::from_secs(3);
+
+/// One checkpoint that is whole.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    /// Number, from 1.
+    pub number: u32,
+    /// Times by the coordinator's log; not there before DMTCP 4.
+    pub events: Option<Events>,
+    /// By cvc's clock: request to the last change of an image.
+    pub request_to_stored_s: f64,
+    /// When the last image was changed last: with gzip, files grow for a moment after every process has reported.
+    pub last_write: jiff::Timestamp,
+    /// What was stored, by node; read only after the program's end where that would disturb what is measured.
+    pub dirs: Vec<(String, CheckpointDir)>,
+    /// Peers that the coordinator saw.
+    pub peers: u32,
+}
+
+/// Why there is no checkpoint.
+#[derive(Debug)]
+pub(super) struct NoCheckpoint {
+    pub cause: Cause,
+    pub detail: String,
+}
+
+fn no(detail: impl Into<String>) -> NoCheckpoint {
+    NoCheckpoint { cause: Cause::Checkpoint, detail: detail.into() }
+}
+
+/// Ends the ranks through the coordinator: sooner than a program that ignores SIGTERM can be ended, and without its tidying up.
+pub(super) async fn kill(prepared: &Prepared) {
+    let Some((install, layout)) = &prepared.dmtcp else { return };
+    if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
+        // where the coordinator is gone, so are the ranks
+        let _ = Coordinator { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Driven {
+    pub checkpoints: Vec<Checkpoint>,
+    pub failure: Option<NoCheckpoint>,
+    /// The user wants to stop at once.
+    pub interrupted: bool,
+}
+
+/// Talks to the coordinator of one run.
+struct Coordinator<'a> {
+    prepared: &'a Prepared,
+    install: &'a DmtcpInstall,
+    layout: &'a DmtcpLayout,
+    port: String,
+}
+
+impl Coordinator<'_> {
+    async fn say(&self, letter: &str) -> Result<String, NoCheckpoint> {
+        let argv =
+            [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
+        let said = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no(e.to_string()))?;
+        Ok(format!("{}\n{}", said.stdout, said.stderr))
+    }
+
+    async fn status(&self) -> Option<Status> {
+        parse_status(&self.say("-s").await.ok()?)
+    }
+}
+
+/// Takes the checkpoints of a run. Ends early when the run does.
+pub(super) async fn drive(
+    prepared: &Prepared,
+    settings: &CheckpointSettings,
+    shepherd: &mut Shepherd,
+    wishes: &mut Wishes,
+    teller: &Teller,
+) -> Driven {
+    let mut driven = Driven::default();
+    let Some((install, layout)) = &prepared.dmtcp else { return driven };
+    let everywhere = prepared.used.everywhere();
+    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, teller);
+    let mut wishes = wishes.clone();
+    tokio::select! {
+        result = work => driven.failure = result.err(),
+        (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
+            driven.failure = Some(NoCheckpoint { cause: Cause::NodeLost, detail: format!("{node}: {reason}") });
+        }
+        () = stop_now(&mut wishes) => driven.interrupted = true,
+    }
+    driven
+}
+
+async fn take_all(
+    prepared: &Prepared,
+    settings: &CheckpointSettings,
+    install: &DmtcpInstall,
+    layout: &DmtcpLayout,
+    shepherd: &mut Shepherd,
+    taken: &mut Vec<Checkpoint>,
+    teller: &Teller,
+) -> Result<(), NoCheckpoint> {
+    let mut watch = Output::new(prepared)?;
+    let port = port(layout, shepherd).await?;
+    let coordinator = Coordinator { prepared, install, layout, port };
+    let goes_on = !settings.moment.kills() && !settings.restart_check;
+    // until the program computes, a checkpoint would be one of a start
+    watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
+    let begin = Instant::now();
+    let moments: Vec<f64> = match &settings.moment {
+        Moment::AtS(seconds) => seconds.clone(),
+        Moment::AfterStep(step) | Moment::SizeOnlyAfterStep(step) => {
+            let wanted = *step;
+            watch.until(shepherd, &format!("step {wanted}"), |w| w.has_done(wanted)).await?;
+            vec![0.0]
+        }
+        Moment::SizeOnly => {
+            watch.until(shepherd, "its first step", |w| w.has_done(1)).await?;
+            vec![0.0]
+        }
+    };
+    let last = u32::try_from(moments.len()).unwrap_or(u32::MAX);
+    for (number, at_s) in (1u32..).zip(moments) {
+        let at = begin + Duration::from_secs_f64(at_s);
+        while Instant::now() < at {
+            if !shepherd.at_work() {
+                return Err(no(format!(
+                    "the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload"
+                )));
+            }
+            tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
+        }
+        teller.stage(&format!("checkpoint {number}"));
+        let limit = Duration::from_secs_f64(settings.timeout_s);
+        let peers = peers(&coordinator, shepherd, limit).await?;
+        // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
+        let later = number == last && goes_on && prepared.point.compression == Compression::Gzip;
+        taken.push(take(&coordinator, shepherd, number, peers, limit, later).await?);
+    }
+    Ok(())
+}
+
+async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, NoCheckpoint> {
+    let begin = Instant::now();
+    loop {
+        if let Ok(text) = std::fs::read_to_string(&layout.portfile)
+            && text.trim().parse::<u16>().is_ok()
+        {
+            return Ok(text.trim().to_owned());
+        }
+        if !shepherd.at_work() {
+            return Err(no("the run ended before DMTCP's coordinator was there: see coordinator.out"));
+        }
+        if begin.elapsed() > START_LIMIT {
+            return Err(no(format!("DMTCP's coordinator did not say its port within {} s", START_LIMIT.as_secs())));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Waits until every rank and launcher takes part and runs.
+async fn peers(coordinator: &Coordinator<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
+    let prepared = coordinator.prepared;
+    let begin = Instant::now();
+    let mut last: Option<(u32, Instant)> = None;
+    loop {
+        let status = coordinator.status().await;
+        if let Some(Status { peers, running: true }) = status {
+            if peers == prepared.peers {
+                return Ok(peers);
+            }
+            match last {
+                Some((same, since)) if same == peers => {
+                    if peers > prepared.point.processes() && since.elapsed() > PEERS_STABLE {
+                        return Ok(peers);
+                    }
+                }
+                _ => last = Some((peers, Instant::now())),
+            }
+        }
+        if !shepherd.at_work() {
+            return Err(no("the program ended before its checkpoint: choose an earlier moment or a larger workload"));
+        }
+        if begin.elapsed() > limit {
+            let seen = status.map_or("no answer".into(), |s| format!("{} peers, running: {}", s.peers, s.running));
+            return Err(no(format!("DMTCP's coordinator expected {} peers and saw {seen}", prepared.peers)));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+fn event_logs(layout: &DmtcpLayout) -> Vec<Utf8PathBuf> {
+    let mut logs: Vec<Utf8PathBuf> =
+        layout.kvdir.read_dir_utf8().map(|entries| entries.flatten().map(|e| e.into_path()).collect()).unwrap_or_default();
+    logs.retain(|p| p.file_name().is_some_and(|n| n.starts_with("dmtcp_coordinator_db") && n.ends_with(".json")));
+    logs.sort();
+    logs
+}
+
+fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+async fn take(
+    coordinator: &Coordinator<'_>,
+    shepherd: &mut Shepherd,
+    number: u32,
+    peers: u32,
+    limit: Duration,
+    later: bool,
+) -> Result<Checkpoint, NoCheckpoint> {
+    let (prepared, layout) = (coordinator.prepared, coordinator.layout);
+    let known = event_logs(layout);
+    let script = layout.ckptdir.join("dmtcp_restart_script.sh");
+    let script_before = modified(&script);
+    let begin = Instant::now();
+    let begin_clock = SystemTime::now();
+    coordinator.say("-c").await?;
+    // the command returns at once: the coordinator's event log, or before DMTCP 4 its restart script, says when the checkpoint is whole
+    let events = loop {
+        if coordinator.install.has_event_log() {
+            let new = event_logs(layout).into_iter().rfind(|log| !known.contains(log));
+            if let Some(log) = new
+                && let Ok(text) = std::fs::read_to_string(&log)
+                && let Ok(Some(events)) = parse_events(&text)
+            {
+                let start = SystemTime::from(events.start);
+                if start + CLOCK_SLACK < begin_clock {
+                    // still the log of an earlier checkpoint
+                } else if start > begin_clock + limit {
+                    return Err(no(format!(
+                        "DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit",
+                        events.start
+                    )));
+                } else {
+                    break Some(events);
+                }
+            }
+        } else if modified(&script).is_some_and(|m| Some(m) != script_before) {
+            break None;
+        }
+        if begin.elapsed() > limit {
+            let clients = coordinator.say("-l").await.unwrap_or_default();
+            // it is in the log for whoever looks for the reason
+            let _ = std::fs::write(prepared.dir.join("dmtcp-clients.txt"), clients);
+            return Err(no(format!(
+                "checkpoint {number} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
+                limit.as_secs_f64()
+            )));
+        }
+        if !shepherd.at_work() {
+            return Err(no(format!("the program ended during checkpoint {number}")));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let dirs = if later {
+        stable(prepared, layout, number, begin, limit).await?;
+        Vec::new()
+    } else {
+        images(prepared, layout, number, begin, limit).await?
+    };
+    let last_write = stored(prepared, layout).await?.last_change.unwrap_or(begin_clock);
+    let request_to_stored_s = last_write.duration_since(begin_clock).unwrap_or_default().as_secs_f64();
+    let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
+    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers })
+}
+
+/// Reads the images of a checkpoint that was left for later.
+pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    for checkpoint in driven.checkpoints.iter_mut().filter(|c| c.dirs.is_empty()) {
+        match images(prepared, layout, checkpoint.number, Instant::now(), Duration::from_secs(60)).await {
+            Ok(dirs) => checkpoint.dirs = dirs,
+            Err(why) => driven.failure = Some(why),
+        }
+    }
+}
+
+/// What lies in the checkpoint directories of all nodes.
+struct Stored {
+    /// Images that have their final name.
+    images: usize,
+    /// Whether one has its temporary name.
+    writing: bool,
+    /// When the last image was changed last, by the clock of its node.
+    last_change: Option<SystemTime>,
+}
+
+async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoCheckpoint> {
+    let used = &prepared.used;
+    let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
+    let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
+    let mut stored = Stored { images: 0, writing: false, last_change: None };
+    for (_, listing) in crew::whole(found).map_err(lost)? {
+        for entry in listing.entries {
+            if entry.name.ends_with(".temp") {
+                stored.writing = true;
+            } else {
+                stored.images += 1;
+            }
+            let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
+            stored.last_change = stored.last_change.max(Some(changed));
+        }
+    }
+    Ok(stored)
+}
+
+/// A node that does not answer is lost; one that could not do it has no checkpoint.
+fn lost(error: CrewError) -> NoCheckpoint {
+    match error {
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => NoCheckpoint { cause: Cause::NodeLost, detail: error.to_string() },
+        other => no(other.to_string()),
+    }
+}
+
+/// Waits until the images are not changed any more and none is called temporary.
+async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), NoCheckpoint> {
+    // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
+    let mut since: Option<(Option<SystemTime>, Instant)> = None;
+    loop {
+        let now = stored(prepared, layout).await?;
+        match since {
+            Some((last, at)) if last == now.last_change => {
+                if at.elapsed() > STABLE && !now.writing && now.images >= prepared.point.processes() as usize {
+                    return Ok(());
+                }
+            }
+            _ => since = Some((now.last_change, Instant::now())),
+        }
+        if begin.elapsed() > limit {
+            return Err(no(format!("checkpoint {number} is not whole: its images still change after {} s", limit.as_secs_f64())));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Reads the images where they lie, again and again until each is whole: with gzip they grow for a moment after the event log is there.
+async fn images(
+    prepared: &Prepared,
+    layout: &DmtcpLayout,
+    number: u32,
+    begin: Instant,
+    limit: Duration,
+) -> Result<Vec<(String, CheckpointDir)>, NoCheckpoint> {
+    let used = &prepared.used;
+    loop {
+        let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
+        let mut dirs = Vec::new();
+        for (node, dir) in found {
+            match dir {
+                Ok(dir) => dirs.push((node, dir)),
+                // a node without ranks, a login node for example, has none
+                Err(CrewError::Refused { .. }) if !used.ranks.iter().any(|n| n.name == node) => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        let count = |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
+        let ranks = count(&|d| d.images.iter().filter(|i| i.role == Role::Rank).count());
+        let broken: Vec<String> = dirs.iter().flat_map(|(node, d)| d.broken.iter().map(move |b| format!("{node}: {}", b.error))).collect();
+        let temporary = count(&|d| d.temporary.len());
+        if broken.is_empty() && temporary == 0 && ranks == prepared.point.processes() as usize {
+            return Ok(dirs);
+        }
+        if begin.elapsed() > limit {
+            return Err(no(format!(
+                "checkpoint {number} is not whole: {ranks} images of {} ranks, {temporary} still being written{}{}",
+                prepared.point.processes(),
+                if broken.is_empty() { "" } else { "; " },
+                broken.join("; ")
+            )));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// The program's output as it grows: only what is new is read.
+struct Output {
+    path: Utf8PathBuf,
+    step: Option<Regex>,
+    limit: Duration,
+    offset: u64,
+    /// The last line as far as it is there.
+    line: Vec<u8>,
+    last_step: Option<u64>,
+    spoke: bool,
+}
+
+impl Output {
+    fn new(prepared: &Prepared) -> Result<Self, NoCheckpoint> {
+        let step = prepared.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
+        Ok(Self {
+            path: prepared.dir.join("stdout"),
+            step: step.map_err(|e| no(format!("progress.step: {e}")))?,
+            limit: Duration::from_secs_f64(prepared.job.timeout_s),
+            offset: 0,
+            line: Vec::new(),
+            last_step: None,
+            spoke: false,
+        })
+    }
+
+    /// Takes in what is new. A line may be waited for with its line feed still to come: it is looked at again when it is longer.
+    fn look(&mut self) {
+        let mut new = Vec::new();
+        let read = std::fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            // a program that floods its output is read in pieces
+            file.take(4 << 20).read_to_end(&mut new)
+        });
+        // the file appears when the program is started
+        let Ok(count) = read else { return };
+        self.offset += count as u64;
+        self.line.extend_from_slice(&new);
+        let text = String::from_utf8_lossy(&self.line);
+        self.spoke |= !text.trim().is_empty();
+        if let Some(step) = &self.step {
+            let seen = step.captures_iter(&text).filter_map(|c| c.get(1)?.as_str().parse().ok()).max();
+            self.last_step = self.last_step.max(seen);
+        }
+        let whole = self.line.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        self.line.drain(..whole);
+    }
+
+    /// Its first step, or where it does not tell steps, its first output.
+    fn computes(&self) -> bool {
+        if self.step.is_some() { self.last_step.is_some() } else { self.spoke }
+    }
+
+    fn has_done(&self, step: u64) -> bool {
+        if self.step.is_some() { self.last_step.is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
+    }
+
+    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), NoCheckpoint> {
+        let begin = Instant::now();
+        loop {
+            self.look();
+            if there(self) {
+                return Ok(());
+            }
+            if !shepherd.at_work() {
+                return Err(no(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
+            }
+            if begin.elapsed() > self.limit {
+                return Err(NoCheckpoint { cause: Cause::Timeout, detail: format!("{what} did not come in time") });
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Whether files hold what their program says that it wrote. An MPI library may report success on a full disk with half of a file written.
+
+use super::{
+    collect::Judge,
+    error::RunError,
+    nodes::{LATER, SOON},
+    prepare::Prepared,
+};
+use crate::{crew, render};
+use cvc_core::app::template_values;
+use cvc_core::{
+    app::descriptor::{OutputFiles, Take},
+    outcome::Cause,
+};
+use cvc_probe::sentinel::{FileFound, Space};
+use std::ops::RangeInclusive;
+
+/// What was found of one claim of the descriptor, and how full the disks are.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    claim: OutputFiles,
+    /// Patterns as they were looked for.
+    patterns: Vec<String>,
+    found: Vec<(String, FileFound)>,
+    free: Vec<(String, Space)>,
+}
+
+/// Patterns of a descriptor for this run.
+pub(super) fn patterns(prepared: &Prepared, templates: &[String]) -> Result<Vec<String>, RunError> {
+    let values = template_values(&prepared.app, &prepared.point, prepared.program.as_str(), prepared.dir.as_str(), prepared.work.as_str());
+    // the working directory is where relative patterns start; its own path is no pattern
+    let work = format!("{}/", prepared.work);
+    let render = |template: &String| -> Result<String, RunError> {
+        let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
+        Ok(pattern.strip_prefix(&work).unwrap_or(&pattern).to_owned())
+    };
+    templates.iter().map(render).collect()
+}
+
+/// Files of these patterns on all nodes of the run.
+pub(super) async fn files(prepared: &Prepared, patterns: &[String]) -> Result<Vec<(String, FileFound)>, RunError> {
+    let used = &prepared.used;
+    let found = used.crew.globs(&used.places(), prepared.work.as_std_path(), patterns, LATER).await;
+    let all = crew::whole(found)?.into_iter().flat_map(|(node, files)| files.into_iter().map(move |f| (node.clone(), f)));
+    Ok(distinct(all.collect()))
+}
+
+/// Looks at what the descriptor says that the program writes.
+pub(super) async fn look(prepared: &Prepared) -> Result<Vec<Outputs>, RunError> {
+    let mut all = Vec::new();
+    for claim in &prepared.app.outputs {
+        let patterns = patterns(prepared, &claim.files)?;
+        let used = &prepared.used;
+        let found = files(prepared, &patterns).await?;
+        let places = crew::whole(used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await)?;
+        let free = places.into_iter().filter_map(|(node, spaces)| Some((node, spaces.into_iter().next()?))).collect();
+        all.push(Outputs { claim: claim.clone(), patterns, found, free });
+    }
+    Ok(all)
+}
+
+/// Leaves out files that several nodes have seen: no two files of the same path were made as the same number of the file system and changed
+/// in the same nanosecond, so that this holds whatever the campaign says of the storage.
+fn distinct(mut found: Vec<(String, FileFound)>) -> Vec<(String, FileFound)> {
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|(_, f)| seen.insert((f.path.clone(), f.inode, f.modified_ns)));
+    found
+}
+
+/// The bytes that a printed number may stand for: as exactly as it was printed. `419.43` times a million is 419.425 to 419.435 million.
+fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
+    let value: f64 = printed.parse().ok()?;
+    let (mantissa, exponent) = printed.split_once(['e', 'E', 'd', 'D']).unwrap_or((printed, "0"));
+    let decimals = mantissa.split_once('.').map_or(0, |(_, d)| d.len());
+    let unit = 10f64.powi(exponent.parse::<i32>().ok()? - i32::try_from(decimals).ok()?) * scale;
+    let bytes = value * scale;
+    // a whole number of bytes is meant as it stands
+    let slack = if unit <= 1.0 { 0.0 } else { unit / 2.0 };
+    if !(0.0..=9e15).contains(&bytes) {
+        return None;
+    }
+    let (low, high) = ((bytes - slack).max(0.0).round(), (bytes + slack).round());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 10^16")]
+    Some(low as u64..=high as u64)
+}
+
+/// What the program says that it wrote, in its own order of numbers: `(text, bytes)`.
+fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u64>> {
+    match take {
+        Take::First => printed.first().cloned(),
+        Take::Last => printed.last().cloned(),
+        Take::Max => printed.iter().max_by_key(|r| *r.end()).cloned(),
+        Take::Sum => printed.iter().cloned().reduce(|a, b| a.start().saturating_add(*b.start())..=a.end().saturating_add(*b.end())),
+    }
+}
+
+impl Outputs {
+    /// Holds the files against what the output says of them; the cause and the reason when they hold something else. An output that says
+    /// nothing claims nothing.
+    fn judge(&self, said: &[&str]) -> Option<(Cause, String)> {
+        let printed: Vec<_> = said.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
+        let range = taken(self.claim.take, &printed)?;
+        let bytes: u64 = self.found.iter().map(|(_, f)| f.bytes).sum();
+        if bytes >= *range.start() && (self.claim.at_least || bytes <= *range.end()) {
+            return None;
+        }
+        let missing = range.start().saturating_sub(bytes);
+        let patterns = self.patterns.join(", ");
+        let files = match &self.found[..] {
+            [] => format!("there is no file {patterns}"),
+            [(node, file)] => format!("{} on {node} has {bytes} bytes", file.path.display()),
+            several => format!("the {} files {patterns} have {bytes} bytes together", several.len()),
+        };
+        let claim =
+            if range.start() == range.end() { format!("{}", range.start()) } else { format!("{} to {}", range.start(), range.end()) };
+        let text = format!("{files}, and the program says that it wrote {claim}");
+        // where what is missing has no room, that is the reason
+        let full = self.free.iter().find(|(_, space)| missing > 0 && space.free_bytes < missing);
+        Some(match full {
+            Some((node, space)) => {
+                (Cause::DiskFull, format!("{text}; {} on {node} has {} bytes free", space.place.existing.display(), space.free_bytes))
+            }
+            None => (Cause::Application, text),
+        })
+    }
+}
+
+impl Judge<'_> {
+    /// Whether files hold what the program says.
+    pub(super) fn outputs(&mut self) -> Result<(), RunError> {
+        if !self.verifies() {
+            return Ok(());
+        }
+        let evidence = self.evidence;
+        for outputs in &evidence.outputs {
+            let pattern = self.regex(&outputs.claim.size)?;
+            let stdout = std::mem::take(&mut self.stdout);
+            let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let wrong = outputs.judge(&said);
+            self.stdout = stdout;
+            if let Some((cause, detail)) = wrong {
+                self.fail(cause, detail);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_probe::sentinel::Place;
+
+    fn file(node: &str, path: &str, inode: u64, bytes: u64) -> (String, FileFound) {
+        (node.to_owned(), FileFound { path: path.into(), bytes, modified_ns: 7, inode, device: 1 })
+    }
+
+    fn outputs(found: Vec<(String, FileFound)>, scale: f64, at_least: bool) -> Outputs {
+        let claim = OutputFiles { files: vec!["out*".into()], size: "wrote (.*)".into(), scale, take: Take::Last, at_least };
+        let place = Place {
+            path: "/s/run".into(),
+            existing: "/s".into(),
+            file_system: "xfs".into(),
+            source: "/dev/sdb".into(),
+            mount_point: "/s".into(),
+            device: 1,
+            inode: 2,
+        };
+        let free = Space { place, free_bytes: 5000, total_bytes: 1 << 30, free_files: None };
+        Outputs { claim, patterns: vec!["out*".into()], found, free: vec![("n2".into(), free)] }
+    }
+
+    #[test]
+    fn a_printed_number_means_as_much_as_its_digits_say() {
+        assert_eq!(claimed("419430400", 1.0), Some(419_430_400..=419_430_400));
+        assert_eq!(claimed("419.43", 1e6), Some(419_425_000..=419_435_000));
+        assert_eq!(claimed("0.4194E+03", 1e6), Some(419_350_000..=419_450_000));
+        assert_eq!(claimed("18.21", 1_048_576.0), Some(19_089_326..=19_099_812));
+        assert_eq!(claimed("12", 1024.0), Some(11_776..=12_800));
+        assert_eq!(claimed("0.01", 1e6), Some(5_000..=15_000));
+        for nothing in ["", "x", "-5", "inf", "NaN", "1e300", "***"] {
+            assert_eq!(claimed(nothing, 1e6), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn files_that_hold_something_else_fail_with_what_is_missing() {
+        let whole = outputs(vec![file("n1", "/s/out.1", 5, 600), file("n2", "/s/out.2", 6, 400)], 1.0, false);
+        assert_eq!(whole.judge(&["900", "1000"]), None);
+        assert_eq!(whole.judge(&[]), None, "nothing is claimed");
+        let (cause, text) = whole.judge(&["1001"]).expect("one byte is missing");
+        assert_eq!(cause, Cause::Application);
+        assert_eq!(text, "the 2 files out* have 1000 bytes together, and the program says that it wrote 1001");
+        assert_eq!(whole.judge(&["900"]).expect("too much").0, Cause::Application);
+        let more = outputs(vec![file("n1", "/s/out.1", 5, 600)], 1.0, true);
+        assert_eq!(more.judge(&["500"]), None);
+        assert!(more.judge(&["700"]).is_some());
+        let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
+        assert_eq!(none.1, "there is no file out*, and the program says that it wrote 10");
+    }
+
+    /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.
+    #[test]
+    fn a_full_disk_is_the_reason_where_there_is_no_room_for_what_is_missing() {
+        let half = outputs(vec![file("n2", "/s/out.1", 5, 209_715_200)], 1e6, false);
+        let (cause, text) = half.judge(&["419.43"]).expect("half is missing");
+        assert_eq!(cause, Cause::DiskFull);
+        assert_eq!(
+            text,
+            "/s/out.1 on n2 has 209715200 bytes, and the program says that it wrote 419425000 to 419435000; /s on n2 has 5000 bytes free"
+        );
+    }
+
+    #[test]
+    fn the_same_file_seen_from_two_nodes_is_one_and_two_of_one_name_are_two() {
+        let both = |inode| distinct(vec![file("n1", "/s/out", 5, 10), file("n2", "/s/out", inode, 10)]).len();
+        assert_eq!((both(5), both(6)), (1, 2));
+    }
+}

@@ -1,0 +1,102 @@
+//! The restart from DMTCP's images: what must be kept for it, and what is started on which node.
+
+use super::{
+    collect,
+    dmtcp::Checkpoint,
+    error::RunError,
+    nodes::{Node, SOON},
+    prepare::{Prepared, SESSION},
+};
+use crate::{
+    ckpt::{dmtcp::images_by_host, merged::merge},
+    mpi::SSH_WRAPPER,
+    render::shell_quote,
+};
+use camino::Utf8PathBuf;
+use cvc_core::{campaign::StorageKind, outcome::Cause, store::copy_tree};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
+pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), RunError> {
+    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
+    copy_tree(&layout.tmpdir, &session(prepared, &prepared.used.head.name))?;
+    for node in prepared.used.others() {
+        let kept = session(prepared, node).into();
+        prepared.used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+    }
+    Ok(())
+}
+
+/// Where the session files of a node are kept: beside those of others, where all see the same files.
+fn session(prepared: &Prepared, node: &str) -> Utf8PathBuf {
+    if node == prepared.used.head.name { prepared.work.join(SESSION) } else { prepared.work.join(format!("{SESSION}-{node}")) }
+}
+
+/// Gives the other nodes their session files again; this one gets its own by the script of the restart.
+pub(super) async fn restore_session_files(prepared: &Prepared) -> Result<(), RunError> {
+    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
+    for node in prepared.used.others() {
+        let kept = session(prepared, node);
+        let to = layout.tmpdir.clone().into();
+        prepared.used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+    }
+    Ok(())
+}
+
+/// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
+/// copy only where there is no file. Their paths are those that this run's own processes had open.
+pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpoint) {
+    let Some((_, layout)) = &prepared.dmtcp else { return };
+    for (place, dir) in &checkpoint.dirs {
+        // where all nodes see the same directory, which of them a file belongs to is not said: each removes what it has of them
+        let nodes = if prepared.used.storage == StorageKind::Shared { prepared.used.everywhere() } else { vec![place.as_str()] };
+        for node in nodes {
+            let session = session(prepared, node);
+            let mut files: Vec<PathBuf> = Vec::new();
+            for saved in dir.files_dirs.iter().flat_map(|d| &d.saved) {
+                let original = camino::Utf8Path::new(&saved.original);
+                if let Ok(below) = original.strip_prefix(&layout.tmpdir) {
+                    files.push(session.join(below).into());
+                } else if original.parent() == Some(camino::Utf8Path::new("/dev/shm")) {
+                    files.push(original.into());
+                }
+            }
+            // gone already is as good
+            let _ = prepared.used.crew.remove(&[node], &[], &files, SOON).await;
+        }
+    }
+}
+
+/// What the restart script starts on each node: DMTCP's own looks the hosts' names up with a tool that may not be there, and tells their
+/// processes an address that only they reach.
+///
+/// # Errors
+/// When nothing says on which node an image was written.
+pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Value, (Cause, String)> {
+    let (used, Some((install, layout))) = (&prepared.used, &prepared.dmtcp) else { return Ok(Value::Null) };
+    let hosts = images_by_host(&collect::text(&layout.ckptdir.join("dmtcp_restart_script.sh")));
+    let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
+    let merged = merge(&checkpoint.dirs, &order, |image, seen_by| collect::node_of(used, image, seen_by, &hosts))
+        .map_err(|differs| (Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")))?;
+    let mut images: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for placed in &merged.images {
+        let file = &placed.image.file;
+        let node = placed.node.ok_or_else(|| (Cause::Restart, format!("nothing says on which node {file} was written")))?;
+        images.entry(node).or_default().push(layout.ckptdir.join(file).into_string());
+    }
+    let mut on = |node: &Node| {
+        let images = images.remove(node.name.as_str())?;
+        let start = [install.program("dmtcp_restart"), "-j".into(), "-h".into(), used.head.among.clone()];
+        let rest = ["--tmpdir".to_owned(), layout.tmpdir.to_string()].into_iter().chain(images);
+        let words = |all: &mut dyn Iterator<Item = String>| all.map(|w| shell_quote(&w)).collect::<Vec<_>>().join(" ");
+        Some(json!({
+            "name": node.name, "host": node.among,
+            "start": format!("cd {} && exec {}", shell_quote(prepared.work.as_str()), words(&mut start.into_iter())),
+            "rest": words(&mut rest.into_iter()),
+        }))
+    };
+    let here = on(&used.head);
+    let others: Vec<Value> = used.ranks.iter().filter_map(&mut on).collect();
+    Ok(json!({ "here": here, "others": others, "wrapper": prepared.work.join(SSH_WRAPPER) }))
+}

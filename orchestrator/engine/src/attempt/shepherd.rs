@@ -1,0 +1,90 @@
+//! The controller's end of a shepherd.
+
+use super::error::RunError;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::{
+    proc::ProcessId,
+    shepherd::{Exit, Job},
+};
+use std::{process::Stdio, time::Duration};
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, ChildStdin},
+};
+
+/// A shepherd at work. Dropping it closes its line, and it ends the run by itself.
+#[derive(Debug)]
+pub(super) struct Shepherd {
+    child: Child,
+    /// Kept apart: waiting for a child closes its standard input, and that would be the end of the run.
+    line: Option<ChildStdin>,
+    /// Its process.
+    pub id: ProcessId,
+    exit_file: Utf8PathBuf,
+}
+
+impl Shepherd {
+    /// Starts a shepherd and waits until it has said who it is.
+    pub async fn start(program: &[String], job: &Job, job_file: &Utf8Path) -> Result<Self, RunError> {
+        let fail = |problem: String| RunError::Shepherd { program: program.join(" "), problem };
+        let json = serde_json::to_vec_pretty(job).map_err(|e| fail(e.to_string()))?;
+        std::fs::write(job_file, json).map_err(|e| fail(format!("{job_file}: {e}")))?;
+        let (command, args) = program.split_first().ok_or_else(|| fail("it has no name".into()))?;
+        let log = std::fs::File::create(job_file.with_extension("err")).map_err(|e| fail(e.to_string()))?;
+        let mut child = tokio::process::Command::new(command)
+            .args(args)
+            .arg(job_file)
+            .env_clear()
+            .envs(&job.env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            // a Ctrl-C of the terminal is for the controller
+            .process_group(0)
+            .spawn()
+            .map_err(|e| fail(e.to_string()))?;
+        for _ in 0..2000 {
+            if let Some(id) = std::fs::read(&job.pid_file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+                let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
+                let line = child.stdin.take();
+                return Ok(Self { child, line, id, exit_file });
+            }
+            if let Ok(Some(status)) = child.try_wait() {
+                let said = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
+                return Err(fail(format!("it ended at once ({status}): {}", said.trim())));
+            }
+            tokio::time::sleep(Duration::from_micros(if child.id().is_some() { 500 } else { 5000 })).await;
+        }
+        Err(fail("it did not say who it is".into()))
+    }
+
+    /// Waits for the end of the run.
+    pub async fn exit(&mut self) -> Option<Exit> {
+        // whatever the wait says, the file tells how the run ended
+        let _ = self.child.wait().await;
+        std::fs::read(&self.exit_file).ok().and_then(|text| serde_json::from_slice(&text).ok())
+    }
+
+    /// Whether it is still at work.
+    pub fn at_work(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks for the end of the run, and waits for it.
+    pub async fn end(&mut self) -> Option<Exit> {
+        if let Some(line) = self.line.as_mut() {
+            // it may have ended by itself: then nobody reads
+            let _ = line.write_all(b"kill\n").await;
+            let _ = line.flush().await;
+        }
+        match tokio::time::timeout(Duration::from_secs(20), self.exit()).await {
+            Ok(exit) => exit,
+            Err(_) => {
+                let mut all = cvc_probe::proc::descendants(self.id.pid);
+                all.push(self.id);
+                cvc_probe::proc::kill_all(&all);
+                self.exit().await
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A site that was asked what it has: cores, MPI libraries, DMTCP, programs. Plans do not depend on it; runs do.
+
+use crate::{
+    attempt::context::Brief,
+    ckpt::dmtcp::{self, DmtcpInstall},
+    host::LocalHost,
+    kernels,
+    mpi::{self, Missing, MpiInstall},
+    render,
+};
+use camino::Utf8PathBuf;
+use cvc_core::{
+    app::{descriptor::Descriptor, template_values},
+    campaign::{StorageKind, TracerKind},
+    paths,
+    point::{CheckpointerKind, Point},
+};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How far a site is to be made ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Only look.
+    Look,
+    /// Compile the built-in kernels where they are needed and not there.
+    Build,
+}
+
+/// What a site has.
+#[derive(Debug)]
+pub struct ReadySite {
+    /// What its runs depend on.
+    pub brief: Arc<Brief>,
+    /// Cores of a node.
+    pub cores: u32,
+    /// Node names, in the order of mappings.
+    pub hosts: Vec<String>,
+    /// MPI libraries by name.
+    pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
+    /// DMTCP.
+    pub dmtcp: Result<DmtcpInstall, Missing>,
+    /// strace.
+    pub strace: Result<Utf8PathBuf, Missing>,
+    /// Darshan's library for preloading.
+    pub darshan: Result<Utf8PathBuf, Missing>,
+    /// Directories with the built-in kernels, by MPI library; only filled by [`Readiness::Build`].
+    pub kernels: IndexMap<String, Result<Utf8PathBuf, Missing>>,
+    /// Directories where programs are searched.
+    pub app_dirs: Vec<Utf8PathBuf>,
+}
+
+impl ReadySite {
+    /// Asks this machine, whatever kind of site the brief is of.
+    pub async fn ask(brief: Arc<Brief>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
+        let site = &brief.site;
+        let host = LocalHost;
+        let mut mpi = IndexMap::new();
+        for (library, entry) in &site.mpi {
+            mpi.insert(library.clone(), mpi::find(&host, library, entry).await);
+        }
+        let mut kernels = IndexMap::new();
+        if readiness == Readiness::Build && brief.apps.values().any(|a| a.descriptor.kernel) {
+            for (library, install) in &mpi {
+                if let Ok(install) = install {
+                    note(format!("built-in kernels for {library}"));
+                    kernels.insert(library.clone(), kernels::ensure(&host, install).await);
+                }
+            }
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        Self {
+            cores: cores(),
+            hosts: vec!["localhost".into()],
+            mpi,
+            dmtcp: dmtcp::find(&host, &site.dmtcp).await,
+            strace: paths::on_path(&["strace"], &path)
+                .ok_or_else(|| Missing { what: "strace is not installed".into(), mend: "Debian, Ubuntu: apt-get install strace".into() }),
+            darshan: darshan(&path),
+            kernels,
+            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&brief.base, d)).collect(),
+            brief,
+        }
+    }
+
+    /// The program of an application for this point.
+    pub fn program(&self, app: &Descriptor, point: &Point) -> Result<Utf8PathBuf, Missing> {
+        let values = template_values(app, point, "", "", "");
+        let mut names = Vec::new();
+        for template in &app.program.names {
+            names.push(
+                render::render_text(&format!("{}: program.names", app.name), template, &values)
+                    .map_err(|e| Missing { what: e.to_string(), mend: "mend the descriptor".into() })?,
+            );
+        }
+        if let Some(name) = names.iter().find(|n| n.starts_with('/')) {
+            let path = Utf8PathBuf::from(name);
+            return if paths::is_executable(&path) {
+                Ok(path)
+            } else {
+                Err(Missing {
+                    what: format!("{} is not installed: there is no program {path}", app.name),
+                    mend: app.program.install.clone(),
+                })
+            };
+        }
+        let mut directories = Vec::new();
+        if app.kernel {
+            match self.kernels.get(&point.mpi) {
+                Some(Ok(directory)) => directories.push(directory.clone()),
+                Some(Err(missing)) => return Err(missing.clone()),
+                // not asked to build: whether they can be compiled is what counts
+                None => {
+                    if let Some(Ok(install)) = self.mpi.get(&point.mpi) {
+                        return kernels::mpicc(install);
+                    }
+                }
+            }
+        }
+        for directory in &self.app_dirs {
+            directories.push(directory.join(&point.mpi));
+            directories.push(directory.clone());
+        }
+        for name in &names {
+            if let Some(found) = directories.iter().map(|d| d.join(name)).find(|p| paths::is_executable(p)) {
+                return Ok(found);
+            }
+            if let Some(found) = paths::on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default()) {
+                return Ok(found);
+            }
+        }
+        let places: Vec<String> = self.app_dirs.iter().map(ToString::to_string).chain(["PATH".to_owned()]).collect();
+        Err(Missing {
+            what: format!("{} is not installed: no {} in {}", app.name, names.join(" or "), places.join(", ")),
+            mend: app.program.install.clone(),
+        })
+    }
+
+    /// Why a point cannot run here, if it cannot: everything that is missing, with its mend.
+    pub fn obstacle(&self, point: &Point) -> Option<String> {
+        let mut missing = Vec::new();
+        match self.mpi.get(&point.mpi) {
+            Some(Ok(_)) => {}
+            Some(Err(m)) => missing.push(m.to_string()),
+            None => missing.push(format!("site {} has no MPI library `{}`", self.brief.name, point.mpi)),
+        }
+        if point.checkpointer == CheckpointerKind::Dmtcp
+            && let Err(m) = &self.dmtcp
+        {
+            missing.push(m.to_string());
+        }
+        let tracer = match self.brief.trace.tracer {
+            TracerKind::None => None,
+            TracerKind::Strace => self.strace.as_ref().err(),
+            TracerKind::Darshan => self.darshan.as_ref().err(),
+        };
+        missing.extend(tracer.map(ToString::to_string));
+        // a missing library is said once, not again for the kernels that it would compile
+        if missing.is_empty()
+            && let Some(app) = self.brief.apps.get(&point.app)
+            && let Err(m) = self.program(&app.descriptor, point)
+        {
+            missing.push(m.to_string());
+        }
+        let own_checkpoint = point.checkpointer == CheckpointerKind::Application;
+        if point.mapping.nodes() > 1
+            && self.brief.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
+            && self.brief.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
+        {
+            missing.push(cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage));
+        }
+        if !self.brief.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
+            missing.push(format!(
+                "{} puts more processes on a node than its {} cores; set oversubscribe = true for the site to allow it",
+                point.mapping, self.cores
+            ));
+        }
+        if missing.is_empty() { None } else { Some(missing.join("; ")) }
+    }
+}
+
+fn cores() -> u32 {
+    std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()).unwrap_or(1)
+}
+
+fn darshan(path: &str) -> Result<Utf8PathBuf, Missing> {
+    let missing = || Missing {
+        what: "Darshan's runtime library is not installed".into(),
+        mend: "install it (Spack: spack install darshan-runtime darshan-util) and set CVC_DARSHAN_LIB to libdarshan.so".into(),
+    };
+    if let Ok(given) = std::env::var("CVC_DARSHAN_LIB") {
+        return Some(Utf8PathBuf::from(given)).filter(|p| p.is_file()).ok_or_else(missing);
+    }
+    let config = paths::on_path(&["darshan-config"], path).ok_or_else(missing)?;
+    let prefix = config.parent().and_then(|b| b.parent()).ok_or_else(missing)?;
+    ["lib", "lib64"].iter().map(|l| prefix.join(l).join("libdarshan.so")).find(|p| p.is_file()).ok_or_else(missing)
+}
+
+/// One piece of software, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundComponent {
+    /// Version; `None` if it was not asked for.
+    pub version: Option<String>,
+    /// Where it is; `None` if that does not matter.
+    pub path: Option<String>,
+    /// Digest of the sources, of the kernels.
+    pub digest: Option<String>,
+}
+
+/// What a site has now, as far as it was looked for. `None`: it is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found(pub BTreeMap<String, Option<FoundComponent>>);
+
+impl Found {
+    /// What a site that was asked has.
+    pub fn of(site: &ReadySite) -> Self {
+        let mut found = BTreeMap::new();
+        for (name, install) in &site.mpi {
+            let one = install.as_ref().ok().map(|i| FoundComponent {
+                version: Some(i.version.clone()),
+                path: Some(i.mpiexec.to_string()),
+                digest: None,
+            });
+            found.insert(format!("mpi/{name}"), one);
+        }
+        let dmtcp = site.dmtcp.as_ref().ok().map(|d| FoundComponent {
+            version: Some(d.version.clone()),
+            path: Some(d.program("dmtcp_launch")),
+            digest: None,
+        });
+        found.insert("dmtcp".into(), dmtcp);
+        Self(found)
+    }
+}

@@ -1,0 +1,297 @@
+//! DMTCP: where it is, its argument vectors, and what its coordinator's event log says of a checkpoint.
+
+use crate::{host::Host, mpi::Missing};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{campaign::DmtcpSettings, point::Compression};
+use serde::Serialize;
+use std::{collections::BTreeMap, time::Duration};
+
+/// C source of the library that mends DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path on
+/// all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
+pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
+
+/// How [`BETWEEN_NODES`] is compiled.
+pub fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
+    ["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", library.as_str(), source.as_str()].map(String::from).into()
+}
+
+/// An installed DMTCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DmtcpInstall {
+    /// Directory of `dmtcp_launch` and the others.
+    pub bin: Utf8PathBuf,
+    /// Version as it says it (`4.2.0`).
+    pub version: String,
+}
+
+/// How to get DMTCP: it is in no distribution that is current.
+pub const MEND: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
+
+/// Finds DMTCP at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
+pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+    let missing = |what: String| Missing { what, mend: MEND.into() };
+    let launch = match &settings.prefix {
+        Some(prefix) => {
+            let launch = cvc_core::paths::expand(prefix).join("bin/dmtcp_launch");
+            cvc_core::paths::is_executable(&launch)
+                .then_some(launch)
+                .ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
+        }
+        None => std::env::var("CVC_DMTCP_ROOT")
+            .ok()
+            .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
+            .filter(|p| cvc_core::paths::is_executable(p))
+            .or_else(|| cvc_core::paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
+            .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into()))?,
+    };
+    let said = host
+        .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
+        .await
+        .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
+    let text = format!("{}\n{}", said.stdout, said.stderr);
+    let version = version_said(&text).ok_or_else(|| missing(format!("{launch} does not say its version")))?;
+    let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
+    Ok(DmtcpInstall { bin, version })
+}
+
+/// The version in what `dmtcp_launch --version` says.
+pub fn version_said(text: &str) -> Option<String> {
+    let words = text.split_whitespace().map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
+    words.into_iter().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
+}
+
+/// Where one run keeps its DMTCP files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DmtcpLayout {
+    /// Images.
+    pub ckptdir: Utf8PathBuf,
+    /// Coordinator's working directory: its event logs appear there.
+    pub kvdir: Utf8PathBuf,
+    /// Short private directory for temporary files.
+    pub tmpdir: Utf8PathBuf,
+    /// Port of the coordinator.
+    pub portfile: Utf8PathBuf,
+    /// Coordinator's log.
+    pub log: Utf8PathBuf,
+}
+
+impl DmtcpInstall {
+    /// A program of the installation.
+    pub fn program(&self, name: &str) -> String {
+        self.bin.join(name).into_string()
+    }
+
+    /// Major and minor version.
+    pub fn major_minor(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    }
+
+    /// Whether the coordinator writes an event log at each checkpoint.
+    pub fn has_event_log(&self) -> bool {
+        self.major_minor().is_some_and(|v| v >= (4, 0))
+    }
+
+    /// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
+    pub fn coordinator(&self, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
+        let mut argv = vec![
+            self.program("dmtcp_coordinator"),
+            "-p".into(),
+            "0".into(),
+            "--port-file".into(),
+            layout.portfile.to_string(),
+            "--ckptdir".into(),
+            layout.ckptdir.to_string(),
+            "--tmpdir".into(),
+            layout.tmpdir.to_string(),
+            "--coord-logfile".into(),
+            layout.log.to_string(),
+            "--exit-on-last".into(),
+            "--daemon".into(),
+            "--stale-timeout".into(),
+            stale_s.to_string(),
+        ];
+        if self.has_event_log() {
+            argv.push("--write-kv-data".into());
+        }
+        argv
+    }
+
+    /// As [`DmtcpInstall::launch`], with a library that is loaded before DMTCP's own.
+    pub fn launch_with(&self, layout: &DmtcpLayout, compression: Compression, library: &Utf8Path) -> Vec<String> {
+        let mut argv = self.launch(layout, compression);
+        argv.extend(["--with-plugin".to_owned(), library.to_string()]);
+        argv
+    }
+
+    /// What stands before the MPI launcher; host and port of the coordinator follow.
+    pub fn launch(&self, layout: &DmtcpLayout, compression: Compression) -> Vec<String> {
+        let gzip = match compression {
+            Compression::None => "--no-gzip",
+            Compression::Gzip => "--gzip",
+        };
+        vec![
+            self.program("dmtcp_launch"),
+            "-j".into(),
+            gzip.into(),
+            "--ckptdir".into(),
+            layout.ckptdir.to_string(),
+            "--tmpdir".into(),
+            layout.tmpdir.to_string(),
+        ]
+    }
+}
+
+/// What `dmtcp_command -s` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Processes that take part, launchers included.
+    pub peers: u32,
+    /// Whether they run (and are not being checkpointed).
+    pub running: bool,
+}
+
+/// Reads the answer of `dmtcp_command -s`.
+pub fn parse_status(said: &str) -> Option<Status> {
+    let value = |key: &str| said.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
+    Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
+}
+
+/// When the phases of one checkpoint ended, by the coordinator's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Events {
+    /// The coordinator began.
+    pub start: jiff::Timestamp,
+    /// All processes are suspended.
+    pub suspended: Option<jiff::Timestamp>,
+    /// Everything is agreed on and drained: writing begins.
+    pub coordinated: jiff::Timestamp,
+    /// Every process has written its image.
+    pub written: jiff::Timestamp,
+    /// The restart script is there.
+    pub complete: jiff::Timestamp,
+}
+
+/// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` when it has no whole one.
+/// Its times are without a zone: the run's script starts the coordinator in UTC.
+pub fn parse_events(json: &str) -> Result<Option<Events>, String> {
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
+    let Some(log) = value.get("/Event_Timestamp_Ms").and_then(|v| v.as_object()) else {
+        return Err("it has no /Event_Timestamp_Ms".into());
+    };
+    let mut events = Vec::new();
+    for (at, what) in log {
+        let at =
+            at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|e| format!("`{at}`: {e}"))?;
+        // an event is "00003-Barrier-DMT:SUSPEND"
+        let (number, name) = what.as_str().and_then(|e| e.split_once('-')).ok_or_else(|| format!("`{at}`: `{what}` is no event"))?;
+        let number: u64 = number.parse().map_err(|_| format!("`{at}`: `{number}` is no number of an event"))?;
+        events.push((number, name.to_owned(), at.timestamp()));
+    }
+    events.sort();
+    Ok(last_checkpoint(&events))
+}
+
+/// The last whole checkpoint among numbered events. The log is keyed by milliseconds, so of two events of one millisecond only the later is
+/// there: an event whose number is missing happened when the next one did.
+fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> {
+    let write = events.iter().rposition(|e| e.1 == "Barrier-DMT:WriteCkpt")?;
+    let earlier = events[..write].iter().rposition(|e| e.1 == "Ckpt-Complete" || e.1 == "Barrier-DMT:WriteCkpt").map_or(0, |at| at + 1);
+    let this = &events[earlier..write];
+    let at = |name: &str| this.iter().find(|e| e.1 == name);
+    let suspended = at("Barrier-DMT:SUSPEND");
+    let start = match (at("Ckpt-Start"), suspended) {
+        (Some(start), _) => start.2,
+        // its millisecond was taken by the next event
+        (None, Some(next)) => next.2,
+        (None, None) => return None,
+    };
+    let (number, written) = (events[write].0, events[write].2);
+    // a barrier's time is when the last process reached it: the last barrier before WriteCkpt ends the coordination
+    let coordinated = this.last().filter(|e| e.0 + 1 == number).map_or(written, |e| e.2);
+    // whatever comes after the barrier of the written images, the checkpoint is complete by then
+    let complete = events[write + 1..].first()?.2;
+    Some(Events { start, suspended: suspended.map(|e| e.2), coordinated, written, complete })
+}
+
+/// Images by file name with the hosts that they were written on, as DMTCP's restart script says: ` :: HOST :bg: IMAGE IMAGE...`.
+pub fn images_by_host(script: &str) -> std::collections::BTreeMap<String, String> {
+    let mut images = std::collections::BTreeMap::new();
+    let mut words = script.split_whitespace().map(|w| w.trim_matches(['\'', '"']));
+    let mut host: Option<String> = None;
+    while let Some(word) = words.next() {
+        match word {
+            "::" => host = words.next().map(str::to_owned),
+            ":bg:" | ":fg:" => {}
+            image if image.ends_with(".dmtcp") => {
+                if let (Some(host), Some(file)) = (&host, image.rsplit('/').next()) {
+                    images.insert(file.to_owned(), host.clone());
+                }
+            }
+            _ => host = None,
+        }
+    }
+    images
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = r#"{"/Event_Timestamp_Ms": {"2026-11-21T11:43:27.581": "00001-Initializing-Computation", "2026-11-21T11:43:28.248": "00002-Ckpt-Start",
+        "2026-11-21T11:43:28.250": "00003-Barrier-DMT:SUSPEND", "2026-11-21T11:43:28.297": "00004-Barrier-DMT:CHECKPOINT",
+        "2026-11-21T11:43:28.347": "00005-Barrier-Socket::Ckpt_Register_Peer_Info", "2026-11-21T11:43:28.969": "00006-Barrier-DMT:WriteCkpt",
+        "2026-11-21T11:43:29.024": "00007-Ckpt-Complete"}}"#;
+
+    #[test]
+    fn latency_is_split_at_the_last_barrier_before_the_images() {
+        let events = parse_events(LOG).expect("reads").expect("whole");
+        let ms = |a: jiff::Timestamp, b: jiff::Timestamp| b.duration_since(a).as_millis();
+        assert_eq!(ms(events.start, events.coordinated), 99);
+        assert_eq!(ms(events.coordinated, events.written), 622);
+        assert_eq!(ms(events.written, events.complete), 55);
+    }
+
+    #[test]
+    fn of_two_events_in_one_millisecond_only_the_later_is_logged() {
+        // as DMTCP 4.2.0 wrote it: no 00002-Ckpt-Start, for 00003 came within its millisecond
+        let log = LOG.replace(r#""2026-11-21T11:43:28.248": "00002-Ckpt-Start","#, "");
+        let events = parse_events(&log).expect("reads").expect("whole");
+        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 97);
+        assert_eq!(Some(events.start), events.suspended);
+        // the coordinator's exit can take the millisecond of the end
+        let log = LOG.replace("00007-Ckpt-Complete", "00008-Exiting");
+        assert!(parse_events(&log).expect("reads").is_some());
+    }
+
+    #[test]
+    fn the_last_of_several_checkpoints_counts() {
+        let second = r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete", "2026-11-21T11:43:40.000": "00008-Ckpt-Start",
+            "2026-11-21T11:43:40.010": "00009-Barrier-DMT:SUSPEND", "2026-11-21T11:43:40.100": "00010-Barrier-Socket::Ckpt_Register_Peer_Info""#;
+        let begun = LOG.replace(r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete""#, second);
+        let first = parse_events(LOG).expect("reads");
+        assert_eq!(parse_events(&begun).expect("reads"), first, "the second is not written yet");
+        let whole = begun.replace(
+            r#"Ckpt_Register_Peer_Info"}}"#,
+            r#"Ckpt_Register_Peer_Info", "2026-11-21T11:43:40.500": "00011-Barrier-DMT:WriteCkpt", "2026-11-21T11:43:40.600": "00012-Ckpt-Complete"}}"#,
+        );
+        let events = parse_events(&whole).expect("reads").expect("whole");
+        assert_eq!(events.written.duration_since(events.start).as_millis(), 500);
+        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 100);
+    }
+
+    #[test]
+    fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
+        let torn = LOG.replace("00006-Barrier-DMT:WriteCkpt", "00006-Exiting");
+        assert_eq!(parse_events(&torn), Ok(None));
+        assert!(parse_events("{}").is_err());
+        assert!(parse_events("{").is_err());
+    }
+
+    #[test]
+    fn status_is_read_from_the_command_s_words() {
+        let said = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
+        assert_eq!(parse_status(said), Some(Status { peers: 6, running: true }));
+        assert_eq!(parse_status("Coordinator not found"), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! The quirk table: hazards that are known, with what is set against each. Data in `quirks.toml`.
+
+use crate::mpi::Reach;
+use cvc_core::{campaign::MpiFamily, point::CheckpointerKind};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// One known hazard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quirk {
+    /// Short name; each run records those that were applied.
+    pub id: String,
+    /// When it applies: every condition given must hold.
+    #[serde(default)]
+    pub when: Condition,
+    /// Environment that is set.
+    #[serde(default)]
+    pub env: IndexMap<String, String>,
+    /// Arguments that the launcher gets.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// What a reader of the results has to know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Conditions of a quirk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Condition {
+    /// This checkpointer.
+    pub checkpointer: Option<CheckpointerKind>,
+    /// This family of MPI libraries.
+    pub family: Option<MpiFamily>,
+    /// MPICH's device contains this.
+    pub device: Option<String>,
+    /// Some node has (or has not) more ranks than cores.
+    pub more_ranks_than_cores: Option<bool>,
+    /// All ranks are (or are not) on one node.
+    pub one_node: Option<bool>,
+    /// The library's version begins with this.
+    pub version: Option<String>,
+    /// Ranks on other nodes are reached so.
+    pub reach: Option<Way>,
+    /// DMTCP is at least this version (major, minor).
+    pub dmtcp_at_least: Option<(u32, u32)>,
+}
+
+/// How ranks on other nodes are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// There are none.
+    Local,
+    /// By ssh.
+    Ssh,
+    /// Inside a Slurm job.
+    Slurm,
+}
+
+impl From<&Reach> for Way {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Local => Self::Local,
+            Reach::Ssh { .. } => Self::Ssh,
+            Reach::Slurm { .. } => Self::Slurm,
+        }
+    }
+}
+
+/// What a run is like, as far as quirks ask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Situation {
+    /// The run's checkpointer.
+    pub checkpointer: CheckpointerKind,
+    /// Family of its MPI library.
+    pub family: MpiFamily,
+    /// MPICH's device.
+    pub device: Option<String>,
+    /// Version of the library.
+    pub version: String,
+    /// How ranks on other nodes are reached.
+    pub reach: Way,
+    /// Whether some node has more ranks than cores.
+    pub more_ranks_than_cores: bool,
+    /// Nodes.
+    pub nodes: u32,
+    /// Version of DMTCP (major, minor), if there is one.
+    pub dmtcp: Option<(u32, u32)>,
+}
+
+impl Condition {
+    fn holds(&self, s: &Situation) -> bool {
+        self.checkpointer.is_none_or(|c| c == s.checkpointer)
+            && self.family.is_none_or(|f| f == s.family)
+            && self.device.as_ref().is_none_or(|d| s.device.as_ref().is_some_and(|have| have.contains(d.as_str())))
+            && self.more_ranks_than_cores.is_none_or(|m| m == s.more_ranks_than_cores)
+            && self.one_node.is_none_or(|o| o == (s.nodes == 1))
+            && self.version.as_ref().is_none_or(|v| s.version.starts_with(v.as_str()))
+            && self.reach.is_none_or(|r| r == s.reach)
+            && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
+    }
+}
+
+/// The whole table.
+pub fn table() -> Vec<Quirk> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        quirk: Vec<Quirk>,
+    }
+    // the file is part of the program: a test reads it, so it cannot fail here
+    toml::from_str::<File>(include_str!("quirks.toml")).map(|f| f.quirk).unwrap_or_default()
+}
+
+/// The quirks that apply.
+pub fn apply(situation: &Situation) -> Vec<Quirk> {
+    table().into_iter().filter(|q| q.when.holds(situation)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_and_conditions_select() {
+        assert!(table().len() >= 7);
+        let mut s = Situation {
+            checkpointer: CheckpointerKind::Dmtcp,
+            family: MpiFamily::Mpich,
+            device: Some("ch4:ucx".into()),
+            version: "4.0.2".into(),
+            reach: Way::Local,
+            more_ranks_than_cores: true,
+            nodes: 1,
+            dmtcp: Some((4, 2)),
+        };
+        let ids = |s: &Situation| apply(s).into_iter().map(|q| q.id).collect::<Vec<_>>();
+        assert_eq!(ids(&s), ["hwloc-linuxio", "ucx-memory-hooks", "ucx-one-node", "mpich-yield", "dmtcp-break"]);
+        s.device = Some("ch3:nemesis".into());
+        s.dmtcp = Some((3, 0));
+        assert_eq!(ids(&s), ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]);
+        s.checkpointer = CheckpointerKind::None;
+        assert_eq!(ids(&s), ["mpich-yield"]);
+        (s.nodes, s.reach, s.more_ranks_than_cores, s.device) = (2, Way::Ssh, false, Some("ch4:ucx".into()));
+        assert_eq!(ids(&s), ["mpich-ucx-between-nodes", "mpich-silent-node"]);
+        (s.family, s.device) = (MpiFamily::OpenMpi, None);
+        assert_eq!(ids(&s), ["openmpi-silent-node", "ompio-full-disk"]);
+    }
+}

@@ -1,0 +1,76 @@
+//! This machine.
+
+use super::{Host, HostError, MOST_OUTPUT, Output};
+use async_trait::async_trait;
+use camino::Utf8Path;
+use std::{collections::BTreeMap, process::Stdio, time::Duration};
+use tokio::{io::AsyncReadExt, process::Command};
+
+/// Variables of the caller that programs get; everything else stays out of logs and images.
+const PASSED_ON: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "MODULEPATH"];
+
+/// This machine.
+#[derive(Clone, Debug, Default)]
+pub struct LocalHost;
+
+impl LocalHost {
+    /// The minimal environment that programs start from.
+    pub fn base_env() -> BTreeMap<String, String> {
+        PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect()
+    }
+}
+
+pub async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
+    let mut kept = Vec::new();
+    if let Some(mut stream) = stream {
+        let mut buffer = vec![0u8; 16 << 10];
+        // a broken pipe ends the output like its end does
+        while let Ok(n @ 1..) = stream.read(&mut buffer).await {
+            let room = MOST_OUTPUT.saturating_sub(kept.len());
+            kept.extend_from_slice(&buffer[..n.min(room)]);
+        }
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[async_trait]
+impl Host for LocalHost {
+    fn name(&self) -> &str {
+        "localhost"
+    }
+
+    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+        let start_error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
+        let (program, args) = argv.split_first().ok_or_else(|| start_error(std::io::Error::other("no program is named")))?;
+        let mut child = Command::new(program)
+            .args(args)
+            .env_clear()
+            .envs(Self::base_env())
+            .envs(env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(start_error)?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let whole = async { tokio::join!(bounded(out), bounded(err), child.wait()) };
+        match tokio::time::timeout(limit, whole).await {
+            Ok((stdout, stderr, status)) => Ok(Output { code: status.map_err(start_error)?.code(), stdout, stderr }),
+            Err(_) => Err(HostError::Timeout { host: "localhost".into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
+        }
+    }
+
+    async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
+        cvc_probe::shepherd::write_whole(to.as_std_path(), content).map_err(|source| HostError::File {
+            host: "localhost".into(),
+            action: "write",
+            path: to.to_string(),
+            source,
+        })
+    }
+
+    async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
+        std::fs::read(from).map_err(|source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source })
+    }
+}

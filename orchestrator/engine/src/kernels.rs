@@ -1,0 +1,122 @@
+//! The built-in kernels: real MPI programs whose sources cvc carries, so that a fresh machine has work to do. They are compiled by the
+//! compiler of each MPI library and kept by digest of sources and compiler.
+
+use crate::{
+    host::Host,
+    mpi::{Missing, MpiInstall},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::MpiFamily,
+    paths::{self, is_executable, on_path},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The sources, as the role `kernels` has them.
+const SOURCES: [(&str, &str); 6] = [
+    ("Makefile", include_str!("../../../ansible/roles/kernels/files/Makefile")),
+    ("kernel-common.h", include_str!("../../../ansible/roles/kernels/files/kernel-common.h")),
+    ("kernel-common.c", include_str!("../../../ansible/roles/kernels/files/kernel-common.c")),
+    ("kernel-block.c", include_str!("../../../ansible/roles/kernels/files/kernel-block.c")),
+    ("kernel-stencil.c", include_str!("../../../ansible/roles/kernels/files/kernel-stencil.c")),
+    ("kernel-amr.c", include_str!("../../../ansible/roles/kernels/files/kernel-amr.c")),
+];
+
+const COMPILE_LIMIT: Duration = Duration::from_secs(300);
+
+fn hashed_sources() -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new();
+    for (name, text) in SOURCES {
+        hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
+    }
+    hasher
+}
+
+/// Digest (hexadecimal BLAKE3) of the kernels' sources of this version.
+pub fn sources_digest() -> String {
+    hashed_sources().finalize().to_hex().to_string()
+}
+
+/// The compiler wrapper that belongs to a launcher: `mpicc` with the same suffix, in the same directory.
+pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
+    wrapper(install, "mpicc").ok_or_else(|| {
+        let package = match install.family {
+            MpiFamily::Mpich => "libmpich-dev",
+            MpiFamily::OpenMpi => "libopenmpi-dev",
+        };
+        Missing {
+            what: format!("no mpicc beside {}: the built-in kernels cannot be compiled for `{}`", install.mpiexec, install.name),
+            mend: format!("install the library's development package (Debian, Ubuntu: apt-get install {package})"),
+        }
+    })
+}
+
+fn wrapper(install: &MpiInstall, program: &str) -> Option<Utf8PathBuf> {
+    let directory = install.mpiexec.parent()?;
+    let suffix = match install.family {
+        MpiFamily::Mpich => "mpich",
+        MpiFamily::OpenMpi => "openmpi",
+    };
+    let suffixed = install.mpiexec.extension() == Some(suffix);
+    let name = if suffixed { format!("{program}.{suffix}") } else { program.to_owned() };
+    Some(directory.join(name)).filter(|p| is_executable(p))
+}
+
+/// Directory with the kernels for this library: found there, or compiled now. Compiling takes a few seconds, once.
+pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
+    let mpicc = mpicc(install)?;
+    let mut hasher = hashed_sources();
+    hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes());
+    let directory = paths::cache().join("kernels").join(format!("{}-{}", install.name, &hasher.finalize().to_hex()[..12]));
+    if is_executable(&directory.join("kernel-stencil")) {
+        return Ok(directory);
+    }
+    let failed = |what: String| Missing { what, mend: "see the compiler's message; the sources are in ansible/roles/kernels/files".into() };
+    // built beside and renamed, so that a cut-off compilation never looks like a finished one
+    let staging = Utf8PathBuf::from(format!("{directory}.{}", std::process::id()));
+    let sources = staging.join("src");
+    let put = || -> std::io::Result<()> {
+        std::fs::create_dir_all(&sources)?;
+        SOURCES.iter().try_for_each(|(name, text)| std::fs::write(sources.join(name), text))
+    };
+    put().map_err(|e| failed(format!("cannot write the kernels' sources to {sources}: {e}")))?;
+    let mut argv = vec!["make".to_owned(), "-C".into(), sources.to_string(), format!("MPICC={mpicc}"), format!("BINDIR={staging}")];
+    if let Some((cflags, libs)) = hdf5_flags(host, install).await {
+        argv.push(format!("HDF5_CFLAGS={cflags}"));
+        argv.push(format!("HDF5_LIBS={libs}"));
+    }
+    let said = host.run(&argv, &install.env, COMPILE_LIMIT).await.map_err(|e| failed(e.to_string()))?;
+    if said.code != Some(0) {
+        let end: Vec<&str> = said.stderr.lines().rev().take(6).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        return Err(failed(format!("the built-in kernels do not compile with {mpicc}: {}", end.join(" | "))));
+    }
+    match std::fs::rename(&staging, &directory) {
+        Ok(()) => Ok(directory),
+        // another cvc was faster
+        Err(_) if is_executable(&directory.join("kernel-stencil")) => {
+            let _ = std::fs::remove_dir_all(&staging);
+            Ok(directory)
+        }
+        Err(e) => Err(failed(format!("cannot rename {staging} to {directory}: {e}"))),
+    }
+}
+
+/// Compiler and linker flags of the parallel HDF5 that was built with this library, as its own wrapper shows them.
+async fn hdf5_flags(host: &dyn Host, install: &MpiInstall) -> Option<(String, String)> {
+    let h5pcc = wrapper(install, "h5pcc").or_else(|| {
+        let name = match install.family {
+            MpiFamily::Mpich => "h5pcc.mpich",
+            MpiFamily::OpenMpi => "h5pcc.openmpi",
+        };
+        // the distribution's HDF5 belongs to the distribution's MPI, not to one at a prefix
+        let distribution = install.mpiexec.parent().is_some_and(|d| d == Utf8Path::new("/usr/bin"));
+        on_path(&[name], &std::env::var("PATH").unwrap_or_default()).filter(|_| distribution)
+    })?;
+    let said = host.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
+    let words: Vec<&str> = said.stdout.lines().next()?.split_whitespace().skip(1).collect();
+    let cflags: Vec<&str> = words.iter().filter(|w| w.starts_with("-I") || w.starts_with("-D")).copied().collect();
+    let is_lib = |w: &str| ["-L", "-l", "-Wl,-rpath"].iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so");
+    let libs: Vec<&str> = words.iter().filter(|w| is_lib(w)).copied().collect();
+    if libs.is_empty() { None } else { Some((cflags.join(" "), libs.join(" "))) }
+}

@@ -1,0 +1,11 @@
+//! What runs on the machine where ranks are launched: MPI libraries, checkpointers, kernels, the crew of sentinels, the agent, and one attempt at a run.
+
+pub mod agent;
+pub mod attempt;
+pub mod ckpt;
+pub mod crew;
+pub mod host;
+pub mod kernels;
+pub mod mpi;
+pub mod nodelist;
+pub mod render;

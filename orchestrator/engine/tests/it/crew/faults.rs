@@ -1,0 +1,163 @@
+//! What happens when one of the two ends dies, hangs or is left alone.
+
+use super::process::{Agent, LIMIT, Run, after, crew_of, is_alive, member, quick};
+use cvc_engine::crew::{Crew, CrewError, Settings, whole};
+use cvc_probe::sentinel::Request;
+use cvc_testkit::{process::signal, wait_until};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_dies_is_lost_at_once_and_can_be_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (crew, pids) = crew_of(3).await;
+    let run = Run::start("pending", dir.path(), "trap '' TERM; while :; do sleep 0.1; done");
+    // a question that is under way when it happens
+    let end = Request::End { marker: run.marker.clone(), dirs: vec![], grace_s: 15.0 };
+    let asking = {
+        let crew = crew.clone();
+        tokio::spawn(async move { crew.ask("n2", end, LIMIT).await })
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let begin = Instant::now();
+    signal(pids[1], Signal::SIGKILL);
+    let (host, reason) = crew.wait_lost(&["n1", "n2"]).await;
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(host, "n2");
+    assert!(reason.contains("signal: 9"), "{reason}");
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(error.is_lost() && error.host() == "n2", "{error}");
+    assert!(crew.skew("n2", LIMIT).await.unwrap_err().is_lost());
+    assert!(crew.skew("n1", LIMIT).await.is_ok());
+    // waiting for others goes on
+    assert!(tokio::time::timeout(Duration::from_millis(300), crew.wait_lost(&["n1", "n3"])).await.is_err());
+
+    assert_eq!(crew.revive().await, ["n2"]);
+    assert!(crew.lost().borrow().is_empty());
+    assert!(crew.skew("n2", LIMIT).await.is_ok());
+    assert!(crew.revive().await.is_empty());
+    crew.close().await;
+    assert!(crew.revive().await.is_empty(), "a closed crew stays closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_hangs_is_lost_after_its_silence() {
+    let (crew, pids) = crew_of(2).await;
+    let begin = Instant::now();
+    signal(pids[0], Signal::SIGSTOP);
+    let (host, reason) = crew.wait_lost(&["n1", "n2"]).await;
+    let took = begin.elapsed().as_secs_f64();
+    assert!((1.2..4.0).contains(&took), "{took}");
+    assert_eq!((host.as_str(), reason.as_str()), ("n1", "nothing was heard of it for 1.5 s"));
+    wait_until("the end of the process that hung", LIMIT, || !is_alive(pids[0]));
+    assert_eq!(crew.revive().await, ["n1"]);
+    crew.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_shorter_than_the_limit_loses_nobody() {
+    let (crew, pids) = crew_of(1).await;
+    signal(pids[0], Signal::SIGSTOP);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    signal(pids[0], Signal::SIGCONT);
+    assert!(crew.skew("n1", LIMIT).await.is_ok());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(crew.lost().borrow().is_empty());
+    crew.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_started_again_stays_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let flag = dir.path().join("up");
+    std::fs::write(&flag, "").unwrap();
+    let argv = after(&format!("[ -e {} ] || {{ echo 'No route to host' >&2; exit 255; }}", flag.display()));
+    let crew = Crew::start(vec![member("n1", argv)], Settings { start_limit_s: 3.0, ..quick() }).await.unwrap();
+    std::fs::remove_file(&flag).unwrap();
+    signal(super::process::pid(&crew, "n1"), Signal::SIGKILL);
+    crew.wait_lost(&["n1"]).await;
+    assert!(crew.revive().await.is_empty());
+    assert_eq!(crew.lost().borrow().len(), 1);
+    std::fs::write(&flag, "").unwrap();
+    assert_eq!(crew.revive().await, ["n1"]);
+    crew.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_work_stops_neither_beats_nor_other_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Run::start("stubborn", dir.path(), "trap '' TERM; while :; do sleep 0.1; done");
+    let (crew, _) = crew_of(1).await;
+    let begin = Instant::now();
+    // longer than the silence that loses a node
+    let slow = {
+        let (crew, marker) = (crew.clone(), run.marker.clone());
+        tokio::spawn(async move { crew.end(&["n1"], &marker, &[], 2.5, LIMIT).await })
+    };
+    for _ in 0..10 {
+        let asked = Instant::now();
+        crew.skew("n1", LIMIT).await.unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let patience = Duration::from_millis(100);
+    let error = crew.end(&["n1"], "another", &[], 5.0, LIMIT).await;
+    assert!(error[0].1.as_ref().unwrap().ended.is_empty());
+    let late = crew.ask("n1", Request::End { marker: run.marker.clone(), dirs: vec![], grace_s: 10.0 }, patience).await;
+    assert!(matches!(late, Err(CrewError::Timeout { request: "end", .. })), "{late:?}");
+    let ended = slow.await.unwrap().remove(0).1.unwrap();
+    assert!(begin.elapsed() > Duration::from_millis(2400));
+    assert!(ended.left.is_empty() && ended.ended.iter().any(|p| p.pid == run.child.id()), "{ended:?}");
+    assert!(run.has_ended());
+    assert!(crew.lost().borrow().is_empty());
+    crew.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guarded_runs_end_when_the_crew_is_closed_or_dropped_and_unguarded_ones_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for close in [true, false] {
+        let mut guarded = Run::start("guarded", dir.path(), "sleep 30 & wait");
+        let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
+        let (crew, pids) = crew_of(1).await;
+        for run in [&guarded, &other] {
+            whole(crew.guard(&["n1"], &run.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
+        }
+        whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
+        if close {
+            crew.close().await;
+            assert!(guarded.has_ended(), "closing waits for it");
+        } else {
+            drop(crew);
+        }
+        tokio::task::block_in_place(|| {
+            wait_until("the end of the guarded run", LIMIT, || guarded.has_ended());
+            wait_until("the end of the sentinel", LIMIT, || !is_alive(pids[0]));
+        });
+        assert!(!other.has_ended());
+    }
+}
+
+#[test]
+fn a_killed_agent_takes_its_guarded_run_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Run::start("orphan", dir.path(), "sleep 30 & wait");
+    let (agent, sentinel) = Agent::start(dir.path(), &run.marker);
+    assert!(!run.has_ended());
+    agent.signal(Signal::SIGKILL);
+    wait_until("the end of the guarded run", LIMIT, || run.has_ended());
+    wait_until("the end of the sentinel", LIMIT, || !is_alive(sentinel));
+}
+
+/// As after a power failure of the agent's machine: the line stays open, but nothing comes any more.
+#[test]
+fn a_silent_agent_is_as_good_as_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Run::start("silent", dir.path(), "sleep 30 & wait");
+    let (agent, sentinel) = Agent::start(dir.path(), &run.marker);
+    let begin = Instant::now();
+    agent.signal(Signal::SIGSTOP);
+    wait_until("the end of the guarded run", LIMIT, || run.has_ended());
+    assert!(begin.elapsed() > Duration::from_millis(1200), "not before its time");
+    wait_until("the end of the sentinel", LIMIT, || !is_alive(sentinel));
+}

@@ -1,0 +1,3 @@
+//! Tests of crews of sentinels.
+
+mod crew;

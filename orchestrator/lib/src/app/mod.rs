@@ -1,4 +1,0 @@
-//! Application descriptors.
-pub mod descriptor;
-pub mod embedded;
-pub mod load;

@@ -1,9 +1,0 @@
-//! The journal: the truth of a campaign. Append-only JSON lines, synced before an outside effect and after it.
-
-pub mod event;
-mod file;
-mod state;
-
-pub use event::{Cause, Entry, Event, Outcome};
-pub use file::{FORMAT, Journal, read};
-pub use state::{Attempt, CampaignState, Lease, RunHistory, RunState};

@@ -1,0 +1,51 @@
+//! Curves in the number of processes for programs of which nothing else is known.
+
+use crate::{
+    curve::{Model, ModelInfo, Setting, Tier},
+    fit::FitError,
+    linear::{Linear, Weights},
+    scope::Common,
+};
+
+/// a/P + b/√P: what is cut among the processes, and the faces of the cuts.
+pub(super) fn volume_and_faces() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "dtapp-volume-faces",
+        title: "volume and faces",
+        formula: "MiB = a/P + b/√P",
+        source: "the volume of a grid is cut by P, the ghost layers of its cuts by √P",
+        tier: Tier::SmallRuns,
+        parameters: 2,
+    };
+    in_processes(info, &["a", "b"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root()]))
+}
+
+/// a/P + b.
+pub(super) fn volume_and_constant() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "dtapp-volume-constant",
+        title: "volume and a constant",
+        formula: "MiB = a/P + b",
+        source: "what is cut among the processes, and what each has whole",
+        tier: Tier::SmallRuns,
+        parameters: 2,
+    };
+    in_processes(info, &["a", "b"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0]))
+}
+
+/// a/P + b/√P + c.
+pub(super) fn volume_faces_and_constant() -> Box<dyn Model> {
+    let info = ModelInfo {
+        id: "dtapp-volume-faces-constant",
+        title: "volume, faces and a constant",
+        formula: "MiB = a/P + b/√P + c",
+        source: "the sum of dtapp-volume-faces and what each process has whole",
+        tier: Tier::SmallRuns,
+        parameters: 3,
+    };
+    in_processes(info, &["a", "b", "c"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root(), 1.0]))
+}
+
+fn in_processes(info: ModelInfo, names: &'static [&'static str], terms: fn(&Setting) -> Result<Vec<f64>, FitError>) -> Box<dyn Model> {
+    Box::new(Linear { names, terms, weights: Weights::Relative, common: &[Common::Program], ..Linear::of(info) })
+}

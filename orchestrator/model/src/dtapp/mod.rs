@@ -1,0 +1,60 @@
+//! The application's data in an image: what the program declares, and its heap.
+//!
+//! | model | needs | file |
+//! | --- | --- | --- |
+//! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
+//! | those pages of them that the program writes | BT, SP or LU; no run | `written.rs` |
+//! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
+//! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
+//! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
+//! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
+//! | A·P^B, as published | any program, runs | `power_law.rs` |
+
+mod arrays;
+mod curves;
+mod halo;
+mod nonzeros;
+mod power_law;
+mod written;
+
+pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
+pub use written::{written_mib, written_runs};
+
+use super::{curve::Model, fit::FitError, nas::Problem};
+use cvc_core::units::MIB;
+
+/// Heap and text of a NAS benchmark, MiB: 0.49 in the memory listing of the thesis (Table 5.20), and what the measured data zones have above their
+/// arrays.
+pub const HEAP_MIB: f64 = 0.5;
+
+/// MiB of the data zone of a NAS benchmark, without any run: its declared arrays ([`Problem::static_bytes`]) and [`HEAP_MIB`].
+///
+/// # Errors
+/// A number of processes on which the benchmark does not run.
+pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
+    Ok(problem.static_bytes(processes)? as f64 / MIB + HEAP_MIB)
+}
+
+/// The models of the data zone, those first that need least.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![
+        arrays::declared(),
+        written::with_rest(),
+        written::written(),
+        arrays::stored_share(),
+        nonzeros::filled(),
+        Box::new(halo::Halo),
+        curves::volume_and_faces(),
+        Box::new(power_law::Law { rounded: false }),
+        curves::volume_and_constant(),
+        curves::volume_faces_and_constant(),
+        arrays::stored_share_of_one(),
+        arrays::with_heap(),
+    ]
+}
+
+/// The power law as the thesis evaluates it, with its parameters rounded as a spreadsheet prints them. It is not among [`models`]: the rounding serves to
+/// reproduce printed digits.
+pub fn published_power_law() -> Box<dyn Model> {
+    Box::new(power_law::Law { rounded: true })
+}

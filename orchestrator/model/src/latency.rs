@@ -1,0 +1,242 @@
+//! Time of a checkpoint from the writers of a node and the MiB that they write: curves for observed times, and the published one.
+//!
+//! The samples of these models are seconds; they look at the processes on the node and at [`super::Output::node_mib`].
+
+use super::{
+    check::{at_least_one, finite, not_negative, positive},
+    curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Parameter, Sample, Setting, Tier},
+    estimate::{Estimate, Interval},
+    fit::{Fit, FitError, least_squares},
+    linear::{Fixed, always},
+};
+use serde::Serialize;
+
+/// Bandwidth of a node with p writers: a + b·p, MiB/s. A disk that many files are written to at once takes more in all, and less for each.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// MiB/s.
+    pub a: f64,
+    /// MiB/s for each process.
+    pub b: f64,
+}
+
+/// Fitted to the ten latencies with MPICH and without compression of the thesis's Tables 5.3 and 5.5.
+pub const PUBLISHED: Bandwidth = Bandwidth { a: 92.5, b: 3.34 };
+
+/// The storage that the published times are of.
+pub const PUBLISHED_STORAGE: &str = "one AFS-1 node, local ext3 disk: the thesis's";
+
+/// Processes on the node from the fewest to the most of the published runs.
+const PUBLISHED_WRITERS: (u32, u32) = (16, 64);
+
+/// Largest part by which [`PUBLISHED`] was off at a run with MPICH that was left out.
+const PUBLISHED_BAND: f64 = 0.14;
+
+/// Least and largest quotient of measured and published time in the ten runs with Open MPI.
+const PUBLISHED_OPEN_MPI: (f64, f64) = (0.8, 1.94);
+
+/// A curve that is asked for more than so many times its largest training run says so.
+const FAR: u32 = 2;
+
+impl Bandwidth {
+    /// Seconds of a checkpoint of `per_node` files that are `node_mib` MiB together: V/(a + b·p).
+    ///
+    /// # Errors
+    /// No process, a negative size, or parameters with no bandwidth at this number of processes.
+    pub fn at(self, per_node: u32, node_mib: f64) -> Result<f64, FitError> {
+        let p = at_least_one("the number of processes on the node", per_node)?;
+        let rate = positive("the bandwidth a + b·p", self.a + self.b * p)?;
+        finite("the latency", not_negative("the size of a node's files", node_mib)? / rate)
+    }
+}
+
+/// The models of the time of a checkpoint, s, fitted to observed ones.
+pub fn models() -> Vec<Box<dyn Model>> {
+    const SOURCE: &str = "cvc: least squares through the observed times";
+    let info = |id, title, formula, source, parameters| ModelInfo { id, title, formula, source, tier: Tier::SmallRuns, parameters };
+    let bandwidth = "thesis, Tables 5.3 and 5.5; fitted to the observed rates";
+    vec![
+        Box::new(Curve {
+            info: info("latency-bandwidth", "bandwidth of so many writers", "s = V/(a + b·p)", bandwidth, 2),
+            row: |p, _| vec![1.0, p],
+            of_rate: true,
+        }),
+        Box::new(Curve {
+            info: info("latency-volume", "a start and a rate", "s = a + b·V", SOURCE, 2),
+            row: |_, mib| vec![1.0, mib],
+            of_rate: false,
+        }),
+        Box::new(Curve {
+            info: info("latency-coordination", "a start, a part for each process, and a rate", "s = a + b·V + c·p", SOURCE, 3),
+            row: |p, mib| vec![1.0, mib, p],
+            of_rate: false,
+        }),
+    ]
+}
+
+/// The published model of the time of a checkpoint, s. It belongs to [`PUBLISHED_STORAGE`] and is no candidate beside observed times.
+pub fn published() -> Box<dyn Model> {
+    Box::new(Fixed {
+        info: ModelInfo {
+            id: "latency-bandwidth-published",
+            title: "bandwidth of so many writers, as published",
+            formula: "s = V/(92.5 + 3.34·p), V in MiB, p <= 64",
+            source: "fitted by cvc on Tables 5.3 and 5.5 of the thesis: one AFS-1 node, local ext3 disk",
+            tier: Tier::Published,
+            parameters: 0,
+        },
+        answer: |at| {
+            let (fewest, most) = PUBLISHED_WRITERS;
+            let p = at.per_node;
+            if p > most {
+                return Err(FitError::OutOfDomain(format!(
+                    "the published times are of at most {most} processes on a node: nothing is known of {p}"
+                )));
+            }
+            let value = PUBLISHED.at(p, node_mib(at)?)?;
+            let estimate = match at.mpi {
+                MpiKind::OpenMpi => Estimate::between(value, value * PUBLISHED_OPEN_MPI.0, value * PUBLISHED_OPEN_MPI.1),
+                MpiKind::Nemesis | MpiKind::Mpich => Estimate::plus_minus(value, value * PUBLISHED_BAND),
+            };
+            let few = || format!("the published times are of {fewest} processes on a node or more: {p} writers may be slower or faster");
+            Ok(Answer { estimate, warnings: (p < fewest).then(few).into_iter().collect() })
+        },
+        believes: always,
+    })
+}
+
+fn node_mib(at: &Setting) -> Result<f64, FitError> {
+    at.output.node_mib.ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
+}
+
+/// What is fitted through the times of checkpoints. p processes write V MiB in all on a node.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    info: ModelInfo,
+    /// The known numbers of a point, of p and V.
+    row: fn(f64, f64) -> Vec<f64>,
+    /// What is fitted: the rate, or the time itself.
+    of_rate: bool,
+}
+
+impl Curve {
+    /// The rate of a node is the sum of those of its p writers, and its variance grows with p; times vary in proportion to themselves.
+    fn weight(&self, p: f64, value: f64) -> f64 {
+        if self.of_rate { 1.0 / p } else { 1.0 / (value * value) }
+    }
+}
+
+impl Model for Curve {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        if samples.is_empty() {
+            return Err(FitError::TooFewPoints { found: 0, needed: self.info.parameters });
+        }
+        let (mut rows, mut values, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut most_writers, mut most_mib) = (0, 0.0_f64);
+        for sample in samples {
+            let p = at_least_one("the number of processes on the node", sample.at.per_node)?;
+            let mib = positive("the size of a node's files", node_mib(&sample.at)?)?;
+            let seconds = positive("the latency", sample.value)?;
+            let value = if self.of_rate { mib / seconds } else { seconds };
+            rows.push((self.row)(p, mib));
+            values.push(value);
+            weights.push(self.weight(p, value));
+            (most_writers, most_mib) = (most_writers.max(sample.at.per_node), most_mib.max(mib));
+        }
+        let fit = least_squares(&rows, &values, Some(&weights))?;
+        Ok(Box::new(FittedCurve { curve: *self, fit, most_writers, most_mib }))
+    }
+}
+
+#[derive(Debug)]
+struct FittedCurve {
+    curve: Curve,
+    fit: Fit,
+    /// Of the runs that it was fitted on.
+    most_writers: u32,
+    most_mib: f64,
+}
+
+impl Fitted for FittedCurve {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        let p = at_least_one("the number of processes on the node", at.per_node)?;
+        let mib = not_negative("the size of a node's files", node_mib(at)?)?;
+        let row = (self.curve.row)(p, mib);
+        let said = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
+        let estimate = if self.curve.of_rate {
+            let interval = said.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
+            Estimate { value: mib / said.value, interval }
+        } else {
+            said.not_negative()
+        };
+        if !(estimate.value.is_finite() && estimate.value > 0.0) {
+            let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);
+            return Err(FitError::OutOfDomain(why));
+        }
+        let mut warnings = Vec::new();
+        if mib > self.most_mib * f64::from(FAR) {
+            warnings.push(format!(
+                "{mib:.0} MiB on a node are more than {FAR} times the {:.0} MiB of the largest observed checkpoint: \
+                 beyond what memory caches, storage may be far slower",
+                self.most_mib
+            ));
+        }
+        if at.per_node > self.most_writers.saturating_mul(FAR) {
+            warnings.push(format!(
+                "{} processes that write on a node are more than {FAR} times the {} of the largest observed checkpoint",
+                at.per_node, self.most_writers
+            ));
+        }
+        Ok(Answer { estimate, warnings })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let errors = self.fit.standard_errors.as_ref();
+        let named = ["a", "b", "c"].into_iter().zip(&self.fit.coefficients).enumerate();
+        named.map(|(i, (name, value))| Parameter { name, value: *value, standard_error: errors.map(|e| e[i]) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bandwidth, models, published};
+    use crate::{Answer, Model, MpiKind, Output, Sample, Setting};
+
+    fn at(p: u32, node_mib: f64) -> Setting {
+        let (mapping, output) = (cvc_core::mapping::Mapping::one_node(p), Output { node_mib: Some(node_mib), ..Output::default() });
+        Setting { app: "a".into(), class: "b".into(), nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output }
+    }
+
+    fn answer(model: &dyn Model, samples: &[Sample], at: &Setting) -> Answer {
+        model.fit(&samples.iter().collect::<Vec<_>>()).expect("a fit").predict(at).expect("a time")
+    }
+
+    #[test]
+    fn volumes_and_writers_far_beyond_the_runs_are_said() {
+        // 1 to 16 writers, at most 1600 MiB on the node
+        let law = Bandwidth { a: 500.0, b: 10.0 };
+        let sample = |p: u32, mib: f64| Sample { id: format!("{p} {mib}"), at: at(p, mib), value: law.at(p, mib).expect("s") };
+        let samples = [sample(1, 100.0), sample(4, 300.0), sample(9, 900.0), sample(16, 1600.0), sample(16, 800.0)];
+        for model in models() {
+            let warned = |p, mib| answer(&*model, &samples, &at(p, mib)).warnings.join("\n");
+            assert_eq!(warned(32, 3200.0), "", "{}", model.info().id);
+            assert!(warned(16, 3300.0).starts_with("3300 MiB on a node are more than 2 times the 1600 MiB"), "{}", warned(16, 3300.0));
+            assert!(warned(33, 1600.0).starts_with("33 processes that write"), "{}", warned(33, 1600.0));
+        }
+    }
+
+    #[test]
+    fn the_published_time_ends_at_64_writers() {
+        let said = answer(&*published(), &[], &at(36, 36.0 * 309.83));
+        assert!((said.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9 && said.warnings.is_empty());
+        assert_eq!(said.estimate.covers(52.73), Some(true), "Table 5.3");
+        assert_eq!(answer(&*published(), &[], &at(4, 400.0)).warnings.len(), 1);
+        let fitted = published().fit(&[]).expect("nothing to fit");
+        assert!(fitted.predict(&at(65, 6500.0)).is_err());
+        assert!(fitted.predict(&Setting { output: Output::default(), ..at(4, 400.0) }).is_err());
+    }
+}

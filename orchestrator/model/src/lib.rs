@@ -1,0 +1,46 @@
+//! Models of checkpoint size and time: formulas, fits, intervals, and the choice between them. Nothing here reads or writes anything.
+//!
+//! | to predict | file |
+//! | --- | --- |
+//! | the application's data in an image | [`dtapp`], with the sizes of the NAS benchmarks in [`nas`] |
+//! | its libraries, its shared memory, the headers of its areas | [`library`], [`shmem`], [`headers`] |
+//! | what an I/O aggregator adds | [`surplus`] |
+//! | files and bytes of a whole checkpoint, for any mapping | [`stored`] |
+//! | a program's own checkpoint | [`application`] |
+//! | time | [`zone_time`], [`latency`], [`schedule`], [`asynchronous`], [`io_phase`] |
+//! | metadata operations of a parallel file system | [`metadata`] |
+//!
+//! The pure functions of these files are the published formulas and those that replace them. What is fitted implements [`Model`]; the points
+//! that it is fitted on and those that it is judged on are kept apart by [`split`]'s types, and [`choose`] takes the best by leave-one-out error.
+//! Sizes are in MiB (2^20 bytes) and times in seconds unless a name says otherwise.
+
+pub mod application;
+pub mod asynchronous;
+pub mod dtapp;
+pub mod headers;
+pub mod io_phase;
+pub mod latency;
+pub mod library;
+pub mod metadata;
+pub mod nas;
+pub mod schedule;
+pub mod shmem;
+pub mod stats;
+pub mod stored;
+pub mod surplus;
+pub mod zone_time;
+
+mod check;
+mod choice;
+mod curve;
+mod estimate;
+mod fit;
+mod linear;
+mod scope;
+mod split;
+
+pub use choice::{Candidate, Choice, Verdict, choose};
+pub use curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Output, Parameter, Sample, Setting, Tier};
+pub use estimate::{Estimate, Interval, LEVEL, error_pct};
+pub use fit::{Fit, FitError, least_squares, relative_weights};
+pub use split::{HeldOut, Identified, Judged, Judgement, Training, split};

@@ -1,0 +1,320 @@
+//! The models of shared memory.
+
+use super::{
+    Algorithm2, BUFFER_C_MIB, algorithm2_clamped_mib, buffer_mib,
+    copies::{COPY_MIB, partners_on_node},
+    growth_mib, open_mpi_mib, quadratic_mib,
+};
+use crate::{
+    check::at_least_one,
+    curve::{Answer, Model, ModelInfo, MpiKind, Sample, Setting, Tier},
+    estimate::Estimate,
+    fit::FitError,
+    linear::{Fixed, Linear, always},
+    scope::{Along, Common},
+};
+
+/// Half the width of the interval of the published models, MiB, and the least one of a fit: covers all cells of BT and SP.
+const BAND_MIB: f64 = 0.7;
+
+/// The same where the partners of a process are known: what their number leaves out.
+const COPIES_BAND_MIB: f64 = 0.35;
+
+/// The same of what depends on nothing: heaps of the library grow by pieces of 128 KiB.
+const ALONE_BAND_MIB: f64 = 0.125;
+
+/// The same of what grows by some KiB for each peer.
+const CONSTANT_BAND_MIB: f64 = 0.25;
+
+/// Processes on a node up to which the published curves were measured.
+const MEASURED: u32 = 64;
+
+/// The models of shared memory, fitted ones first: what the published ones say holds for the versions of the thesis.
+///
+/// MPICH 4 has no segment with one process on the node, and Open MPI has less of all: runs with one process are a case of their own.
+pub fn models() -> Vec<Box<dyn Model>> {
+    vec![
+        alone(),
+        copies(),
+        buffer(),
+        constant(),
+        straight(),
+        quadratic(),
+        published_buffer(),
+        published_quadratic(),
+        published_algorithm2(),
+        published_open_mpi(),
+    ]
+}
+
+fn p_of(at: &Setting) -> Result<f64, FitError> {
+    at_least_one("the number of processes on the node", at.per_node)
+}
+
+/// Only settings with one process on the node.
+fn alone() -> Box<dyn Model> {
+    Box::new(Linear {
+        least_band: ALONE_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: |at| match at.per_node {
+            1 => Ok(()),
+            p => Err(FitError::OutOfDomain(format!("{p} processes share memory; the model is about one alone"))),
+        },
+        ..Linear::of(ModelInfo {
+            id: "shmem-alone",
+            title: "one process on the node",
+            formula: "MiB = c",
+            source: "MPICH 4 makes no segment for one process",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
+    })
+}
+
+/// Settings that share memory in ch3:nemesis.
+fn of_nemesis(at: &Setting) -> Result<(), FitError> {
+    if at.mpi != MpiKind::Nemesis {
+        return Err(FitError::OutOfDomain("only MPICH with ch3:nemesis has this segment in every image".into()));
+    }
+    several(at)
+}
+
+/// Settings that share memory outside of the images.
+fn beside_the_images(at: &Setting) -> Result<(), FitError> {
+    if at.mpi == MpiKind::Nemesis {
+        return Err(FitError::OutOfDomain("the images of ch3:nemesis hold the segment, which grows with the processes".into()));
+    }
+    several(at)
+}
+
+fn several(at: &Setting) -> Result<(), FitError> {
+    if at.per_node < 2 {
+        return Err(FitError::OutOfDomain("one process alone shares no memory: runs with several say nothing of it".into()));
+    }
+    Ok(())
+}
+
+fn copies() -> Box<dyn Model> {
+    Box::new(Linear {
+        offset: |at| Ok(growth_mib(p_of(at)?) + COPY_MIB * partners_on_node(at)?),
+        least_band: COPIES_BAND_MIB,
+        common: &[Common::Mpi, Common::Benchmark],
+        along: Along::PerNode,
+        admits: of_nemesis,
+        ..Linear::of(ModelInfo {
+            id: "shmem-buffers-copies",
+            title: "buffers of the processes and of large messages",
+            formula: "MiB = 4·p + p·(p − 1)/16 + n/4 + c, n = partners on the node with messages of 64 KiB or more",
+            source: "layout of ch3:nemesis; the partners follow from the benchmark's decomposition",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
+    })
+}
+
+fn buffer() -> Box<dyn Model> {
+    Box::new(Linear {
+        offset: |at| Ok(growth_mib(p_of(at)?)),
+        least_band: BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: of_nemesis,
+        ..Linear::of(ModelInfo {
+            id: "shmem-buffers",
+            title: "buffers of the processes",
+            formula: "MiB = 4·p + p·(p − 1)/16 + c",
+            source: "layout of ch3:nemesis: 64 cells of 64 KiB for each process, a fast box of 64 KiB for each ordered pair",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
+    })
+}
+
+fn constant() -> Box<dyn Model> {
+    Box::new(Linear {
+        least_band: CONSTANT_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: beside_the_images,
+        ..Linear::of(ModelInfo {
+            id: "shmem-constant",
+            title: "constant",
+            formula: "MiB = c",
+            source: "Open MPI 4 and MPICH ch4 keep the segment beside the images",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
+    })
+}
+
+fn straight() -> Box<dyn Model> {
+    Box::new(Linear {
+        names: &["c", "s"],
+        terms: |at| Ok(vec![1.0, p_of(at)?]),
+        least_band: ALONE_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: several,
+        ..Linear::of(ModelInfo {
+            id: "shmem-line",
+            title: "constant and growth for each process",
+            formula: "MiB = c + s·p",
+            source: "Open MPI 4 and MPICH ch4 keep the segment beside the images; a few KiB for each peer stay",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        })
+    })
+}
+
+fn quadratic() -> Box<dyn Model> {
+    Box::new(Linear {
+        names: &["a", "b", "c"],
+        terms: |at| p_of(at).map(|p| vec![p * p, p, 1.0]),
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: several,
+        ..Linear::of(ModelInfo {
+            id: "shmem-quadratic",
+            title: "parabola",
+            formula: "MiB = a·p² + b·p + c",
+            source: "form of the thesis's equation 3.11, fitted",
+            tier: Tier::SmallRuns,
+            parameters: 3,
+        })
+    })
+}
+
+/// A published formula.
+fn published(
+    id: &'static str,
+    title: &'static str,
+    formula: &'static str,
+    source: &'static str,
+    answer: fn(&Setting) -> Result<Answer, FitError>,
+) -> Fixed {
+    let info = ModelInfo { id, title, formula, source, tier: Tier::Published, parameters: 0 };
+    Fixed { info, answer, believes: always }
+}
+
+/// Of a published formula: `value` for ch3:nemesis, with the band of the measured cells and a warning beyond them.
+fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError> {
+    if at.mpi != MpiKind::Nemesis {
+        return Err(FitError::OutOfDomain("published for MPICH with ch3:nemesis only".into()));
+    }
+    let mut answer = Answer::from(Estimate::plus_minus(value?, BAND_MIB));
+    if at.per_node > MEASURED {
+        answer = beyond_measured(answer, at);
+    }
+    Ok(answer)
+}
+
+/// Where nobody measured, the band of the measured cells means nothing.
+fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
+    answer.estimate.interval = None;
+    answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured: no interval", at.per_node));
+    answer
+}
+
+/// Refuses a published formula that the runs contradict: other versions of DMTCP and MPI hold other areas.
+fn agrees(samples: &[&Sample], of: fn(&Setting) -> Result<Answer, FitError>) -> Result<(), FitError> {
+    let mut far = 0;
+    for sample in samples {
+        far += usize::from(of(&sample.at)?.estimate.covers(sample.value) == Some(false));
+    }
+    if 2 * far > samples.len() {
+        return Err(FitError::OutOfDomain(format!(
+            "{far} of {} training runs contradict it: it was published for other versions of DMTCP and MPI",
+            samples.len()
+        )));
+    }
+    Ok(())
+}
+
+fn buffer_answer(at: &Setting) -> Result<Answer, FitError> {
+    banded(at, buffer_mib(at.per_node, BUFFER_C_MIB))
+}
+
+fn quadratic_answer(at: &Setting) -> Result<Answer, FitError> {
+    banded(at, quadratic_mib(at.per_node))
+}
+
+fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
+    let mut answer = banded(at, algorithm2_clamped_mib(at.per_node, Algorithm2::default()))?;
+    // its surplus over the measurements grows with p, to 2.3 %
+    if at.per_node <= MEASURED {
+        answer.estimate = Estimate::between(answer.estimate.value, answer.estimate.value * 0.975, answer.estimate.value + BAND_MIB);
+    }
+    if at.per_node > 63 {
+        answer.warnings.push(format!("Algorithm 2 ends at 63 processes on a node; its value there stands for {}", at.per_node));
+    }
+    Ok(answer)
+}
+
+fn open_mpi_answer(at: &Setting) -> Result<Answer, FitError> {
+    if at.mpi != MpiKind::OpenMpi {
+        return Err(FitError::OutOfDomain("published for Open MPI only".into()));
+    }
+    let mut answer = Answer::from(open_mpi_mib(at.per_node)?);
+    if at.per_node > MEASURED {
+        answer = beyond_measured(answer, at);
+    }
+    Ok(answer)
+}
+
+fn published_buffer() -> Box<dyn Model> {
+    let formula = "MiB = 4·p + p·(p − 1)/16 + 26.2";
+    let source = "layout of ch3:nemesis; the constant of BT and SP with MPICH 3 and DMTCP 2";
+    let model = published("shmem-buffers-published", "buffers of the processes, MPICH 3", formula, source, buffer_answer);
+    Box::new(Fixed { believes: |samples| agrees(samples, buffer_answer), ..model })
+}
+
+fn published_quadratic() -> Box<dyn Model> {
+    let formula = "MiB = 0.0617·p² + 3.9983·p + 25.47";
+    let model = published("shmem-quadratic-published", "published parabola", formula, "thesis, equation 3.11", quadratic_answer);
+    Box::new(Fixed { believes: |samples| agrees(samples, quadratic_answer), ..model })
+}
+
+fn published_algorithm2() -> Box<dyn Model> {
+    let formula = "Algorithm 2 with c1 + c2 = 93, b = 5";
+    let model =
+        published("shmem-algorithm2", "Algorithm 2", formula, "thesis, Algorithm 2 as corrected; 63 processes at most", algorithm2_answer);
+    Box::new(Fixed { believes: |samples| agrees(samples, algorithm2_answer), ..model })
+}
+
+fn published_open_mpi() -> Box<dyn Model> {
+    let formula = "MiB = 90.5; 98.3 from 64 processes on";
+    let model = published("shmem-open-mpi", "Open MPI as measured", formula, "thesis, Table 5.1", open_mpi_answer);
+    Box::new(Fixed { believes: |samples| agrees(samples, open_mpi_answer), ..model })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MEASURED, models};
+    use crate::{MpiKind, Setting, Tier};
+    use cvc_core::mapping::Mapping;
+
+    #[test]
+    fn published_models_have_no_interval_beyond_what_was_measured() {
+        for mpi in [MpiKind::Nemesis, MpiKind::OpenMpi] {
+            for (p, known) in [(MEASURED, true), (MEASURED + 1, false), (65_536, false)] {
+                let at = Setting {
+                    app: "npb-bt".into(),
+                    class: "D".into(),
+                    nas: None,
+                    mapping: Mapping::one_node(p),
+                    per_node: p,
+                    mpi,
+                    output: Default::default(),
+                };
+                let published: Vec<_> = models().into_iter().filter(|m| m.info().tier == Tier::Published).collect();
+                let answers: Vec<_> = published.iter().filter_map(|m| m.fit(&[]).ok()?.predict(&at).ok()).collect();
+                assert!(!answers.is_empty());
+                for answer in answers {
+                    assert_eq!(answer.estimate.interval.is_some(), known, "{mpi:?} {p}");
+                    assert_eq!(answer.warnings.iter().any(|w| w.contains("no interval")), !known);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Training and held-out points, kept apart by their types: what was fitted on one half of a split can only be judged on the other half of
+//! the same split.
+//!
+//! Each call of [`split`] makes a lifetime of its own that marks both halves and every fit on them, so that a curve can neither be judged on
+//! points of its own training nor on those of another split. This is how it goes:
+//!
+//! ```
+//! use cvc_model::{FitError, Judged, Model, Sample, split};
+//! fn right(samples: Vec<Sample>, model: &dyn Model) -> Result<Vec<Judged>, FitError> {
+//!     split(samples, |s| s.at.processes() < 10, |training, held_out| Ok(training.fit(model)?.judge(&held_out)))
+//! }
+//! ```
+//!
+//! And these do not compile:
+//!
+//! ```compile_fail
+//! use cvc_model::{Model, Sample, split};
+//! fn wrong(samples: Vec<Sample>, model: &dyn Model) {
+//!     split(samples, |s| s.at.processes() < 10, |training, _| {
+//!         let fitted = training.fit(model).unwrap();
+//!         fitted.judge(&training); // training points are no held-out points
+//!     });
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! use cvc_model::{Model, Sample, split};
+//! fn wrong(samples: Vec<Sample>, model: &dyn Model) {
+//!     split(samples.clone(), |s| s.at.processes() < 10, |training, _| {
+//!         split(samples, |s| s.at.processes() > 4, |_, held_out| {
+//!             let fitted = training.fit(model).unwrap();
+//!             fitted.judge(&held_out); // held out of another split
+//!         })
+//!     });
+//! }
+//! ```
+
+use super::{
+    curve::{Fitted, Model, ModelInfo, Sample},
+    estimate::{Estimate, error_pct},
+    fit::FitError,
+};
+use std::{collections::HashSet, marker::PhantomData};
+
+/// Marks the halves of one split; invariant, so that no two splits can be taken for each other.
+type Brand<'s> = PhantomData<fn(&'s ()) -> &'s ()>;
+
+/// What can be told from every other of its kind.
+pub trait Identified {
+    /// A point's or a run's identifier, or the name of a row of a table.
+    fn id(&self) -> &str;
+}
+
+impl Identified for Sample {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// Points that models are fitted on: samples of one quantity, or whole observations from which samples are taken.
+#[derive(Clone, Debug)]
+pub struct Training<'s, T = Sample> {
+    items: Vec<T>,
+    brand: Brand<'s>,
+}
+
+/// Points that models are judged on.
+#[derive(Clone, Debug)]
+pub struct HeldOut<'s, T = Sample> {
+    items: Vec<T>,
+    brand: Brand<'s>,
+}
+
+/// A curve that was fitted on the training half of a split.
+#[derive(Debug)]
+pub struct Judgement<'s> {
+    /// The model.
+    pub info: ModelInfo,
+    /// The curve.
+    pub curve: Box<dyn Fitted>,
+    brand: Brand<'s>,
+}
+
+/// One held-out point with what was predicted for it.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The point.
+    pub sample: Sample,
+    /// The prediction, or why there is none.
+    pub predicted: Result<Estimate, FitError>,
+    /// 100·|predicted − measured|/measured.
+    pub error_pct: Option<f64>,
+}
+
+/// Divides items and hands both halves to `body`. Items with the identifier of a training point never become held-out ones: repeats of a
+/// point stay on one side.
+pub fn split<T: Identified, R>(
+    items: impl IntoIterator<Item = T>,
+    trains: impl Fn(&T) -> bool,
+    body: impl for<'s> FnOnce(Training<'s, T>, HeldOut<'s, T>) -> R,
+) -> R {
+    let (training, rest): (Vec<T>, Vec<T>) = items.into_iter().partition(trains);
+    let used: HashSet<&str> = training.iter().map(Identified::id).collect();
+    let held_out = rest.into_iter().filter(|s| !used.contains(s.id())).collect();
+    body(Training { items: training, brand: PhantomData }, HeldOut { items: held_out, brand: PhantomData })
+}
+
+impl<'s, T> Training<'s, T> {
+    /// The points.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The samples of one quantity, still training points of the same split.
+    pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> Training<'s> {
+        Training { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+    }
+}
+
+impl<'s, T> HeldOut<'s, T> {
+    /// The points.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The samples of one quantity, still held-out points of the same split.
+    pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> HeldOut<'s> {
+        HeldOut { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+    }
+}
+
+impl<'s> Training<'s> {
+    /// Fits a model on all points.
+    ///
+    /// # Errors
+    /// What the model says.
+    pub fn fit(&self, model: &dyn Model) -> Result<Judgement<'s>, FitError> {
+        let all: Vec<&Sample> = self.items.iter().collect();
+        Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
+    }
+
+    /// Fits a model without each of the points in turn and predicts that one. Points with the same identifier are left out together: where two
+    /// classes of a program hold the same, one would tell the model what the other is, and any curve that goes through both would look perfect
+    /// however badly it goes on. Who makes the samples gives such points one identifier.
+    pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
+        let without = |left: usize| -> Judged {
+            let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();
+            let sample = self.items[left].clone();
+            judged(sample, |s| model.fit(&others).and_then(|curve| curve.predict(&s.at)).map(|a| a.estimate))
+        };
+        (0..self.items.len()).map(without).collect()
+    }
+}
+
+impl<'s> Judgement<'s> {
+    /// Predicts every held-out point of the same split.
+    pub fn judge(&self, held_out: &HeldOut<'s>) -> Vec<Judged> {
+        held_out.items.iter().map(|s| judged(s.clone(), |s| self.curve.predict(&s.at).map(|a| a.estimate))).collect()
+    }
+}
+
+fn judged(sample: Sample, predict: impl FnOnce(&Sample) -> Result<Estimate, FitError>) -> Judged {
+    let predicted = predict(&sample);
+    let error_pct = predicted.as_ref().ok().and_then(|e| error_pct(e.value, sample.value));
+    Judged { sample, predicted, error_pct }
+}

@@ -1,0 +1,148 @@
+//! Files and bytes of a whole checkpoint on any mapping: the thesis's Algorithm 1 and the auxiliary files.
+
+use super::{check::at_least_one, estimate::Estimate, fit::FitError};
+use cvc_core::mapping::Mapping;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Files that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FileGroup {
+    /// How many.
+    pub count: u32,
+    /// MiB of each.
+    pub size: Estimate,
+    /// Processes on the node that writes them.
+    pub node_load: u32,
+    /// Whether their processes aggregate collective I/O.
+    pub aggregator: bool,
+}
+
+/// Which processes aggregate collective I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aggregators {
+    /// The program does no collective I/O.
+    None,
+    /// One on each node, the default of ROMIO and OMPIO.
+    OnePerNode,
+    /// This many in all: one on each node in the order of the nodes, then a second one, and so on.
+    Number(u32),
+}
+
+/// The files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the aggregators, which have
+/// `surplus` MiB on top. `plain` gives the MiB of an image on a node with so many processes.
+///
+/// Groups come with the fullest nodes first, plain files before aggregators.
+///
+/// # Errors
+/// More aggregators than processes; what `plain` says.
+pub fn files(
+    mapping: &Mapping,
+    aggregators: Aggregators,
+    surplus: Estimate,
+    mut plain: impl FnMut(u32) -> Result<Estimate, FitError>,
+) -> Result<Vec<FileGroup>, FitError> {
+    // plain files and aggregators, by load
+    let mut counts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    for (load, on_node) in mapping.node_loads().zip(aggregators_on_nodes(mapping, aggregators)?) {
+        let (of_plain, of_aggregators) = counts.entry(load).or_default();
+        *of_plain += load - on_node;
+        *of_aggregators += on_node;
+    }
+    let mut groups = Vec::new();
+    for (node_load, (of_plain, of_aggregators)) in counts.into_iter().rev() {
+        let size = plain(node_load)?;
+        groups.push(FileGroup { count: of_plain, size, node_load, aggregator: false });
+        groups.push(FileGroup { count: of_aggregators, size: size.plus(surplus), node_load, aggregator: true });
+    }
+    groups.retain(|g| g.count > 0);
+    Ok(groups)
+}
+
+/// Aggregators on each node, in the order of nodes.
+fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<Vec<u32>, FitError> {
+    let loads: Vec<u32> = mapping.node_loads().collect();
+    let mut left = match aggregators {
+        Aggregators::None => 0,
+        Aggregators::OnePerNode => mapping.nodes(),
+        Aggregators::Number(number) => at_least_one("the number of aggregators", number).map(|_| number)?,
+    };
+    if left > mapping.processes() {
+        return Err(FitError::OutOfDomain(format!("{left} aggregators are more than the {} processes of {mapping}", mapping.processes())));
+    }
+    let mut on_nodes = vec![0; loads.len()];
+    while left > 0 {
+        for (on_node, load) in on_nodes.iter_mut().zip(&loads) {
+            if left > 0 && *on_node < *load {
+                *on_node += 1;
+                left -= 1;
+            }
+        }
+    }
+    Ok(on_nodes)
+}
+
+/// MiB of all files together. Their sizes come from the same curves and err together.
+pub fn total(files: &[FileGroup]) -> Estimate {
+    files.iter().map(|g| g.size.times(f64::from(g.count))).fold(Estimate::exact(0.0), Estimate::plus_together)
+}
+
+/// MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are mpiexec, the proxy of the first
+/// node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1 (DMTCP 2, MPICH 3).
+///
+/// # Errors
+/// No node.
+pub fn aux_cluster_mib(nodes: u32) -> Result<f64, FitError> {
+    let n = at_least_one("the number of nodes", nodes)?;
+    Ok(18.69 + 19.0 + 0.01 + (n - 1.0) * (17.24 + 2.5 + 2.7))
+}
+
+/// The same in the cloud: 48 + (n − 1)·28.6. Source: thesis, Tables 5.18 and 5.19.
+///
+/// # Errors
+/// No instance.
+pub fn aux_cloud_mib(instances: u32) -> Result<f64, FitError> {
+    Ok(48.0 + (at_least_one("the number of instances", instances)? - 1.0) * 28.6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Aggregators, Estimate, FileGroup, aux_cloud_mib, files, total};
+    use cvc_core::mapping::Mapping;
+
+    fn of(mapping: &str, aggregators: Aggregators) -> Vec<FileGroup> {
+        let mapping: Mapping = mapping.parse().expect("a mapping");
+        let plain = |load| Ok(Estimate::plus_minus(100.0 + f64::from(load), 1.0));
+        files(&mapping, aggregators, Estimate::exact(16.0), plain).expect("files")
+    }
+
+    /// Count, load, aggregator, MiB.
+    fn short(groups: &[FileGroup]) -> Vec<(u32, u32, bool, f64)> {
+        groups.iter().map(|g| (g.count, g.node_load, g.aggregator, g.size.value)).collect()
+    }
+
+    #[test]
+    fn nodes_of_the_same_load_are_taken_together_wherever_they_stand() {
+        assert_eq!(short(&of("1Nx4P+1Nx2P+2Nx4P", Aggregators::None)), [(12, 4, false, 104.0), (2, 2, false, 102.0)]);
+        let default = short(&of("6Nx4P+1Nx1P", Aggregators::OnePerNode));
+        assert_eq!(default, [(18, 4, false, 104.0), (6, 4, true, 120.0), (1, 1, true, 117.0)]);
+    }
+
+    #[test]
+    fn aggregators_go_round_the_nodes() {
+        assert_eq!(short(&of("4Nx4P", Aggregators::Number(2))), [(14, 4, false, 104.0), (2, 4, true, 120.0)]);
+        assert_eq!(short(&of("1Nx1P+1Nx4P", Aggregators::Number(4))), [(1, 4, false, 104.0), (3, 4, true, 120.0), (1, 1, true, 117.0)]);
+        let mapping: Mapping = "2Nx2P".parse().expect("a mapping");
+        for wrong in [0, 5] {
+            assert!(files(&mapping, Aggregators::Number(wrong), Estimate::exact(0.0), |_| Ok(Estimate::exact(1.0))).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_err_together() {
+        assert_eq!(total(&of("1Nx4P+1Nx2P", Aggregators::None)), Estimate::plus_minus(620.0, 6.0));
+        assert_eq!(total(&[]), Estimate::exact(0.0));
+        assert!(aux_cloud_mib(0).is_err());
+    }
+}

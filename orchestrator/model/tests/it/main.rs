@@ -1,0 +1,3 @@
+//! Tests of the formulas, against published vectors and real runs.
+
+mod models;

@@ -1,0 +1,91 @@
+//! `cvc-node`: what cvc puts on the machines of a cluster. Nobody needs to call it by hand.
+
+use camino::Utf8PathBuf;
+use clap::Parser;
+use cvc_engine::agent;
+use std::process::ExitCode;
+
+/// Between beats of a sentinel, seconds, until its agent says otherwise.
+const BEAT_S: f64 = 1.0;
+
+/// What cvc puts on the machines of a cluster.
+#[derive(Parser)]
+#[command(name = "cvc-node", version)]
+enum Command {
+    /// Carry out the runs of a spool, until it is closed
+    Agent {
+        /// The spool
+        dir: Utf8PathBuf,
+    },
+    /// Start the agent of a spool so that it outlives this connection, unless one is at work
+    Start {
+        /// The spool
+        dir: Utf8PathBuf,
+    },
+    /// Say by the exit code whether the agent of a spool is at work: 0 or 1
+    Alive {
+        /// The spool
+        dir: Utf8PathBuf,
+    },
+    /// Relay between standard streams and a spool
+    Attach {
+        /// The spool
+        dir: Utf8PathBuf,
+        /// Number of the last event that is known
+        from: u64,
+        /// The agent is on this machine: say whether it is alive
+        #[arg(long)]
+        agent_is_here: bool,
+    },
+    /// Answer the agent's questions about this node
+    Sentinel,
+    /// Start and watch the processes of one run
+    Shepherd {
+        /// The job, as JSON
+        job: Utf8PathBuf,
+    },
+    /// Read checkpoint images
+    Image(cvc_probe::image::command::ImageArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Command::parse()) {
+        Ok(code) => code,
+        Err(message) => {
+            // whoever started it reads it, or nobody does
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {message}\n").as_bytes());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn myself() -> Result<Utf8PathBuf, String> {
+    let path = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    Utf8PathBuf::from_path_buf(path).map_err(|p| format!("{}: not UTF-8", p.display()))
+}
+
+fn run(command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Agent { dir } => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+            runtime.block_on(agent::serve(&myself()?, &dir)).map_err(|e| e.to_string())?;
+        }
+        Command::Start { dir } => {
+            agent::start(&myself()?, &dir).map_err(|e| e.to_string())?;
+        }
+        Command::Alive { dir } => {
+            let alive = agent::Spool::at(&dir).agent().is_some();
+            return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here).map_err(|e| e.to_string())?,
+        Command::Sentinel => cvc_probe::sentinel::main(BEAT_S).map_err(|e| e.to_string())?,
+        Command::Shepherd { job } => cvc_probe::shepherd::main(job.as_std_path()).map_err(|e| format!("{job}: {e}"))?,
+        Command::Image(args) => {
+            if let Err(error) = cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()) {
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
+                return Ok(ExitCode::from(error.exit_code()));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
