@@ -29,7 +29,7 @@ pub enum CampaignError {
         /// Which site.
         site: String,
         /// What the cloud said.
-        error: Box<crate::cloud::ProviderError>,
+        error: Box<crate::provider::ProviderError>,
     },
     /// The budget does not pay for the machines of a site.
     #[error("site {site}: the budget: {why}")]

@@ -7,6 +7,7 @@ pub mod error;
 pub mod install;
 pub mod observe;
 pub mod progress;
+pub mod provider;
 pub mod remote;
 pub mod runner;
 pub mod slurm;

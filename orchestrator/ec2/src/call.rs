@@ -9,7 +9,7 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::cloud::{ProviderError, Trouble};
+use cvc_controller::provider::{ProviderError, Trouble};
 use std::{
     error::Error,
     sync::{Arc, PoisonError},

@@ -6,7 +6,10 @@ use crate::{
     tags,
 };
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
-use cvc_controller::cloud::{ProviderError, Resource, ResourceKind, Trouble, tolerate};
+use cvc_controller::{
+    cloud::tolerate,
+    provider::{ProviderError, Resource, ResourceKind, Trouble},
+};
 
 /// In which order they are looked for.
 const KINDS: [ResourceKind; 6] = [

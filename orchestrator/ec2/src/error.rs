@@ -5,7 +5,7 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::cloud::{Left, ProviderError, Trouble};
+use cvc_controller::provider::{Left, ProviderError, Trouble};
 use std::{
     error::Error,
     io,

@@ -2,7 +2,7 @@
 
 use crate::{Region, tags};
 use aws_sdk_ec2::types;
-use cvc_controller::cloud::{ImageFacts, ProviderError, Trouble};
+use cvc_controller::provider::{ImageFacts, ProviderError, Trouble};
 use cvc_core::campaign::Image;
 
 /// How an image is found.

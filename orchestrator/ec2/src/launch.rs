@@ -25,7 +25,7 @@ use aws_smithy_runtime_api::{
         retries::classifiers::{ClassifyRetry, RetryAction},
     },
 };
-use cvc_controller::cloud::{Instance, Left, ProviderError, Trouble};
+use cvc_controller::provider::{Instance, Left, ProviderError, Trouble};
 use cvc_core::lease::LaunchOrder;
 use std::{
     sync::atomic::{AtomicBool, Ordering},

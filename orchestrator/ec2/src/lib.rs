@@ -16,9 +16,8 @@ mod session;
 mod tags;
 
 use async_trait::async_trait;
-use cvc_controller::{
-    cloud::{Account, Clouds, FleetOrder, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Resource, TypeFacts},
-    cost::quote::Quote,
+use cvc_controller::provider::{
+    Account, Clouds, FleetOrder, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Quote, Resource, TypeFacts,
 };
 use cvc_core::{campaign::Ec2Settings, lease::LaunchOrder};
 use std::{

@@ -6,7 +6,7 @@ use crate::{
     tags::{filter, literal},
 };
 use aws_sdk_ec2::types::{ArchitectureType, InstanceTypeInfo, LocationType, PlacementGroupStrategy, UsageClassType};
-use cvc_controller::cloud::{Offer, ProviderError, Trouble, TypeFacts};
+use cvc_controller::provider::{Offer, ProviderError, Trouble, TypeFacts};
 use cvc_core::campaign::{Ec2Settings, Market};
 use std::collections::{BTreeMap, BTreeSet};
 

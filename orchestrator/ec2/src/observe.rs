@@ -5,7 +5,7 @@ use aws_sdk_ec2::{
     primitives::DateTime,
     types::{self, Filter, InstanceLifecycleType, InstanceStateName, InstanceStatusSummary, SummaryStatus},
 };
-use cvc_controller::cloud::{Health, Instance, InstanceState, ProviderError, Trouble};
+use cvc_controller::provider::{Health, Instance, InstanceState, ProviderError, Trouble};
 use jiff::Timestamp;
 
 /// So many entries an answer has at most.
@@ -146,7 +146,7 @@ pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
 mod tests {
     use crate::Ec2;
     use aws_sdk_ec2::types::InstanceType;
-    use cvc_controller::cloud::Account;
+    use cvc_controller::provider::Account;
     use cvc_testkit::{
         Cloud, Tool,
         cloud::{ACCESS_KEY, SECRET_KEY},

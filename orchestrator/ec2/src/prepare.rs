@@ -9,7 +9,7 @@ use aws_sdk_ec2::{
         UserIdGroupPair,
     },
 };
-use cvc_controller::cloud::{FleetOrder, Prepared, ProviderError, Trouble};
+use cvc_controller::provider::{FleetOrder, Prepared, ProviderError, Trouble};
 use cvc_core::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 

@@ -2,7 +2,7 @@
 
 use crate::{Region, observe::VALUES, session::Session, tags};
 use aws_sdk_ec2::types::VolumeState;
-use cvc_controller::cloud::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
+use cvc_controller::provider::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},

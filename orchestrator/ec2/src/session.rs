@@ -6,7 +6,7 @@ use aws_config::{
 };
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
-use cvc_controller::cloud::{Account, ProviderError, Trouble};
+use cvc_controller::provider::{Account, ProviderError, Trouble};
 use std::{path::Path, time::Duration};
 
 /// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].

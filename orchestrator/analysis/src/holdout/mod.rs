@@ -7,8 +7,8 @@
 mod derive;
 mod gate;
 mod outcome;
-mod renew;
 pub mod quantity;
+mod renew;
 
 pub use derive::derive;
 pub use gate::{Coverage, Gate, Group};

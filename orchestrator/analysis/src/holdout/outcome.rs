@@ -1,7 +1,7 @@
 //! Predictions as the index has them.
 
-use crate::error::AnalysisError;
 use super::{Answer, Candidate, Gate, ModelName, Prediction, quantity};
+use crate::error::AnalysisError;
 use crate::index::Index;
 use cvc_core::plan::Split;
 use cvc_core::{ids::PointId, store::StoreError};

@@ -1,7 +1,7 @@
 //! Predictions of a campaign, in their file and in the index.
 
-use crate::error::AnalysisError;
 use super::{Answer, FILE, Line, derive};
+use crate::error::AnalysisError;
 use crate::index::Index;
 use camino::Utf8Path;
 use cvc_core::plan::Split;

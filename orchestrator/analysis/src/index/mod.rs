@@ -3,7 +3,6 @@
 mod load;
 
 use crate::error::AnalysisError;
-use load::Records;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::StoreError;
 use cvc_core::{
@@ -16,6 +15,7 @@ use cvc_core::{
     spending,
 };
 use cvc_model::stats::Summary;
+use load::Records;
 use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
@@ -49,10 +49,7 @@ impl Index {
     /// Before that, `complete` may add what is derived from everything else, as [`crate::holdout::rebuild_index`] does with predictions.
     ///
     /// Records that are missing or damaged are no error: the run is marked, and the report says so.
-    pub fn rebuild(
-        campaign: &Utf8Path,
-        complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
-    ) -> Result<Self, AnalysisError> {
+    pub fn rebuild(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
         let journal = campaign.join("journal.jsonl");
         // Without a journal it is a campaign that was planned and never run.

@@ -1,7 +1,7 @@
 //! What can go wrong on the way to a prediction.
 
-use camino::Utf8PathBuf;
 use crate::error::AnalysisError;
+use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 
 /// Why there are no predictions at all. A single quantity that cannot be predicted is no error but a line with its reason.

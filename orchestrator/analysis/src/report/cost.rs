@@ -1,6 +1,5 @@
 //! What it cost: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
 
-use crate::error::AnalysisError;
 use super::{
     data::Data,
     layout,
@@ -8,6 +7,7 @@ use super::{
     plot::{self, Spot},
     summary,
 };
+use crate::error::AnalysisError;
 use crate::index::Index;
 use cvc_core::{record::names, store::StoreError};
 use cvc_model::stats::Summary;

@@ -1,10 +1,10 @@
 //! What every table and plot asks of the index, read once.
 
-use crate::error::AnalysisError;
 use super::{
     model::{RecordRow, Records},
     quantity::Tier,
 };
+use crate::error::AnalysisError;
 use crate::report::consistency::{self, Mixed};
 use crate::{holdout::Outcome, index::Index};
 use cvc_core::{app::descriptor::Better, ids::PointId, store::StoreError};

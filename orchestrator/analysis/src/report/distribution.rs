@@ -1,6 +1,5 @@
 //! Every repeat of every point.
 
-use crate::error::AnalysisError;
 use super::{
     data::{Data, Quantity},
     format::Style,
@@ -10,6 +9,7 @@ use super::{
     quantity::{self, Tier},
     time::capital,
 };
+use crate::error::AnalysisError;
 use cvc_core::{record::names, store::StoreError};
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;

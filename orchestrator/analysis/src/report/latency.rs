@@ -1,6 +1,5 @@
 //! Where the time of a checkpoint goes: coordination, then storage.
 
-use crate::error::AnalysisError;
 use super::{
     data::Data,
     layout::{self, Sheet},
@@ -8,6 +7,7 @@ use super::{
     plot::{self, Marks, Panel},
     time::Planned,
 };
+use crate::error::AnalysisError;
 use cvc_core::{record::names, store::StoreError};
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];

@@ -1,7 +1,6 @@
 //! How points are laid out in plots: one sheet for each application, on it the panels of its classes; one factor along the axis, the others as
 //! panels or series.
 
-use crate::error::AnalysisError;
 use super::{
     data::{Data, PointRow},
     format::Style,
@@ -9,6 +8,7 @@ use super::{
     plot::{Categories, PALETTE, Whisker},
     quantity,
 };
+use crate::error::AnalysisError;
 use cvc_core::store::StoreError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
@@ -164,7 +164,10 @@ pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
 }
 
 /// Adds plots to a section, as many as it may have, and says which are left out.
-pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<(String, impl FnOnce() -> Result<Plot, AnalysisError>)>) -> Result<(), AnalysisError> {
+pub(super) fn add(
+    blocks: &mut Vec<Block>,
+    plots: Vec<(String, impl FnOnce() -> Result<Plot, AnalysisError>)>,
+) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
     for (title, draw) in plots {
         if blocks.len() < MOST_FIGURES {

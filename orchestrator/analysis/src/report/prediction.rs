@@ -1,6 +1,5 @@
 //! Predicted against measured: how well models did at points that they had not seen.
 
-use crate::error::AnalysisError;
 use super::{
     data::Data,
     layout,
@@ -8,6 +7,7 @@ use super::{
     plot::{self, Categories, Marks, Panel, Whisker},
     quantity as words, summary,
 };
+use crate::error::AnalysisError;
 use crate::holdout::{Answer, Coverage, Gate, Judged, Outcome, Prediction, quantity};
 use cvc_core::{ids::PointId, quantity::Quantity, store::StoreError};
 use cvc_model::{Estimate, Interval, stats::Summary};

@@ -1,6 +1,5 @@
 //! What a checkpoint image consists of: application data, libraries, shared memory.
 
-use crate::error::AnalysisError;
 use super::{
     data::{Data, Quantity},
     layout::{self, Sheet},
@@ -9,6 +8,7 @@ use super::{
     quantity, summary,
     time::Planned,
 };
+use crate::error::AnalysisError;
 use cvc_core::store::StoreError;
 use indexmap::IndexMap;
 

@@ -1,6 +1,5 @@
 //! The plots: how large a checkpoint is, how long it takes, how long the program takes, and its figures of merit.
 
-use crate::error::AnalysisError;
 use super::{
     data::{Data, Quantity},
     latency,
@@ -10,6 +9,7 @@ use super::{
     quantity::{self, Tier},
     size_by_zone,
 };
+use crate::error::AnalysisError;
 use cvc_core::{record::names, store::StoreError};
 
 /// A plot that is not drawn yet, with its title.

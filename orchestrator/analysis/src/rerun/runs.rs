@@ -1,7 +1,7 @@
 //! What campaigns measured, out of their indexes: the records of every image of every run that succeeded.
 
-use crate::error::AnalysisError;
 use super::{definition::Value, select::Images};
+use crate::error::AnalysisError;
 use crate::index::Index;
 use cvc_core::store::StoreError;
 use indexmap::IndexMap;

@@ -1,8 +1,8 @@
 //! What a report says of money.
 
-use cvc_analysis::holdout::rebuild_index;
 use crate::common;
 use camino::Utf8Path;
+use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     index::Index,
     report::{Block, Report, build, write_all},

@@ -1,7 +1,7 @@
 //! Predictions from real runs (experiments/nas-sizes.csv) and from made-up ones.
 
-use cvc_analysis::holdout::rebuild_index;
 use crate::common;
+use cvc_analysis::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{

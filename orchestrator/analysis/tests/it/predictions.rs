@@ -1,7 +1,7 @@
 //! Predictions of a campaign: made from its training points, kept as records of their own, reported, held against bounds.
 
-use cvc_analysis::holdout::rebuild_index;
 use crate::common::measured;
+use cvc_analysis::holdout::rebuild_index;
 
 use camino::Utf8Path;
 use cvc_analysis::{

@@ -1,7 +1,7 @@
 //! From a campaign's directory to its reports.
 
-use cvc_analysis::holdout::rebuild_index;
 use crate::common;
+use cvc_analysis::holdout::rebuild_index;
 
 use camino::Utf8Path;
 use cvc_analysis::{

@@ -1,7 +1,7 @@
 //! Measured values joined to printed tables: records of real runs (DMTCP 4.2, MPICH 4.0 ch3:nemesis, NPB 3.3), cut down to what is asked for.
 
-use cvc_analysis::holdout::rebuild_index;
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     index::Index,
     paper::{self, Agreement, Paper},

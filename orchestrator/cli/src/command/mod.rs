@@ -173,13 +173,13 @@ async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(Strin
 
 /// What launches instances, in a cvc that was built with it.
 #[cfg(feature = "ec2")]
-fn clouds() -> Option<Arc<dyn cvc_controller::cloud::Clouds>> {
+fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
     Some(Arc::new(cvc_ec2::Ec2::default()))
 }
 
 /// What launches instances: this cvc was built without.
 #[cfg(not(feature = "ec2"))]
-fn clouds() -> Option<Arc<dyn cvc_controller::cloud::Clouds>> {
+fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
     None
 }
 

@@ -2,12 +2,12 @@
 
 use super::{clouds, costs::usd, load, runtime, table};
 use crate::{args::PricesArgs, failure::Failure};
+use cvc_controller::error::CampaignError;
 use cvc_controller::{
-    cloud::{Account, Clouds, ProviderError},
     cost::{self, PriceBook},
+    provider::{Account, Clouds, ProviderError},
 };
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
-use cvc_controller::error::CampaignError;
 use std::io::Write;
 
 pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {

@@ -1,12 +1,12 @@
 //! `cvc report`
 
-use cvc_analysis::holdout::rebuild_index;
 use super::{campaign_dir, shown};
 use crate::{
     args::{ReportArgs, ReportFormat, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     holdout::{Gate, Outcome},
     index::Index,

@@ -3,8 +3,9 @@
 use super::{clouds, costs, runtime, table};
 use crate::{args::SweepArgs, display::duration, failure::Failure};
 use cvc_controller::{
-    cloud::{Account, Found, Known, Looked, ProviderError, Removed, Resource, ResourceKind, Sweep, Trouble},
+    cloud::{Found, Known, Looked, Removed, Sweep},
     cost::{self, DiskSize, PriceBook},
+    provider::{Account, ProviderError, Resource, ResourceKind, Trouble},
 };
 use cvc_core::lease::owner;
 use jiff::Timestamp;

@@ -1,8 +1,9 @@
 //! Launching: what is on offer, in which order it is tried, what it may cost, and the order itself.
 
-use super::{Fleet, FleetOrder, Instance, Left, Offer, Prepared, ProviderError, Trouble, TypeFacts};
+use super::Fleet;
 use crate::cost;
 use crate::error::CampaignError;
+use crate::provider::{FleetOrder, Instance, Left, Offer, Prepared, ProviderError, Trouble, TypeFacts};
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
     campaign::{Ec2Settings, Market},

@@ -4,13 +4,13 @@
 //! before anything is waited for; then the end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for
 //! the same order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
 
-use super::{Account, Clouds, Instance, InstanceState, Offer, Prepared, Provider, ProviderError, Trouble};
 use crate::cloud::{
     key_dir::Place,
     readiness::Reached,
     warm_pool::{self, Kept},
 };
 use crate::error::CampaignError;
+use crate::provider::{Account, Clouds, Instance, InstanceState, Offer, Prepared, Provider, ProviderError, Trouble};
 use crate::{cost::PriceBook, progress::Speaker};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};

@@ -2,20 +2,13 @@
 //! and what is found by tags alone. Nothing here knows a cloud's library.
 
 mod acquire;
-mod error;
 mod fleet;
 mod key_dir;
-mod provider;
 mod readiness;
 mod release;
 mod sweep;
 mod warm_pool;
 
-pub use error::{Left, ProviderError, Trouble};
 pub(crate) use fleet::{Fleet, Wanted};
 
-pub use provider::{
-    Account, Clouds, FleetOrder, Health, ImageFacts, Instance, InstanceState, Offer, Prepared, Provider, Quota, Resource, ResourceKind,
-    TypeFacts,
-};
 pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register, tolerate};

@@ -1,7 +1,8 @@
 //! Waiting until instances can be worked with: the cloud says that they run, ssh answers, and they know their deadline.
 
-use super::{Fleet, Health, Instance, InstanceState};
+use super::Fleet;
 use crate::error::CampaignError;
+use crate::provider::{Health, Instance, InstanceState};
 use crate::ssh::{SshHost, Target};
 use cvc_core::{
     hosts::{HostEntry, SshSettings},

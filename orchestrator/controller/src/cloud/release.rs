@@ -1,8 +1,9 @@
 //! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
 
-use super::{Fleet, Trouble};
+use super::Fleet;
 use crate::cloud::readiness;
 use crate::error::CampaignError;
+use crate::provider::Trouble;
 use cvc_core::journal::{Event, Lease};
 use cvc_engine::host::HostError;
 use std::{

@@ -1,6 +1,6 @@
 //! What is left in a cloud, found by tags alone, and removed: whatever became of the journals that ordered it.
 
-use super::{Account, Clouds, Provider, ProviderError, Resource, ResourceKind};
+use crate::provider::{Account, Clouds, Provider, ProviderError, Resource, ResourceKind};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_refused_question_is_an_error_unless_somebody_collects_them() {
-        let error = || ProviderError::before(super::super::Trouble::Denied, "looking for volumes", "r", "no");
+        let error = || ProviderError::before(crate::provider::Trouble::Denied, "looking for volumes", "r", "no");
         assert_eq!(tolerate(error()), Err(error()));
         REFUSED.sync_scope(RefCell::default(), || {
             assert_eq!(tolerate(error()), Ok(()));

@@ -4,10 +4,7 @@ use super::{
     cache::{self, Cached},
     table::{self, Table, TypePrice},
 };
-use crate::{
-    cloud::{Provider, ProviderError},
-    cost::quote::Quote,
-};
+use crate::provider::{Provider, ProviderError, Quote};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::price::{Price, PriceFrom, UnknownPrice};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};

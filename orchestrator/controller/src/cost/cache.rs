@@ -1,6 +1,6 @@
 //! Quotes that a cloud has given, in a file of the user's cache.
 
-use crate::cost::quote::Quote;
+use crate::provider::Quote;
 use camino::Utf8Path;
 use cvc_core::store::{StoreError, write_whole};
 use serde::{Deserialize, Serialize};

@@ -4,14 +4,12 @@
 mod book;
 mod cache;
 mod expected;
-mod quote;
 mod rate;
 mod table;
 
 pub use book::{DiskSize, MONTH_HOURS, PriceBook, cache_file, refresh, transfer_cost};
 pub use expected::{Expected, SETUP_S, SiteCost, expected, known_cores};
 
-pub use quote::Quote;
 pub use rate::{ROOT_GIB, dearest_rate, fleet_rate, instance_rate, planned_rate};
 
 pub use table::TypePrice;

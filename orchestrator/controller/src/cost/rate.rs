@@ -1,7 +1,7 @@
 //! What one node of a site costs by the price book, before and after it is launched.
 
 use super::book::{DiskSize, PriceBook};
-use crate::cloud::Instance;
+use crate::provider::Instance;
 use cvc_core::{
     campaign::{Ec2Settings, Market, Site},
     price::{LEAST_S, NodeRate, RatePart, UnknownPrice},

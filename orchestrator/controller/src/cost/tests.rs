@@ -1,5 +1,5 @@
 use super::*;
-use crate::cost::quote::Quote;
+use crate::provider::Quote;
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, PriceSettings, Volume},

@@ -8,8 +8,9 @@ mod sites;
 use super::observe::{Observer, Progress};
 use crate::error::CampaignError;
 use crate::{
-    cloud::{Clouds, Fleet},
+    cloud::Fleet,
     progress::Word,
+    provider::Clouds,
     remote::{Held, Remote},
 };
 use camino::Utf8PathBuf;

@@ -18,8 +18,8 @@ use cvc_core::{
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
 };
-use cvc_engine::attempt::RunError;
 use cvc_engine::attempt::Brief;
+use cvc_engine::attempt::RunError;
 use cvc_engine::host::HostError;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;

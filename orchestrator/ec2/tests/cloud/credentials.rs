@@ -1,7 +1,7 @@
 //! Identities that end, and secrets that must not be seen.
 
 use crate::{Site, fleet};
-use cvc_controller::cloud::Trouble;
+use cvc_controller::provider::Trouble;
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{ACCESS_KEY, Fault, SECRET_KEY},

@@ -1,7 +1,7 @@
 //! What is asked before anything is made: types, images, prices, limits.
 
 use crate::{Site, fleet, order, settings};
-use cvc_controller::cloud::{Health, Quota, Trouble};
+use cvc_controller::provider::{Health, Quota, Trouble};
 use cvc_core::campaign::{Ec2Settings, Image};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What goes wrong between cvc and the cloud.
 
 use crate::{Site, fleet, order};
-use cvc_controller::cloud::{Left, Trouble};
+use cvc_controller::provider::{Left, Trouble};
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{Fault, SECRET_KEY},

@@ -1,14 +1,14 @@
 //! Leases: asked for once or often, the same instances.
 
 use crate::{Site, fleet, order};
-use cvc_controller::cloud::{InstanceState, Left, ResourceKind, Trouble};
+use cvc_controller::provider::{InstanceState, Left, ResourceKind, Trouble};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 
-fn ids(instances: &[cvc_controller::cloud::Instance]) -> BTreeSet<String> {
+fn ids(instances: &[cvc_controller::provider::Instance]) -> BTreeSet<String> {
     instances.iter().map(|i| i.id.clone()).collect()
 }
 
@@ -143,8 +143,8 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     site.cloud.interrupt(&spot[0].id, Duration::ZERO);
     cvc_testkit::wait_until("the reclaim", Duration::from_secs(20), || site.alive("f").len() == 1);
     let all = site.wait(site.provider.observe("f")).expect("an answer");
-    assert!(all.iter().find(|i| i.id == spot[0].id).is_some_and(cvc_controller::cloud::Instance::reclaimed));
-    assert!(!all.iter().find(|i| i.id == spot[1].id).is_some_and(cvc_controller::cloud::Instance::reclaimed));
+    assert!(all.iter().find(|i| i.id == spot[0].id).is_some_and(cvc_controller::provider::Instance::reclaimed));
+    assert!(!all.iter().find(|i| i.id == spot[1].id).is_some_and(cvc_controller::provider::Instance::reclaimed));
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();
 }

@@ -7,7 +7,7 @@ mod launches;
 mod removal;
 
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
-use cvc_controller::cloud::{Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError};
+use cvc_controller::provider::{Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError};
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, Volume},
     lease::{LaunchOrder, Tags},

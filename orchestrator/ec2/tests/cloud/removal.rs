@@ -2,7 +2,7 @@
 
 use crate::{KEY, OTHER_KEY, Site, fleet, order};
 use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
-use cvc_controller::cloud::{FleetOrder, ResourceKind, Trouble};
+use cvc_controller::provider::{FleetOrder, ResourceKind, Trouble};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::collections::BTreeMap;
 

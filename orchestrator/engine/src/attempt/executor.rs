@@ -314,13 +314,7 @@ fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -
 }
 
 /// The directory of an attempt that failed before anything of it could be brought here.
-pub fn conclude_failed(
-    dir: &CampaignDir,
-    run: &RunId,
-    attempt: u32,
-    cause: Cause,
-    detail: String,
-) -> Result<OutcomeFile, StoreError> {
+pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Cause, detail: String) -> Result<OutcomeFile, StoreError> {
     remove_all(&dir.partial(run))?;
     let file = conclude(dir, run, attempt, &failed(cause, detail))?;
     seal(dir, run, &file)?;

@@ -6,8 +6,8 @@ mod json;
 mod latex;
 mod markdown;
 
-use crate::error::AnalysisError;
 use super::model::Report;
+use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::Format,

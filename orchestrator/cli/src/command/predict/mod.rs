@@ -2,13 +2,13 @@
 
 mod show;
 
-use cvc_analysis::holdout::rebuild_index;
 use super::campaign_dir;
 use crate::{
     args::{PredictArgs, Which},
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     index::Index,
     predict::{

@@ -1,7 +1,11 @@
 //! What a cloud must be able to do, in words that no cloud's library occurs in.
 
-use super::ProviderError;
-use crate::cost::Quote;
+mod error;
+mod quote;
+
+pub use error::{Left, ProviderError, Trouble};
+pub use quote::Quote;
+
 use async_trait::async_trait;
 use cvc_core::campaign::Ec2Settings;
 use cvc_core::lease::{LaunchOrder, Tags};
