@@ -46,7 +46,7 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Ask a cloud what the instances of a campaign cost today, for `cvc plan` and budgets
     Prices(PricesArgs),
-    /// Show what is installed, what is missing, what each gap costs, and how to mend it
+    /// Show what is installed, what is missing, what each gap costs, and how to fix it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
     Schema {

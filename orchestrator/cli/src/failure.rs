@@ -24,8 +24,8 @@ pub enum Failure {
     Image(cvc_probe::image::command::ImageCommandError),
     /// Nobody reads what is written any more (`cvc … | head`): no error of ours.
     Unread,
-    /// Anything else, in one line, with how to mend it.
-    Other { code: u8, message: String, help: Option<String> },
+    /// Anything else, in one line, with how to fix it.
+    Other { code: u8, message: String, hint: Option<String> },
 }
 
 impl From<SourceErrors> for Failure {
@@ -72,7 +72,7 @@ impl From<PredictError> for Failure {
             | PredictError::Unreadable { .. }
             | PredictError::Question { .. }
             | PredictError::Model { .. }) => {
-                Self::Other { code: error.exit_code(), message: error.to_string(), help: error.help().map(str::to_owned) }
+                Self::Other { code: error.exit_code(), message: error.to_string(), hint: error.hint().map(str::to_owned) }
             }
         }
     }
@@ -82,7 +82,7 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::Unread;
         }
-        Self::Other { code: 1, message: format!("cannot write: {error}"), help: None }
+        Self::Other { code: 1, message: format!("cannot write: {error}"), hint: None }
     }
 }
 
@@ -93,7 +93,7 @@ pub const OVER_BUDGET: u8 = 12;
 #[derive(Debug)]
 struct Placed {
     message: String,
-    help: Option<String>,
+    hint: Option<String>,
     label: Option<LabeledSpan>,
     source: NamedSource<String>,
 }
@@ -106,7 +106,7 @@ impl std::fmt::Display for Placed {
 impl std::error::Error for Placed {}
 impl Diagnostic for Placed {
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        self.help.as_ref().map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
+        self.hint.as_ref().map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
     }
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
         Some(&self.source)
@@ -126,7 +126,9 @@ impl Failure {
                     let message = error.to_string();
                     let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
-                    say(&format!("{:?}", Report::new(Placed { message, help: error.help, label, source })));
+                    // miette says `help`; the word everywhere in cvc is `hint`
+                    let text = format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }));
+                    say(&text.replace("  help: ", "  hint: "));
                 }
                 ExitCode::from(2)
             }
@@ -142,9 +144,9 @@ impl Failure {
                     CampaignError::Leftover { .. } => 9,
                     CampaignError::OverBudget { .. } => OVER_BUDGET,
                 };
-                let help = match &error {
-                    CampaignError::Run(RunError::Host(error)) => error.mend(),
-                    CampaignError::Run(RunError::Crew(error)) => error.help().map(str::to_owned),
+                let hint = match &error {
+                    CampaignError::Run(RunError::Host(error)) => error.hint(),
+                    CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
                     CampaignError::Run(
                         RunError::Store(_)
                         | RunError::Shepherd { .. }
@@ -155,34 +157,34 @@ impl Failure {
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)
                     | CampaignError::OverBudget { .. } => None,
-                    CampaignError::Provider { error, .. } => error.mend(),
-                    CampaignError::Install(error) => error.mend(),
+                    CampaignError::Provider { error, .. } => error.hint(),
+                    CampaignError::Install(error) => error.hint(),
                     CampaignError::Leftover { .. } => {
                         Some("`cvc run` or `cvc down` finds it again and ends it; instances also `cvc sweep`, from anywhere".into())
                     }
                 };
-                one_line(code, &error.to_string(), help.as_deref())
+                one_line(code, &error.to_string(), hint.as_deref())
             }
             Self::Analysis(error) => one_line(7, &error.to_string(), None),
             Self::Store(error) => one_line(7, &error.to_string(), None),
             Self::Install(error) => {
                 let code = if matches!(*error, InstallError::Interrupted { .. }) { 130 } else { 5 };
-                one_line(code, &error.to_string(), error.mend().as_deref())
+                one_line(code, &error.to_string(), error.hint().as_deref())
             }
             Self::Image(error) => {
                 say(&format!("error: {error}"));
                 ExitCode::from(error.exit_code())
             }
             Self::Unread => ExitCode::SUCCESS,
-            Self::Other { code, message, help } => one_line(code, &message, help.as_deref()),
+            Self::Other { code, message, hint } => one_line(code, &message, hint.as_deref()),
         }
     }
 }
 
-fn one_line(code: u8, message: &str, help: Option<&str>) -> ExitCode {
+fn one_line(code: u8, message: &str, hint: Option<&str>) -> ExitCode {
     say(&format!("error: {message}"));
-    if let Some(help) = help {
-        say(&format!("  help: {help}"));
+    if let Some(hint) = hint {
+        say(&format!("  hint: {hint}"));
     }
     ExitCode::from(code)
 }

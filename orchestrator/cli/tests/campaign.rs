@@ -56,7 +56,7 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
 }
 
 #[test]
-fn a_program_that_is_not_installed_is_skipped_with_its_mend_and_doctor_says_so() {
+fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so() {
     require!(Tool::Mpich);
     let c = campaign(
         "gaps",
@@ -69,7 +69,7 @@ fn a_program_that_is_not_installed_is_skipped_with_its_mend_and_doctor_says_so()
     assert_eq!((doctor["points"].as_u64(), doctor["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
     assert!(doctor["obstacles"][0].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
     let said = c.cvc(&["doctor", "campaign.toml"]).expect(5);
-    assert!(said.stdout.contains("1 of 2 points") && said.stdout.contains("mend:"), "{}", said.stdout);
+    assert!(said.stdout.contains("1 of 2 points") && said.stdout.contains("hint:"), "{}", said.stdout);
 
     // what can run runs
     let said = c.run().expect(0);

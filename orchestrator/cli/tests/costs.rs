@@ -31,7 +31,7 @@ fn a_plan_says_dollars_sources_and_whether_the_budget_is_enough() {
 }
 
 #[test]
-fn a_price_that_nobody_knows_is_said_with_its_mend_and_the_spot_market_is_not_guessed() {
+fn a_price_that_nobody_knows_is_said_with_its_hint_and_the_spot_market_is_not_guessed() {
     let said = cloud("unknown", "c9.large", "on-demand").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     for part in [
         "in all unknown; what is known of it is $0; budget $0.0050",

@@ -168,7 +168,7 @@ fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
 }
 
 #[test]
-fn a_program_that_ends_before_its_checkpoint_fails_with_the_mend() {
+fn a_program_that_ends_before_its_checkpoint_fails_with_the_hint() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
     let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { at_s = 60 }");
     c.run().expect(10);

@@ -1,4 +1,4 @@
-//! `cvc doctor SITE` on nodes of a lab: what is as it should be, and what is not, with its mend.
+//! `cvc doctor SITE` on nodes of a lab: what is as it should be, and what is not, with its hint.
 
 use cvc_testkit::{
     Lab, Tool,
@@ -35,7 +35,7 @@ fn checks(lab: &Lab, code: i32) -> Vec<Value> {
 fn find<'a>(checks: &'a [Value], what: &str) -> (&'a str, &'a str, &'a str) {
     let check = checks.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("no check `{what}`: {checks:#?}"));
     let text = |key: &str| check[key].as_str().unwrap_or_default();
-    (text("state"), text("found"), text("mend"))
+    (text("state"), text("found"), text("hint"))
 }
 
 /// The prefix of a launcher.
@@ -90,7 +90,7 @@ fn spoil(first: &Node, second: &Node) {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_mend() {
+fn what_is_wrong_is_told_with_its_hint() {
     require!(Tool::Lab, Tool::OpenMpi);
     let lab = Lab::builder().nodes(3).build();
     spoil(lab.node("n1"), lab.node("n2"));
@@ -100,12 +100,12 @@ fn what_is_wrong_is_told_with_its_mend() {
         "hosts = [\"n1\", \"n2\", \"n3\"]\nbase = \"/srv/base\"\napp_dirs = [\"/opt/only-here\"]\nstorage.said-shared = { path = \"/scratch-local\", kind = \"shared\" }\nstorage.said-own = { path = \"/shared\" }\nmpi.openmpi = { family = \"openmpi\" }\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
     );
     let all = checks(&lab, 4);
-    let bad = |what: &str, found: &str, mend: &str| {
+    let bad = |what: &str, found: &str, hint: &str| {
         let (state, said, way) = find(&all, what);
-        assert!(state == "bad" && said.contains(found) && way.contains(mend), "{what}: {state} {said} | {way}");
+        assert!(state == "bad" && said.contains(found) && way.contains(hint), "{what}: {state} {said} | {way}");
     };
     let away = all.iter().find(|c| c["what"] == "connection" && c["host"] == "n3").expect("is told");
-    assert!(away["state"] == "bad" && away["mend"].as_str().is_some_and(|m| !m.is_empty()), "{away}");
+    assert!(away["state"] == "bad" && away["hint"].as_str().is_some_and(|m| !m.is_empty()), "{away}");
     bad("path: base", "n1: /srv/base is missing", "make it on all nodes");
     bad("path: app_dirs /opt/only-here", "n1: /opt/only-here is missing; n2: /opt/only-here", "make it on all nodes");
     bad("ssh between nodes", "n2 to n1: ", "authorized_keys");
@@ -115,7 +115,7 @@ fn what_is_wrong_is_told_with_its_mend() {
     assert_eq!(find(&all, "MPI library none").0, "doubtful");
     let (stdout, _, code) = cvc(&lab, &["doctor", "lab"]);
     assert_eq!(code, Some(4));
-    assert!(stdout.contains("--  storage said-own") && stdout.contains("mend: say `kind = \"shared\"`"), "{stdout}");
+    assert!(stdout.contains("--  storage said-own") && stdout.contains("hint: say `kind = \"shared\"`"), "{stdout}");
     nothing_is_left(&lab);
 }
 
@@ -130,6 +130,6 @@ fn a_clock_that_is_wrong_is_noticed() {
     let (stdout, stderr, _) = cvc(&lab, &["doctor", "lab", "--json"]);
     let value: Value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}{stderr}"));
     let all = value["clusters"]["lab"].as_array().expect("checks");
-    let (state, found, mend) = find(all, "clocks");
-    assert!(state == "doubtful" && found.contains("n2 +") && !found.contains("n1 ") && mend.contains("chronyd"), "{state} {found}");
+    let (state, found, hint) = find(all, "clocks");
+    assert!(state == "doubtful" && found.contains("n2 +") && !found.contains("n1 ") && hint.contains("chronyd"), "{state} {found}");
 }

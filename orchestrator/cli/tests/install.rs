@@ -64,7 +64,7 @@ fn what_was_installed_is_locked_and_runs_keep_to_it() {
 }
 
 #[test]
-fn a_library_that_is_not_where_the_campaign_says_fails_with_its_mend() {
+fn a_library_that_is_not_where_the_campaign_says_fails_with_its_hint() {
     require!(Tool::Ansible);
     let text = "[sites.local]\nkind = \"local\"\n[sites.local.mpi.mine]\nfamily = \"mpich\"\nprefix = \"/no/such/{{ prefix }}\"\n\
         [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n";

@@ -65,7 +65,7 @@ fn a_campaign_is_taken_by_its_directory_and_has_no_run_yet() {
 }
 
 #[test]
-fn each_wrong_input_is_refused_with_its_mend() {
+fn each_wrong_input_is_refused_with_its_hint() {
     let place = tempfile::tempdir().expect("a directory");
     let table = |name: &str, text: &str| {
         let path = place.path().join(name);

@@ -41,7 +41,7 @@ fn a_kept_bound_is_said_and_ends_well() {
     let c = finished(&format!("{SPLIT}{KEPT}"), |_| false);
     let gated = c.cvc(&["report", "campaign.toml", "--gate"]).expect(0);
     assert!(gated.stderr.contains("the predictions keep their bounds; "), "{}", said(&gated));
-    // Nothing to hold anything against: the wish is refused, not silently granted.
+    // Nothing to hold anything against: the stop_request is refused, not silently granted.
     for predict in [SPLIT, ""] {
         let c = finished(predict, |_| false);
         let refused = c.cvc(&["report", "campaign.toml", "--gate"]).expect(2);

@@ -17,7 +17,7 @@ pub enum CampaignError {
     Site {
         /// Which site.
         site: String,
-        /// Why, and how to mend it.
+        /// Why, and how to fix it.
         problem: String,
     },
     /// Slurm.

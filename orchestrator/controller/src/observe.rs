@@ -33,7 +33,7 @@ pub enum Progress {
     Install(InstallEvent),
     /// Points cannot run here: something is not installed. Their runs are skipped.
     Skipped {
-        /// Why, and how to mend it.
+        /// Why, and how to fix it.
         reason: String,
         /// Which points.
         points: Vec<Point>,

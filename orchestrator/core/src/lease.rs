@@ -136,8 +136,8 @@ pub struct LaunchOrder {
     /// Further volumes, in order.
     pub volumes: Vec<Volume>,
     /// Digest of what the instances are like; of orders of an older version none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub alike: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default, alias = "alike")]
+    pub config_digest: Option<String>,
     /// After so many seconds from its first boot an instance ends by itself.
     pub lifetime_s: u64,
 }

@@ -12,7 +12,7 @@ pub enum Outcome {
     Failed {
         /// Which kind.
         cause: Cause,
-        /// What was seen, and how to mend it.
+        /// What was seen, and how to fix it.
         detail: String,
     },
 }

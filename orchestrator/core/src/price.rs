@@ -108,8 +108,8 @@ pub enum UnknownPrice {
 }
 
 impl UnknownPrice {
-    /// The mend.
-    pub fn help(&self) -> &'static str {
+    /// The hint.
+    pub fn hint(&self) -> &'static str {
         match self {
             Self::Cloud { .. } => "with credentials, `cvc prices` asks the cloud's price list",
             Self::Cores => "set `cores` for the site",

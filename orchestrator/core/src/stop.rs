@@ -1,10 +1,10 @@
-//! The wish of the user to stop a campaign under way.
+//! The stop_request of the user to stop a campaign under way.
 
 use tokio::sync::watch;
 
 /// What the user wants of a campaign under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum StopRequest {
     /// Go on.
     GoOn,
     /// Finish the run under way, then stop.
@@ -13,13 +13,13 @@ pub enum Wish {
     StopNow,
 }
 
-/// The line on which the wish comes.
-pub type Wishes = watch::Receiver<Wish>;
+/// The line on which the stop_request comes.
+pub type StopSignal = watch::Receiver<StopRequest>;
 
 /// Waits until the user wants to stop at once.
-pub async fn stop_now(wishes: &mut Wishes) {
+pub async fn stop_now(stop_signal: &mut StopSignal) {
     // the sender lives as long as the program; without one nobody can want anything
-    if wishes.wait_for(|w| *w == Wish::StopNow).await.is_err() {
+    if stop_signal.wait_for(|w| *w == StopRequest::StopNow).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -9,7 +9,7 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::provider::{ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, ProviderError};
 use std::{
     error::Error,
     sync::{Arc, PoisonError},
@@ -70,12 +70,12 @@ impl Region {
             if error.code.as_deref() == Some("RequestExpired") && !is_again {
                 // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
                 is_again = true;
-            } else if error.trouble == Trouble::Credentials && !is_fresh {
+            } else if error.kind == ErrorKind::Credentials && !is_fresh {
                 session = self.renew().await?;
                 // which knows nothing of the cloud's time yet
                 (is_fresh, is_again) = (true, false);
             } else {
-                if let (Trouble::Credentials, Some(profile)) = (error.trouble, &self.account.profile) {
+                if let (ErrorKind::Credentials, Some(profile)) = (error.kind, &self.account.profile) {
                     error.said = format!("profile {profile}: {}", error.said);
                 }
                 return Err(error);

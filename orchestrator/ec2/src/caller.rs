@@ -4,7 +4,7 @@ use crate::{Region, error::chain};
 use aws_sdk_ec2::config::http::HttpRequest;
 use aws_smithy_http_client::default_connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorSettings};
-use cvc_controller::provider::{ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, ProviderError};
 use std::{
     net::{IpAddr, ToSocketAddrs, UdpSocket},
     time::Duration,
@@ -27,7 +27,7 @@ impl Region {
         };
         found.map(|a| format!("{a}/{}", if a.is_ipv4() { 32 } else { 128 })).map_err(|said| {
             let said = format!("{said}; say it, as in `allow_from = \"203.0.113.7/32\"`");
-            ProviderError::before(Trouble::Unreachable, "looking for the address of this machine", &self.name, said)
+            ProviderError::before(ErrorKind::Unreachable, "looking for the address of this machine", &self.name, said)
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
 use cvc_controller::{
     cloud::tolerate,
-    provider::{ProviderError, Resource, ResourceKind, Trouble},
+    provider::{ErrorKind, ProviderError, Resource, ResourceKind},
 };
 
 /// In which order they are looked for.
@@ -38,7 +38,7 @@ impl Region {
                 Ok(found) => all.extend(found),
                 Err(error) => {
                     // nothing else would be answered either, and not being answered takes its time
-                    let nobody = matches!(error.trouble, Trouble::Credentials | Trouble::Unreachable);
+                    let nobody = matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
                     tolerate(error)?;
                     if nobody {
                         break;

@@ -1,11 +1,11 @@
-//! What a failed call means: the kind of trouble, and what may be left of it.
+//! What a failed call means: the kind of kind, and what may be left of it.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::provider::{Left, ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, ProviderError, SideEffect};
 use std::{
     error::Error,
     io,
@@ -46,23 +46,26 @@ where
     let status = error.raw_response().map(|r| r.status().as_u16());
     let code = error.as_service_error().and_then(|e| e.code()).map(str::to_owned);
     let message = error.as_service_error().and_then(|e| e.message());
-    let (trouble, said) = match error {
+    let (kind, said) = match error {
         SdkError::ServiceError(_) => {
-            let trouble = trouble(code.as_deref(), message, status);
-            (trouble, answer(trouble, code.as_deref(), message, status))
+            let kind = kind(code.as_deref(), message, status);
+            (kind, answer(kind, code.as_deref(), message, status))
         }
         SdkError::ResponseError(_) => {
             let said = format!("the answer cannot be read (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()));
-            (if status.is_some_and(|s| s >= 500) { Trouble::Transient } else { Trouble::Other }, said)
+            (if status.is_some_and(|s| s >= 500) { ErrorKind::Transient } else { ErrorKind::Other }, said)
         }
-        SdkError::TimeoutError(_) => (Trouble::Unreachable, "no answer in time".into()),
-        _ if has::<CredentialsError>(error) => (Trouble::Credentials, without_credentials(error)),
-        SdkError::DispatchFailure(_) => (Trouble::Unreachable, chain(error)),
-        _ => (Trouble::Other, chain(error)),
+        SdkError::TimeoutError(_) => (ErrorKind::Unreachable, "no answer in time".into()),
+        _ if has::<CredentialsError>(error) => (ErrorKind::Credentials, without_credentials(error)),
+        SdkError::DispatchFailure(_) => (ErrorKind::Unreachable, chain(error)),
+        _ => (ErrorKind::Other, chain(error)),
     };
-    let left =
-        if effect == Effect::None || !(doubt.is_there() || is_lost(error, code.as_deref(), status)) { Left::Clear } else { Left::Unknown };
-    ProviderError { what: what.to_owned(), region: region.to_owned(), code, said, trouble, left }
+    let left = if effect == Effect::None || !(doubt.is_there() || is_lost(error, code.as_deref(), status)) {
+        SideEffect::Clear
+    } else {
+        SideEffect::Unknown
+    };
+    ProviderError { what: what.to_owned(), region: region.to_owned(), code, said, kind, left }
 }
 
 /// Whether it may have been done although it failed.
@@ -80,9 +83,9 @@ where
 
 /// Whether an answer says that nothing was done.
 pub(crate) fn refused(code: Option<&str>, status: Option<u16>) -> bool {
-    let of_code = trouble(code, None, status);
+    let of_code = kind(code, None, status);
     // want of capacity comes with status 500, too many calls and a service that is away with 503
-    status.is_none_or(|s| s < 500) || !matches!(of_code, Trouble::Transient | Trouble::Other) || is_turned_away(code)
+    status.is_none_or(|s| s < 500) || !matches!(of_code, ErrorKind::Transient | ErrorKind::Other) || is_turned_away(code)
 }
 
 /// Turned away at the door.
@@ -121,27 +124,27 @@ fn is_throttling(code: &str) -> bool {
         )
 }
 
-/// What kind of trouble a code is.
-fn trouble(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Trouble {
+/// What kind of kind a code is.
+fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> ErrorKind {
     let Some(code) = code else {
         return match status {
-            Some(401) => Trouble::Credentials,
-            Some(403) => Trouble::Denied,
-            Some(429) => Trouble::Transient,
-            Some(s) if s >= 500 => Trouble::Transient,
-            _ => Trouble::Other,
+            Some(401) => ErrorKind::Credentials,
+            Some(403) => ErrorKind::Denied,
+            Some(429) => ErrorKind::Transient,
+            Some(s) if s >= 500 => ErrorKind::Transient,
+            _ => ErrorKind::Other,
         };
     };
     // older answers say who is to blame first
     let code = code.strip_prefix("Client.").or_else(|| code.strip_prefix("Server.")).unwrap_or(code);
     match code {
-        "InsufficientFreeAddressesInSubnet" => Trouble::Capacity,
-        c if c.starts_with("Insufficient") => Trouble::Capacity,
-        "Unsupported" | "UnsupportedOperation" if message.is_some_and(|m| m.contains("Availability Zone")) => Trouble::Capacity,
-        "SpotMaxPriceTooLow" => Trouble::SpotPrice,
-        "MaxSpotInstanceCountExceeded" => Trouble::Quota,
-        c if is_throttling(c) => Trouble::Transient,
-        c if c.ends_with("LimitExceeded") || c == "ServiceQuotaExceededException" => Trouble::Quota,
+        "InsufficientFreeAddressesInSubnet" => ErrorKind::Capacity,
+        c if c.starts_with("Insufficient") => ErrorKind::Capacity,
+        "Unsupported" | "UnsupportedOperation" if message.is_some_and(|m| m.contains("Availability Zone")) => ErrorKind::Capacity,
+        "SpotMaxPriceTooLow" => ErrorKind::SpotPrice,
+        "MaxSpotInstanceCountExceeded" => ErrorKind::Quota,
+        c if is_throttling(c) => ErrorKind::Transient,
+        c if c.ends_with("LimitExceeded") || c == "ServiceQuotaExceededException" => ErrorKind::Quota,
         "AuthFailure"
         | "ExpiredToken"
         | "ExpiredTokenException"
@@ -156,7 +159,7 @@ fn trouble(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Tr
         | "SignatureDoesNotMatch"
         | "MissingAuthenticationToken"
         | "MissingAuthenticationTokenException"
-        | "InvalidSecurity" => Trouble::Credentials,
+        | "InvalidSecurity" => ErrorKind::Credentials,
         "UnauthorizedOperation"
         | "UnauthorizedException"
         | "AccessDenied"
@@ -166,7 +169,7 @@ fn trouble(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Tr
         | "OptInRequired"
         | "SubscriptionRequiredException"
         | "PendingVerification"
-        | "Blocked" => Trouble::Denied,
+        | "Blocked" => ErrorKind::Denied,
         "Unavailable"
         | "ServiceUnavailable"
         | "ServiceUnavailableException"
@@ -177,32 +180,32 @@ fn trouble(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Tr
         | "InternalErrorException"
         | "ServiceException"
         | "RequestTimeout"
-        | "RequestTimeoutException" => Trouble::Transient,
-        "IdempotentParameterMismatch" => Trouble::TokenMismatch,
-        "IdempotentInstanceTerminated" => Trouble::NotFound,
-        "DependencyViolation" | "VolumeInUse" | "IncorrectState" | "IncorrectInstanceState" | "ResourceInUseException" => Trouble::InUse,
-        c if c.ends_with(".InUse") => Trouble::InUse,
+        | "RequestTimeoutException" => ErrorKind::Transient,
+        "IdempotentParameterMismatch" => ErrorKind::TokenMismatch,
+        "IdempotentInstanceTerminated" => ErrorKind::NotFound,
+        "DependencyViolation" | "VolumeInUse" | "IncorrectState" | "IncorrectInstanceState" | "ResourceInUseException" => ErrorKind::InUse,
+        c if c.ends_with(".InUse") => ErrorKind::InUse,
         // images and subnets are named by the user
-        c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => Trouble::Invalid,
+        c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => ErrorKind::Invalid,
         "InvalidPlacementGroup.Unknown"
         | "ParameterNotFound"
         | "ParameterVersionNotFound"
         | "NoSuchResourceException"
-        | "NotFoundException" => Trouble::NotFound,
-        c if c.ends_with(".NotFound") => Trouble::NotFound,
+        | "NotFoundException" => ErrorKind::NotFound,
+        c if c.ends_with(".NotFound") => ErrorKind::NotFound,
         c if ["Invalid", "Missing", "Malformed", "Unknown", "Unsupported", "Validation", "VPCIdNotSpecified"]
             .iter()
             .any(|p| c.starts_with(p)) =>
         {
-            Trouble::Invalid
+            ErrorKind::Invalid
         }
-        _ if status.is_some_and(|s| s >= 500) => Trouble::Transient,
-        _ => Trouble::Other,
+        _ if status.is_some_and(|s| s >= 500) => ErrorKind::Transient,
+        _ => ErrorKind::Other,
     }
 }
 
 /// What the cloud said, as far as it may be told.
-fn answer(trouble: Trouble, code: Option<&str>, message: Option<&str>, status: Option<u16>) -> String {
+fn answer(kind: ErrorKind, code: Option<&str>, message: Option<&str>, status: Option<u16>) -> String {
     // some services quote the request that they would have signed, session token included
     if matches!(code, Some("SignatureDoesNotMatch" | "InvalidSignatureException")) {
         return "the signature is not that of these credentials: the secret key is wrong, or this machine's clock is".into();
@@ -210,7 +213,7 @@ fn answer(trouble: Trouble, code: Option<&str>, message: Option<&str>, status: O
     match message.map(str::trim).filter(|m| !m.is_empty()) {
         // a blob of a thousand characters that only an administrator can decode
         Some(m) => short(m.split("Encoded authorization failure message").next().unwrap_or(m)),
-        None if trouble == Trouble::Transient => {
+        None if kind == ErrorKind::Transient => {
             format!("it is unwell (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()))
         }
         None => format!("it says no more (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string())),

@@ -2,7 +2,7 @@
 
 use crate::{Region, tags};
 use aws_sdk_ec2::types;
-use cvc_controller::provider::{ImageFacts, ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, ImageFacts, ProviderError};
 use cvc_core::campaign::Image;
 
 /// How an image is found.
@@ -48,12 +48,12 @@ impl Region {
 
     async fn image(&self, image: &Image, architecture: &str) -> Result<ImageFacts, ProviderError> {
         let what = "looking for the image";
-        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what, &self.name, said);
+        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, said);
         let found = match way(image, architecture).map_err(refuse)? {
             Way::Id(id) => self.image_by_id(what, &id).await?,
             Way::Parameter(name) => {
                 let answer = match self.ask(what, |s| s.ssm.get_parameter().name(&name).send()).await {
-                    Err(e) if e.trouble == Trouble::NotFound => return Err(refuse(format!("there is no parameter {name}"))),
+                    Err(e) if e.kind == ErrorKind::NotFound => return Err(refuse(format!("there is no parameter {name}"))),
                     other => other?,
                 };
                 let id = answer.parameter().and_then(|p| p.value()).unwrap_or_default().trim().to_owned();
@@ -89,7 +89,7 @@ impl Region {
     }
 
     async fn image_by_id(&self, what: &str, id: &str) -> Result<types::Image, ProviderError> {
-        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what, &self.name, said);
+        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, said);
         let answer = self.ask(what, |s| s.ec2.describe_images().image_ids(id).send()).await?;
         let image = answer.images.unwrap_or_default().into_iter().next();
         let image = image.ok_or_else(|| refuse(format!("there is no image {id}, or it is not shared with this account")))?;

@@ -25,7 +25,7 @@ use aws_smithy_runtime_api::{
         retries::classifiers::{ClassifyRetry, RetryAction},
     },
 };
-use cvc_controller::provider::{Instance, Left, ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, Instance, ProviderError, SideEffect};
 use cvc_core::lease::LaunchOrder;
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -42,7 +42,7 @@ const ASK_FOR_DISKS: [&str; 15] = ["c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", 
 impl Region {
     pub(crate) async fn run_instances(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
         let what = format!("launching {} {}", order.count, order.instance_type);
-        let refuse = |said: String| ProviderError::before(Trouble::Invalid, what.clone(), &self.name, said);
+        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what.clone(), &self.name, said);
         if order.lease().is_empty() {
             return Err(refuse("the order has no lease".into()));
         }
@@ -71,7 +71,7 @@ impl Region {
                     let there = self.instances_with(&what, vec![theirs]).await?;
                     return if there.is_empty() { Err(e) } else { Ok(there) };
                 }
-                Err(e) if e.trouble == Trouble::NotFound && e.left == Left::Clear => match pauses.next() {
+                Err(e) if e.kind == ErrorKind::NotFound && e.left == SideEffect::Clear => match pauses.next() {
                     Some(pause) => tokio::time::sleep(*pause).await,
                     None => return Err(e),
                 },

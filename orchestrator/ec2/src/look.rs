@@ -6,13 +6,13 @@ use crate::{
     tags::{filter, literal},
 };
 use aws_sdk_ec2::types::{ArchitectureType, InstanceTypeInfo, LocationType, PlacementGroupStrategy, UsageClassType};
-use cvc_controller::provider::{Offer, ProviderError, Trouble, TypeFacts};
+use cvc_controller::provider::{ErrorKind, Offer, ProviderError, TypeFacts};
 use cvc_core::campaign::{Ec2Settings, Market};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Region {
     pub(crate) async fn offer(&self, settings: &Ec2Settings) -> Result<Offer, ProviderError> {
-        let refuse = |said: String| ProviderError::before(Trouble::Invalid, "checking the site", &self.name, said);
+        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, "checking the site", &self.name, said);
         let mut types = self.types(&settings.instance_types).await?;
         let usable = self.usable_zones(settings.subnet.as_deref()).await?;
         if let Some(unknown) = settings.zones.iter().find(|z| !usable.contains(z.as_str())) {
@@ -52,11 +52,11 @@ impl Region {
                 let near = self.family(name).await?;
                 let near = if near.is_empty() { String::new() } else { format!("; there are {}", near.join(", ")) };
                 let said = format!("there is no instance type {name}{near}");
-                return Err(ProviderError::before(Trouble::Invalid, "looking for instance types", &self.name, said));
+                return Err(ProviderError::before(ErrorKind::Invalid, "looking for instance types", &self.name, said));
             };
             let mut facts = facts(info).ok_or_else(|| {
                 ProviderError::before(
-                    Trouble::Invalid,
+                    ErrorKind::Invalid,
                     "looking for instance types",
                     &self.name,
                     format!("{name} has no processor for Linux"),
@@ -144,7 +144,7 @@ impl Region {
                 Some(subnet) => format!("there is no subnet {subnet}"),
                 None => "the account has no default subnets here: say `subnet`".into(),
             };
-            return Err(ProviderError::before(Trouble::Invalid, "looking for subnets", &self.name, said));
+            return Err(ProviderError::before(ErrorKind::Invalid, "looking for subnets", &self.name, said));
         }
         Ok(zones)
     }

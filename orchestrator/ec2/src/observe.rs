@@ -5,7 +5,7 @@ use aws_sdk_ec2::{
     primitives::DateTime,
     types::{self, Filter, InstanceLifecycleType, InstanceStateName, InstanceStatusSummary, SummaryStatus},
 };
-use cvc_controller::provider::{Health, Instance, InstanceState, ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, Health, Instance, InstanceState, ProviderError};
 use jiff::Timestamp;
 
 /// So many entries an answer has at most.
@@ -53,7 +53,7 @@ impl Region {
                 .await;
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(e) if e.trouble == Trouble::NotFound => continue,
+                Err(e) if e.kind == ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
             for status in answer.instance_statuses() {
@@ -71,7 +71,7 @@ impl Region {
             match self.order(&what, |s| s.ec2.terminate_instances().set_instance_ids(Some(ids.to_vec())).send()).await {
                 Ok(_) => {}
                 // none at all is terminated if one of them is unknown: those that there are have to be found first
-                Err(e) if e.trouble == Trouble::NotFound => {
+                Err(e) if e.kind == ErrorKind::NotFound => {
                     let there = self.instances_with(&what, vec![tags::filter("instance-id", ids)]).await?;
                     let there: Vec<String> = there.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id).collect();
                     if !there.is_empty() {

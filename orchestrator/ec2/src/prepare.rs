@@ -9,7 +9,7 @@ use aws_sdk_ec2::{
         UserIdGroupPair,
     },
 };
-use cvc_controller::provider::{FleetOrder, Prepared, ProviderError, Trouble};
+use cvc_controller::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
 use cvc_core::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
@@ -29,7 +29,7 @@ impl Region {
     }
 
     fn refused(&self, what: &str, said: String) -> ProviderError {
-        ProviderError::before(Trouble::Invalid, what, &self.name, said)
+        ProviderError::before(ErrorKind::Invalid, what, &self.name, said)
     }
 
     /// Whether something that has a fleet's name is the fleet's; its tags are brought up to date.
@@ -83,7 +83,7 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(Trouble::Transient, what, &self.name, "it keeps being made by somebody else"))
+        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it keeps being made by somebody else"))
     }
 
     /// The network of a subnet, or the default one.
@@ -145,10 +145,10 @@ impl Region {
             }
         }
         let Some(there) = there else {
-            return Err(ProviderError::before(Trouble::Transient, what, &self.name, "it is there and cannot be seen yet"));
+            return Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it is there and cannot be seen yet"));
         };
         let Some(id) = there.group_id().filter(|i| !i.is_empty()) else {
-            return Err(ProviderError::before(Trouble::Other, what, &self.name, "the answer names no group"));
+            return Err(ProviderError::before(ErrorKind::Other, what, &self.name, "the answer names no group"));
         };
         let mut pauses = PAUSES.iter();
         loop {
@@ -178,7 +178,7 @@ impl Region {
                 .await;
             match answer {
                 Ok(_) => {}
-                Err(e) if e.trouble == Trouble::NotFound && !is_unknown_group(&e) => {}
+                Err(e) if e.kind == ErrorKind::NotFound && !is_unknown_group(&e) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -239,7 +239,7 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(Trouble::Transient, what, &self.name, "it has not become available"))
+        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it has not become available"))
     }
 }
 

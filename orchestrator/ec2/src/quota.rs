@@ -2,7 +2,7 @@
 
 use crate::{Region, tags::filter};
 use aws_sdk_ec2::types::InstanceLifecycleType;
-use cvc_controller::provider::{ProviderError, Quota, Trouble, TypeFacts};
+use cvc_controller::provider::{ErrorKind, ProviderError, Quota, TypeFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Instance families that share a limit, and the codes of their limits on demand and of the spot market.
@@ -39,13 +39,13 @@ impl Region {
         let Some(code) = (if spot { class.spot } else { Some(class.on_demand) }) else { return Ok(None) };
         let limit = match self.ask(what, |s| s.quotas.get_service_quota().service_code("ec2").quota_code(code).send()).await {
             Ok(answer) => answer.quota().and_then(|q| q.value()),
-            Err(e) if e.trouble == Trouble::Credentials => return Err(e),
+            Err(e) if e.kind == ErrorKind::Credentials => return Err(e),
             Err(_) => return Ok(None),
         };
         let Some(limit) = limit else { return Ok(None) };
         let used = match self.running_vcpus(what, class, spot).await {
             Ok(used) => used,
-            Err(e) if e.trouble == Trouble::Denied => return Ok(None),
+            Err(e) if e.kind == ErrorKind::Denied => return Ok(None),
             Err(e) => return Err(e),
         };
         Ok(Some(Quota { limit, used }))

@@ -2,7 +2,7 @@
 
 use crate::{Region, observe::VALUES, session::Session, tags};
 use aws_sdk_ec2::types::VolumeState;
-use cvc_controller::provider::{InstanceState, ProviderError, Resource, ResourceKind, Trouble};
+use cvc_controller::provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -165,7 +165,7 @@ impl Region {
             ResourceKind::KeyPair => self.order(&what, |s| s.ec2.delete_key_pair().key_name(id).send()).await.map(drop),
         };
         match answer {
-            Err(e) if e.trouble == Trouble::NotFound => Ok(()),
+            Err(e) if e.kind == ErrorKind::NotFound => Ok(()),
             other => other,
         }
     }

@@ -6,7 +6,7 @@ use aws_config::{
 };
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
-use cvc_controller::provider::{Account, ProviderError, Trouble};
+use cvc_controller::provider::{Account, ErrorKind, ProviderError};
 use std::{path::Path, time::Duration};
 
 /// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
@@ -64,7 +64,7 @@ impl Session {
         let config = loader.load().await;
         let Some(region) = config.region().map(ToString::to_string) else {
             let said = "no region is given: say `region`, or set AWS_REGION, or give the profile one";
-            return Err(ProviderError::before(Trouble::Invalid, "looking for a region", "-", said));
+            return Err(ProviderError::before(ErrorKind::Invalid, "looking for a region", "-", said));
         };
         // the price list is the same for all regions, and answered in few
         let home_of_prices = if region.starts_with("cn-") { "cn-northwest-1" } else { "us-east-1" };

@@ -46,7 +46,7 @@ pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
         };
         Missing {
             what: format!("no mpicc beside {}: the built-in kernels cannot be compiled for `{}`", install.mpiexec, install.name),
-            mend: format!("install the library's development package (Debian, Ubuntu: apt-get install {package})"),
+            hint: format!("install the library's development package (Debian, Ubuntu: apt-get install {package})"),
         }
     })
 }
@@ -71,7 +71,7 @@ pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf
     if is_executable(&directory.join("kernel-stencil")) {
         return Ok(directory);
     }
-    let failed = |what: String| Missing { what, mend: "see the compiler's message; the sources are in ansible/roles/kernels/files".into() };
+    let failed = |what: String| Missing { what, hint: "see the compiler's message; the sources are in ansible/roles/kernels/files".into() };
     // built beside and renamed, so that a cut-off compilation never looks like a finished one
     let staging = Utf8PathBuf::from(format!("{directory}.{}", std::process::id()));
     let sources = staging.join("src");

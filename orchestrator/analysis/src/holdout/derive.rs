@@ -65,8 +65,8 @@ fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> 
 }
 
 fn problem(error: &predict::PredictError) -> Line {
-    let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
-    Line::Problem { text: format!("Nothing could be predicted: {error}{help}.") }
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    Line::Problem { text: format!("Nothing could be predicted: {error}{hint}.") }
 }
 
 fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) -> Prediction {

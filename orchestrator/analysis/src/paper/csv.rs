@@ -20,7 +20,7 @@ pub(super) struct Csv {
 /// Reads a file.
 pub(super) fn read(path: &std::path::Path) -> Result<Csv, SourceError> {
     let source = Source::read(path).map_err(|mut e| {
-        e.help = e.help.map(|h| h.replace("a TOML file", "a CSV file"));
+        e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
         e
     })?;
     let mut records = split(&source)?.into_iter();
@@ -60,8 +60,8 @@ fn split(source: &Source) -> Result<Vec<Vec<Field>>, SourceError> {
             loop {
                 let from = at + 1;
                 let Some(quote) = text[from..].find('"').map(|i| from + i) else {
-                    let help = "end the field with a quotation mark; one inside is written twice".to_owned();
-                    return Err(source.error(Some(start..start + 1), "the quotation mark is never closed", help));
+                    let hint = "end the field with a quotation mark; one inside is written twice".to_owned();
+                    return Err(source.error(Some(start..start + 1), "the quotation mark is never closed", hint));
                 };
                 value.push_str(&text[from..quote]);
                 at = quote + 1;
@@ -71,8 +71,8 @@ fn split(source: &Source) -> Result<Vec<Vec<Field>>, SourceError> {
                 value.push('"');
             }
             if !matches!(bytes.get(at), None | Some(b',' | b'\n' | b'\r')) {
-                let help = "a field in quotes ends before the comma or the end of the line".to_owned();
-                return Err(source.error(Some(at..at + 1), "text after the closing quotation mark", help));
+                let hint = "a field in quotes ends before the comma or the end of the line".to_owned();
+                return Err(source.error(Some(at..at + 1), "text after the closing quotation mark", hint));
             }
             value
         } else {

@@ -41,10 +41,10 @@ pub struct Modelled {
     pub basis: &'static str,
 }
 
-/// Misprints among the inputs that had to be mended for a number to come out as printed.
+/// Misprints among the inputs that had to be corrected for a number to come out as printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Mended(pub Vec<String>);
+pub struct Corrected(pub Vec<String>);
 
 /// What follows for a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,8 +58,8 @@ pub enum Verdict {
     Equal {
         /// Rounded, or cut off.
         digits: Digits,
-        /// With these misprints of its inputs mended.
-        mended: Mended,
+        /// With these misprints of its inputs corrected.
+        corrected: Corrected,
     },
     /// Equal too, but by a constant that was inferred from these very cells: it had to come out.
     Inferred {
@@ -67,8 +67,8 @@ pub enum Verdict {
         digits: Digits,
         /// The constant, or the choice.
         constant: String,
-        /// With these misprints of its inputs mended.
-        mended: Mended,
+        /// With these misprints of its inputs corrected.
+        corrected: Corrected,
     },
     /// Not to the last digit, but as near as can be expected.
     Within {
@@ -76,8 +76,8 @@ pub enum Verdict {
         tolerance: f64,
         /// Why.
         because: String,
-        /// With these misprints of its inputs mended.
-        mended: Mended,
+        /// With these misprints of its inputs corrected.
+        corrected: Corrected,
     },
     /// Another number.
     Differs,
@@ -115,7 +115,7 @@ pub struct JudgedMeasurement {
 pub struct JudgedCell {
     /// In print.
     pub printed: Cell,
-    /// Out of the paper's own inputs, with the misprints mended that the verdict names.
+    /// Out of the paper's own inputs, with the misprints corrected that the verdict names.
     pub recomputed: Option<(Recomputed, Deviation)>,
     /// What another model says.
     pub modelled: Option<(Modelled, Deviation)>,
@@ -224,8 +224,8 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
     let attached = &table.attached[row][column];
     let mut anomalies: Vec<String> = attached.iter().map(|a| paper.anomalies[a.anomaly].id.clone()).collect();
     let (recomputed, verdict) = verdict(paper, table, place, &printed, attached);
-    if let Verdict::Equal { mended, .. } | Verdict::Inferred { mended, .. } | Verdict::Within { mended, .. } = &verdict {
-        anomalies.extend(mended.0.iter().filter(|a| !attached.iter().any(|b| paper.anomalies[b.anomaly].id == **a)).cloned());
+    if let Verdict::Equal { corrected, .. } | Verdict::Inferred { corrected, .. } | Verdict::Within { corrected, .. } = &verdict {
+        anomalies.extend(corrected.0.iter().filter(|a| !attached.iter().any(|b| paper.anomalies[b.anomaly].id == **a)).cloned());
     }
     let number = printed.number();
     let modelled = number.and_then(|p| {
@@ -254,7 +254,7 @@ struct Trial {
     rounding: f64,
     /// The constant that was inferred from the very cells.
     inferred: Option<&'static str>,
-    mended: Mended,
+    corrected: Corrected,
 }
 
 fn verdict(
@@ -297,14 +297,14 @@ fn verdict(
     if let Some(wrong) = wrong {
         return (Some(first.value), wrong);
     }
-    let mended = evaluate(paper, place, used, true).ok().filter(|t| !t.mended.0.is_empty());
-    let trials = || [Some(&first), mended.as_ref()].into_iter().flatten();
+    let corrected = evaluate(paper, place, used, true).ok().filter(|t| !t.corrected.0.is_empty());
+    let trials = || [Some(&first), corrected.as_ref()].into_iter().flatten();
     for trial in trials() {
         if let Some(digits) = number.equals(trial.value) {
-            let mended = trial.mended.clone();
+            let corrected = trial.corrected.clone();
             let verdict = match trial.inferred {
-                Some(constant) => Verdict::Inferred { digits, constant: constant.to_owned(), mended },
-                None => Verdict::Equal { digits, mended },
+                Some(constant) => Verdict::Inferred { digits, constant: constant.to_owned(), corrected },
+                None => Verdict::Equal { digits, corrected },
             };
             return (Some(trial.value), verdict);
         }
@@ -315,13 +315,13 @@ fn verdict(
         let tolerance = trial.rounding + if trial.value.may_be_cut() { unit } else { unit / 2.0 };
         if trial.rounding > 0.0 && (trial.value.value() - number.value()).abs() <= tolerance * (1.0 + 1e-9) {
             let because = "its inputs are printed rounded".to_owned();
-            return (Some(trial.value), Verdict::Within { tolerance, because, mended: trial.mended.clone() });
+            return (Some(trial.value), Verdict::Within { tolerance, because, corrected: trial.corrected.clone() });
         }
     }
     if let Some(stated) = &column.tolerance {
         let allowed = stated.by.unwrap_or(0.0).max(stated.pct.unwrap_or(0.0) / 100.0 * number.value().abs());
         if (first.value.value() - number.value()).abs() <= allowed {
-            let verdict = Verdict::Within { tolerance: allowed, because: stated.because.clone(), mended: first.mended };
+            let verdict = Verdict::Within { tolerance: allowed, because: stated.because.clone(), corrected: first.corrected };
             return (Some(first.value), verdict);
         }
     }
@@ -329,13 +329,13 @@ fn verdict(
 }
 
 /// Evaluates a rule, and once more for each input that is printed rounded, moved by half a unit of its last digit.
-fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definition::RuleUse, mended: bool) -> Result<Trial, Because> {
+fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definition::RuleUse, corrected: bool) -> Result<Trial, Because> {
     let Some(rule) = rules::rule(used.name()) else {
         return Err(Because::Other(format!("there is no rule `{}`", used.name())));
     };
     let column = &paper.tables[place.0].definition.columns[place.2];
     let run = |shift| {
-        let reads = RefCell::new(Reads { mended, shift, ..Reads::default() });
+        let reads = RefCell::new(Reads { corrected, shift, ..Reads::default() });
         let value = rule.cell(&At::new(paper, place, used.of(), &reads));
         (value.map(|v| if column.cut { v.perhaps_cut() } else { v }), reads.into_inner())
     };
@@ -354,8 +354,8 @@ fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definitio
         })
         .filter(|d| d.is_finite())
         .sum();
-    let mended = Mended(reads.used.iter().map(|i| paper.anomalies[*i].id.clone()).collect());
-    Ok(Trial { value, rounding, inferred: reads.inferred, mended })
+    let corrected = Corrected(reads.used.iter().map(|i| paper.anomalies[*i].id.clone()).collect());
+    Ok(Trial { value, rounding, inferred: reads.inferred, corrected })
 }
 
 impl Counts {

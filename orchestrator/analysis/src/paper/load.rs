@@ -122,14 +122,14 @@ pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
 fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut fail =
-        |way: &[Step<'_>], message: String, help: String| errors.push(source.error(span_of(table, way).or(Some(0..0)), message, help));
+        |way: &[Step<'_>], message: String, hint: String| errors.push(source.error(span_of(table, way).or(Some(0..0)), message, hint));
     if raw.schema != SCHEMA {
         fail(&["schema".into()], format!("format {} of papers is not known", raw.schema), "this version reads `schema = 1`".into());
     }
     let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     if raw.id != name {
-        let help = format!("write id = \"{name}\", or rename the folder");
-        fail(&["id".into()], format!("the name `{}` differs from the folder's", raw.id), help);
+        let hint = format!("write id = \"{name}\", or rename the folder");
+        fail(&["id".into()], format!("the name `{}` differs from the folder's", raw.id), hint);
     }
     for (t, definition) in raw.tables.iter().enumerate() {
         if raw.tables[..t].iter().any(|other| other.id == definition.id) {
@@ -143,12 +143,12 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
             if let Some(rule) = &column.rule
                 && let Err(e) = rules::check(rule, definition)
             {
-                fail(&way("rule"), e.message, e.help);
+                fail(&way("rule"), e.message, e.hint);
             }
             if let Some(model) = &column.model
                 && let Err(e) = rules::check_model(model)
             {
-                fail(&way("model"), e.message, e.help);
+                fail(&way("model"), e.message, e.hint);
             }
             if let Some(tolerance) = &column.tolerance {
                 let amounts: Vec<f64> = [tolerance.by, tolerance.pct].into_iter().flatten().collect();
@@ -170,15 +170,15 @@ fn read_table(folder: &Path, definition: &TableDefinition) -> Result<PrintedTabl
             Some(index) => columns.push(index),
             None => {
                 let known = csv.head.iter().map(|f| f.text.as_str());
-                let help = suggestion(&column.id, "columns of the file", known);
-                errors.push(csv.source.error(Some(0..0), format!("the column `{}` is missing", column.id), help));
+                let hint = suggestion(&column.id, "columns of the file", known);
+                errors.push(csv.source.error(Some(0..0), format!("the column `{}` is missing", column.id), hint));
             }
         }
     }
     for field in &csv.head {
         if !definition.columns.iter().any(|c| c.id == field.text) {
-            let help = format!("describe it among the columns of table {} in paper.toml, or remove it", definition.id);
-            errors.push(csv.source.error(Some(field.span.clone()), format!("the column `{}` is not described", field.text), help));
+            let hint = format!("describe it among the columns of table {} in paper.toml, or remove it", definition.id);
+            errors.push(csv.source.error(Some(field.span.clone()), format!("the column `{}` is not described", field.text), hint));
         }
     }
     if !errors.is_empty() {
@@ -214,7 +214,7 @@ fn column_decimals(csv: &Csv, at: usize, column: &ColumnDefinition) -> u32 {
 }
 
 fn cell(source: &Source, field: &Field, column: &ColumnDefinition, digits: u32) -> Result<Cell, SourceError> {
-    let fail = |message: String, help: &str| source.error(Some(field.span.clone()), message, help.to_owned());
+    let fail = |message: String, hint: &str| source.error(Some(field.span.clone()), message, hint.to_owned());
     if field.text.is_empty() {
         if column.optional {
             return Ok(Cell::Empty);
@@ -245,8 +245,8 @@ fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
     let csv = csv::read(path)?;
     let column = |name: &str| {
         csv.head.iter().position(|f| f.text == name).ok_or_else(|| {
-            let help = "the columns are id, table, cell, printed, likely, why, confidence".to_owned();
-            csv.source.error(Some(0..0), format!("the column `{name}` is missing"), help)
+            let hint = "the columns are id, table, cell, printed, likely, why, confidence".to_owned();
+            csv.source.error(Some(0..0), format!("the column `{name}` is missing"), hint)
         })
     };
     let [id, table, cell, printed] = [column("id")?, column("table")?, column("cell")?, column("printed")?];
@@ -276,14 +276,14 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
     let mut errors = Vec::new();
     let mut placed = vec![false; paper.anomalies.len()];
     for (n, place) in places.iter().enumerate() {
-        let mut fail = |key: &'static str, message: String, help: String| {
+        let mut fail = |key: &'static str, message: String, hint: String| {
             let at = span_of(table, &["anomaly_cells".into(), n.into(), key.into()]);
-            errors.push(source.error(at.or(Some(0..0)), message, help));
+            errors.push(source.error(at.or(Some(0..0)), message, hint));
         };
         let Some(anomaly) = paper.anomalies.iter().position(|a| a.id == place.id) else {
             let known = paper.anomalies.iter().map(|a| a.id.as_str());
-            let help = closest(&place.id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
-            fail("id", format!("there is no anomaly `{}`", place.id), help);
+            let hint = closest(&place.id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
+            fail("id", format!("there is no anomaly `{}`", place.id), hint);
             continue;
         };
         placed[anomaly] = true;
@@ -330,8 +330,8 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
         }
     }
     for (anomaly, _) in paper.anomalies.iter().zip(&placed).filter(|(_, placed)| !**placed) {
-        let help = "add an [[anomaly_cells]] with its id, and its table, rows and columns if it has any".to_owned();
-        errors.push(source.error(Some(0..0), format!("the anomaly `{}` belongs nowhere", anomaly.id), help));
+        let hint = "add an [[anomaly_cells]] with its id, and its table, rows and columns if it has any".to_owned();
+        errors.push(source.error(Some(0..0), format!("the anomaly `{}` belongs nowhere", anomaly.id), hint));
     }
     errors
 }

@@ -18,7 +18,7 @@ pub mod rules;
 
 pub use cell::{Cell, Misprint, PrintedTable};
 pub use definition::{Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition};
-pub use judge::{Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Mended, Modelled, Reproduction, Verdict, judge};
+pub use judge::{Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Modelled, Reproduction, Verdict, judge};
 pub use load::{Paper, find, known, load};
 pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
 pub use printed::{Digits, Printed, Recomputed};

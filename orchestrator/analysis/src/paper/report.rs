@@ -229,19 +229,22 @@ fn shown(value: f64, decimals: usize) -> String {
 
 /// A verdict as a mark and in words.
 fn words(verdict: &Verdict) -> (Mark, String) {
-    let with = |mended: &[String]| if mended.is_empty() { String::new() } else { format!(", with {} mended", mended.join(" and ")) };
+    let with =
+        |corrected: &[String]| if corrected.is_empty() { String::new() } else { format!(", with {} corrected", corrected.join(" and ")) };
     match verdict {
         Verdict::Empty | Verdict::Label => (Mark::Label, String::new()),
-        Verdict::Equal { digits: Digits::Rounded, mended } => (Mark::Equal, format!("equal to the printed digits{}", with(&mended.0))),
-        Verdict::Equal { digits: Digits::Cut, mended } => {
-            (Mark::Equal, format!("equal to the printed digits, which are cut off{}", with(&mended.0)))
+        Verdict::Equal { digits: Digits::Rounded, corrected } => {
+            (Mark::Equal, format!("equal to the printed digits{}", with(&corrected.0)))
         }
-        Verdict::Inferred { constant, mended, .. } => {
-            let text = format!("equal to the printed digits by a constant that was inferred from them ({constant}){}", with(&mended.0));
+        Verdict::Equal { digits: Digits::Cut, corrected } => {
+            (Mark::Equal, format!("equal to the printed digits, which are cut off{}", with(&corrected.0)))
+        }
+        Verdict::Inferred { constant, corrected, .. } => {
+            let text = format!("equal to the printed digits by a constant that was inferred from them ({constant}){}", with(&corrected.0));
             (Mark::Inferred, text)
         }
-        Verdict::Within { tolerance, because, mended } => {
-            (Mark::Within, format!("within {}: {because}{}", significant(*tolerance), with(&mended.0)))
+        Verdict::Within { tolerance, because, corrected } => {
+            (Mark::Within, format!("within {}: {because}{}", significant(*tolerance), with(&corrected.0)))
         }
         Verdict::Differs => (Mark::Differs, "differs".to_owned()),
         Verdict::PrintedWrong { anomaly, likely, why, .. } => {

@@ -20,14 +20,14 @@ const NEVER_ZERO: [Quantity; 8] =
 /// Reads a table of observations. Quoted fields may hold commas; empty cells are what was not observed; lines that begin with # are left out.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line and column and how to mend it.
+/// The first thing that is wrong, with its line and column and how to fix it.
 pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
     let bytes = std::fs::read(path).map_err(|e| {
-        let help = match e.kind() {
+        let hint = match e.kind() {
             std::io::ErrorKind::NotFound => "give a file that exists; --from takes a campaign's name or directory too",
             _ => "give a table that can be read",
         };
-        PredictError::Unreadable { path: path.to_owned(), message: e.to_string(), help: help.into() }
+        PredictError::Unreadable { path: path.to_owned(), message: e.to_string(), hint: hint.into() }
     })?;
     let text = String::from_utf8(bytes).map_err(|e| {
         let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
@@ -56,8 +56,8 @@ pub(super) fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, Pre
     Ok(observations)
 }
 
-fn wrong(path: &Utf8Path, line: usize, message: impl Into<String>, help: impl Into<String>) -> PredictError {
-    PredictError::Csv { path: path.to_owned(), line, message: message.into(), help: help.into() }
+fn wrong(path: &Utf8Path, line: usize, message: impl Into<String>, hint: impl Into<String>) -> PredictError {
+    PredictError::Csv { path: path.to_owned(), line, message: message.into(), hint: hint.into() }
 }
 
 /// The fields of a line; a field in quotes may hold commas, and quotes as two of them.
@@ -119,8 +119,8 @@ impl Columns {
                 columns.quantities.push((*quantity, place));
             } else {
                 let known = FACTORS.iter().copied().chain(Quantity::ALL.iter().map(|q| q.name()));
-                let help = suggestion(name, "known columns", known);
-                return Err(wrong(path, line, format!("unknown column `{name}`"), help));
+                let hint = suggestion(name, "known columns", known);
+                return Err(wrong(path, line, format!("unknown column `{name}`"), hint));
             }
         }
         for needed in ["app", "class", "mpi"] {
@@ -190,8 +190,8 @@ impl Row<'_> {
         })
     }
 
-    fn wrong(&self, message: impl Into<String>, help: impl Into<String>) -> PredictError {
-        wrong(self.path, self.line, message, help)
+    fn wrong(&self, message: impl Into<String>, hint: impl Into<String>) -> PredictError {
+        wrong(self.path, self.line, message, hint)
     }
 
     /// The content of a column, if there is one.
@@ -203,9 +203,9 @@ impl Row<'_> {
         self.text(column).ok_or_else(|| self.wrong(format!("column `{column}` is empty"), "every line needs it"))
     }
 
-    fn parsed<T: FromStr>(&self, column: &str, what: &str, help: &str) -> Result<Option<T>, PredictError> {
+    fn parsed<T: FromStr>(&self, column: &str, what: &str, hint: &str) -> Result<Option<T>, PredictError> {
         let Some(text) = self.text(column) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| self.wrong(format!("column `{column}`: `{text}` is not {what}"), help))
+        text.parse().map(Some).map_err(|_| self.wrong(format!("column `{column}`: `{text}` is not {what}"), hint))
     }
 
     fn mapping(&self) -> Result<Mapping, PredictError> {
@@ -220,7 +220,7 @@ impl Row<'_> {
             (_, Some(0)) => Err(self.wrong("column `processes`: 0 processes run nothing", "write a whole number from 1 on")),
             (Some(mapping), Some(p)) if mapping.processes() != p => Err(self.wrong(
                 format!("column `processes` says {p}, and the mapping {mapping} has {}", mapping.processes()),
-                "mend one of them, or remove the column `processes`",
+                "hint one of them, or remove the column `processes`",
             )),
             (Some(mapping), _) => Ok(mapping),
             (None, Some(p)) => Ok(Mapping::one_node(p)),
@@ -271,7 +271,7 @@ mod tests {
     use cvc_model::MpiKind;
 
     fn read(text: &str) -> Result<Vec<crate::predict::Observation>, String> {
-        parse(Utf8Path::new("runs.csv"), text).map_err(|e| format!("{e}\n  help: {}", e.help().unwrap_or("-")))
+        parse(Utf8Path::new("runs.csv"), text).map_err(|e| format!("{e}\n  hint: {}", e.hint().unwrap_or("-")))
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_table_is_refused_with_place_and_mend() {
+    fn each_wrong_table_is_refused_with_place_and_hint() {
         let good = "app,class,mapping,mpi,dtapp_mib\n";
         let tables = [
             ("nothing", String::new()),

@@ -19,8 +19,8 @@ pub enum PredictError {
         line: usize,
         /// What is wrong there, with the column.
         message: String,
-        /// How to mend it.
-        help: String,
+        /// how to fix it.
+        hint: String,
     },
     /// A table that is not there or cannot be read.
     #[error("{path}: {message}")]
@@ -29,8 +29,8 @@ pub enum PredictError {
         path: Utf8PathBuf,
         /// What the system says.
         message: String,
-        /// How to mend it.
-        help: String,
+        /// how to fix it.
+        hint: String,
     },
     /// A question that makes no sense.
     #[error("`{text}`: {message}")]
@@ -39,16 +39,16 @@ pub enum PredictError {
         text: String,
         /// What is wrong with it.
         message: String,
-        /// How to mend it.
-        help: String,
+        /// how to fix it.
+        hint: String,
     },
     /// Observations that no model can be made of.
     #[error("{message}")]
     Model {
         /// What is wrong.
         message: String,
-        /// How to mend it.
-        help: String,
+        /// how to fix it.
+        hint: String,
     },
 }
 
@@ -63,11 +63,11 @@ impl PredictError {
         }
     }
 
-    /// How to mend it, apart from what is wrong.
-    pub fn help(&self) -> Option<&str> {
+    /// how to fix it, apart from what is wrong.
+    pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(_) => None,
-            Self::Csv { help, .. } | Self::Unreadable { help, .. } | Self::Question { help, .. } | Self::Model { help, .. } => Some(help),
+            Self::Csv { hint, .. } | Self::Unreadable { hint, .. } | Self::Question { hint, .. } | Self::Model { hint, .. } => Some(hint),
         }
     }
 }

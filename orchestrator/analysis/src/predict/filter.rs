@@ -18,9 +18,9 @@ impl Filter {
     /// Reads `FACTOR=VALUE[,VALUE…] …`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its mend.
+    /// The first thing that is wrong, with its hint.
     pub fn parse(text: &str) -> Result<Self, PredictError> {
-        let wrong = |message: String, help: &str| PredictError::Question { text: text.to_owned(), message, help: help.to_owned() };
+        let wrong = |message: String, hint: &str| PredictError::Question { text: text.to_owned(), message, hint: hint.to_owned() };
         let form = "write FACTOR=VALUE[,VALUE...], as in processes=1,4,9 app=npb-bt";
         let mut conditions = Vec::new();
         for word in text.split_whitespace() {

@@ -50,7 +50,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         let mpi = point.fact.as_deref().and_then(mpi_kind_of_fact).or_else(|| mpi_kind_of_name(&point.mpi));
         let mpi = mpi.ok_or_else(|| PredictError::Model {
             message: format!("nothing in {origin} tells what kind of MPI library `{}` is", point.mpi),
-            help: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
+            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
         })?;
         let mut quantities: BTreeMap<Quantity, f64> =
             TAKEN.iter().filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor))).collect();

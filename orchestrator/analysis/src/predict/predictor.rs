@@ -64,7 +64,7 @@ impl<'s> Predictor<'s> {
         if let Some(bare) = training.items().iter().find(|o| o.quantities.is_empty()) {
             return Err(PredictError::Model {
                 message: format!("nothing was observed at {} ({})", bare.label, bare.id),
-                help: "leave it out, or give at least one quantity".into(),
+                hint: "leave it out, or give at least one quantity".into(),
             });
         }
         Ok(Self { training: training.clone(), fittings: RefCell::default() })

@@ -100,9 +100,9 @@ impl Question {
     /// Reads `APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its mend.
+    /// The first thing that is wrong, with its hint.
     pub fn parse(text: &str, known: Known<'_>) -> Result<Self, PredictError> {
-        let wrong = |message: String, help: String| PredictError::Question { text: text.to_owned(), message, help };
+        let wrong = |message: String, hint: String| PredictError::Question { text: text.to_owned(), message, hint };
         let form = || "write APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned();
         let mut words = text.split_whitespace();
         let (Some(program), Some(place), Some(library)) = (words.next(), words.next(), words.next()) else {
@@ -112,8 +112,8 @@ impl Question {
             .rsplit_once('.')
             .filter(|(app, class)| !app.is_empty() && !class.is_empty())
             .ok_or_else(|| wrong(format!("`{program}` names no class"), form()))?;
-        let descriptor = application(app, known).map_err(|help| wrong(format!("there is no application `{app}`"), help))?;
-        check_class(app, class, descriptor.as_ref(), known).map_err(|help| wrong(format!("{app} has no class `{class}`"), help))?;
+        let descriptor = application(app, known).map_err(|hint| wrong(format!("there is no application `{app}`"), hint))?;
+        check_class(app, class, descriptor.as_ref(), known).map_err(|hint| wrong(format!("{app} has no class `{class}`"), hint))?;
         let mapping = if place.bytes().all(|b| b.is_ascii_digit()) {
             let processes = place.parse::<u32>().ok().filter(|p| *p > 0);
             let processes = processes.ok_or_else(|| wrong(format!("`{place}` is no number of processes"), form()))?;
@@ -125,7 +125,7 @@ impl Question {
         if let Some(why) = descriptor.as_ref().and_then(|d| illegal_count(app, &d.processes, mapping.processes())) {
             return Err(wrong(why, "choose a mapping with a number of processes that the program allows".into()));
         }
-        let library = library_of(library, known).map_err(|(message, help)| wrong(message, help))?;
+        let library = library_of(library, known).map_err(|(message, hint)| wrong(message, hint))?;
         let mut question = Self {
             app: app.to_owned(),
             class: class.to_owned(),
@@ -145,7 +145,7 @@ impl Question {
                 return Err(wrong(format!("`{option}` stands twice"), "write it once".into()));
             }
             given.push(option);
-            question.option(word).map_err(|(message, help)| wrong(message, help.unwrap_or_else(form)))?;
+            question.option(word).map_err(|(message, hint)| wrong(message, hint.unwrap_or_else(form)))?;
         }
         if !question.collective && (question.aggregators.is_some() || question.cb_buffer.is_some()) {
             let message = format!("{app} does not write collectively: aggregators and buffers have no effect on it");
@@ -195,7 +195,7 @@ struct Library {
 const PUBLISHED_MPICH: &str = "mpich-ch3";
 
 /// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do people who have
-/// runs with one MPICH. The error is a message and its mend.
+/// runs with one MPICH. The error is a message and its hint.
 fn library_of(name: &str, known: Known<'_>) -> Result<Library, (String, String)> {
     let observed = |name: &str| known.observations.iter().find(|o| o.mpi_name == name).map(|o| o.mpi);
     let plain = |kind| Library { name: name.to_owned(), kind, taken_as: None };
@@ -240,7 +240,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The descriptor of an application; none if it is only known from observations. The error is the mend.
+/// The descriptor of an application; none if it is only known from observations. The error is the hint.
 fn application(app: &str, known: Known<'_>) -> Result<Option<Descriptor>, String> {
     if let Some(path) = load::find(app, known.apps) {
         return Ok(load::load(&path).ok().map(|loaded| loaded.descriptor));
@@ -253,7 +253,7 @@ fn application(app: &str, known: Known<'_>) -> Result<Option<Descriptor>, String
     Err(suggestion(app, "known applications", names))
 }
 
-/// The error is the mend.
+/// The error is the hint.
 fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: Known<'_>) -> Result<(), String> {
     let observed = known.observations.iter().filter(|o| o.app == app).map(|o| o.class.as_str());
     let described = descriptor.into_iter().flat_map(|d| d.workloads.keys().map(String::as_str));
@@ -270,7 +270,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Question, String> {
         let apps = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/apps"))];
-        Question::parse(text, Known { apps: &apps, observations: &[] }).map_err(|e| format!("{e}\n  help: {}", e.help().unwrap_or("-")))
+        Question::parse(text, Known { apps: &apps, observations: &[] }).map_err(|e| format!("{e}\n  hint: {}", e.hint().unwrap_or("-")))
     }
 
     #[test]
@@ -309,11 +309,11 @@ mod tests {
         let (name, kind, why) = ask(&table(&["mpich", "mpich-ch3"])).expect("by its name");
         assert_eq!((name.as_str(), kind, why), ("mpich", MpiKind::Mpich, None));
         let several = ask(&table(&["mpich-ch3", "mpich-4.2"])).expect_err("two of them");
-        assert!(several.help().is_some_and(|h| h.contains("mpich-4.2, mpich-ch3")), "{several}");
+        assert!(several.hint().is_some_and(|h| h.contains("mpich-4.2, mpich-ch3")), "{several}");
     }
 
     #[test]
-    fn each_wrong_question_is_refused_with_its_mend() {
+    fn each_wrong_question_is_refused_with_its_hint() {
         let wrong = [
             "",
             "npb-bt.A 4",

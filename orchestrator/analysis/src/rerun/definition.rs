@@ -274,7 +274,7 @@ pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
 
 fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
     let mut errors = Vec::new();
-    let mut fail = |message: String, help: &str| errors.push(source.error(Some(0..0), message, help.to_owned()));
+    let mut fail = |message: String, hint: &str| errors.push(source.error(Some(0..0), message, hint.to_owned()));
     if definition.schema != SCHEMA {
         fail(format!("format {} of measured tables is not known", definition.schema), "this version reads `schema = 1`");
     }

@@ -80,7 +80,7 @@ pub struct JoinedDifferences {
     /// Why some differ by more.
     pub reason: Option<Reason>,
     /// Names of the misprints among their cells; what was probably meant stands for them.
-    pub mended: Vec<String>,
+    pub corrected: Vec<String>,
     /// Names of the misprints for which nothing stands: their rows are left out.
     pub left_out: Vec<String>,
     /// One after the other.
@@ -261,7 +261,7 @@ fn differences(
         measured: Vec<f64>,
     }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
-    let (mut mended, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for (number, row) in rows(printed).iter().enumerate().filter(|(_, row)| matches(&wanted.rows, row)) {
         let Some(in_print) = printed.cell(number, &wanted.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
         let named: Result<Vec<String>, String> = wanted.series.iter().map(|w| resolve(w, row)).collect();
@@ -281,7 +281,7 @@ fn differences(
         let unknown = misprints.iter().any(|m| m.likely.is_none());
         for misprint in &misprints {
             let name = &paper.anomalies[misprint.anomaly].id;
-            let list = if unknown { &mut left_out } else { &mut mended };
+            let list = if unknown { &mut left_out } else { &mut corrected };
             if !list.contains(name) {
                 list.push(name.clone());
             }
@@ -317,7 +317,7 @@ fn differences(
         unit: wanted.value.unit.word(),
         tolerance_pct: wanted.tolerance_pct,
         reason,
-        mended,
+        corrected,
         left_out,
         steps,
     }

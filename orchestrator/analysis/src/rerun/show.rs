@@ -162,8 +162,8 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
     if let Some(unit) = joined.unit {
         caption.push_str(&format!(" In {unit}."));
     }
-    if !joined.mended.is_empty() {
-        caption.push_str(&format!(" What is wrong in print ({}) enters as what was probably meant.", joined.mended.join(", ")));
+    if !joined.corrected.is_empty() {
+        caption.push_str(&format!(" What is wrong in print ({}) enters as what was probably meant.", joined.corrected.join(", ")));
     }
     if !joined.left_out.is_empty() {
         caption.push_str(&format!(" Rows that are wrong in print are left out ({}).", joined.left_out.join(", ")));

@@ -101,7 +101,7 @@ fn what_is_wrong_in_a_folder_is_said_with_its_place() {
             let place = error.position().map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
             // the words of the operating system are its own
             let message = error.message.split(": No such file").next().expect("a text");
-            writeln!(all, "{file}{place}: {message}\n  help: {}", error.help.as_deref().unwrap_or_else(|| panic!("no help: {error}")))
+            writeln!(all, "{file}{place}: {message}\n  hint: {}", error.hint.as_deref().unwrap_or_else(|| panic!("no hint: {error}")))
                 .expect("text");
         }
     }

@@ -212,13 +212,13 @@ fn misprints_come_out_as_what_was_meant() {
 #[test]
 fn a_number_that_needs_a_mended_input_says_so() {
     let thesis = judged("thesis");
-    let mended = |id: &str, row: usize, name: &str| match &cell(thesis, id, row, name).verdict {
-        Verdict::Equal { mended, .. } => mended.0.clone(),
+    let corrected = |id: &str, row: usize, name: &str| match &cell(thesis, id, row, name).verdict {
+        Verdict::Equal { corrected, .. } => corrected.0.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(mended("2.5", 2, "writes_diff_pct"), ["A01"]);
-    assert_eq!(mended("2.6", 0, "strace_total_MiB"), ["A04"]);
-    assert!(mended("2.5", 0, "writes_diff_pct").is_empty());
+    assert_eq!(corrected("2.5", 2, "writes_diff_pct"), ["A01"]);
+    assert_eq!(corrected("2.6", 0, "strace_total_MiB"), ["A04"]);
+    assert!(corrected("2.5", 0, "writes_diff_pct").is_empty());
     assert_eq!(cell(thesis, "2.5", 2, "writes_diff_pct").anomalies, ["A01"]);
     // print is kept
     assert_eq!(cell(thesis, "2.5", 2, "darshan_writes").printed.text(), "228");

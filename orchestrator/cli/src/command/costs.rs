@@ -101,7 +101,7 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
                 bound(out, spec, site, rate)?;
             }
             Ok(None) => {}
-            Err(unknown) => writeln!(out, "{}", paragraph("  ", &format!("{}: {unknown}; {}", site.site, unknown.help())))?,
+            Err(unknown) => writeln!(out, "{}", paragraph("  ", &format!("{}: {unknown}; {}", site.site, unknown.hint())))?,
         }
         others(out, spec, site, book)?;
     }
@@ -155,7 +155,7 @@ fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) 
     for name in ec2.instance_types.iter().skip(1) {
         let what = match cost::instance_rate(book, ec2, name, ec2.market == Market::Spot, None) {
             Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
-            Err(unknown) => format!("{unknown}; {}", unknown.help()),
+            Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
         writeln!(out, "{}", paragraph("    ", &format!("or, where the one before cannot be had, {name}: {what}")))?;
     }

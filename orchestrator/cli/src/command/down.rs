@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
 };
 use cvc_controller::runner::close_campaign;
-use cvc_core::stop::{Wish, Wishes};
+use cvc_core::stop::{StopRequest, StopSignal};
 use tokio::sync::watch;
 
 pub fn down(args: &DownArgs) -> Result<u8, Failure> {
@@ -19,15 +19,15 @@ pub fn down(args: &DownArgs) -> Result<u8, Failure> {
         load_stored(&dir).map_err(|_| Failure::Other {
             code: 2,
             message: format!("{} cannot be read by itself", dir.campaign_file()),
-            help: Some("name the campaign file instead: `cvc down FILE`".into()),
+            hint: Some("name the campaign file instead: `cvc down FILE`".into()),
         })?
     };
     let closed = runtime()?.block_on(async {
-        let (wish, wishes): (_, Wishes) = watch::channel(Wish::GoOn);
+        let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);
         let options = run::options(&args.place)?;
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let closed = close_campaign(&spec, &dir, &options, wishes, observer.as_mut()).await;
-        drop(wish);
+        let closed = close_campaign(&spec, &dir, &options, stop_signal, observer.as_mut()).await;
+        drop(stop_request);
         Ok::<_, Failure>(closed?)
     })?;
     if !args.json {

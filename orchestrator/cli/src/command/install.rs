@@ -13,7 +13,7 @@ use cvc_controller::{
 use cvc_core::{
     campaign::{SiteKind, Spec},
     plan::{self, Plan},
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
     store::CampaignDir,
 };
 use std::io::Write;
@@ -42,10 +42,10 @@ pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
         return write_only(&request, to);
     }
     let report = runtime()?.block_on(async {
-        let (wish, mut wishes) = watch::channel(Wish::GoOn);
-        tokio::spawn(listen(wish));
+        let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
+        tokio::spawn(listen(stop_request));
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        one(&request, &mut wishes, observer.as_mut()).await
+        one(&request, &mut stop_signal, observer.as_mut()).await
     })?;
     if !args.json && !args.check {
         show(&report, &dir)?;
@@ -54,14 +54,14 @@ pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
 }
 
 /// Ctrl-C or SIGTERM: stop at once. What was done stays, and is not done twice.
-async fn listen(wish: watch::Sender<Wish>) {
+async fn listen(stop_request: watch::Sender<StopRequest>) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    // nobody waits for the wish any more once all is done
-    let _ = wish.send(Wish::StopNow);
+    // nobody waits for the stop_request any more once all is done
+    let _ = stop_request.send(StopRequest::StopNow);
 }
 
 /// Inventory, variables and roles for ansible-playbook by hand.
@@ -73,9 +73,9 @@ fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<u8, Failur
     Ok(0)
 }
 
-async fn one(request: &Request<'_>, wishes: &mut Wishes, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
+async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
     let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
-    Ok(install::install(request, wishes, &mut on).await?)
+    Ok(install::install(request, stop_signal, &mut on).await?)
 }
 
 fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
@@ -101,14 +101,14 @@ pub(super) async fn all(
     plan: &Plan,
     dir: &CampaignDir,
     update_lock: bool,
-    wishes: &mut Wishes,
+    stop_signal: &mut StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
     // machines that are launched for the campaign are set up when they are there
     let there = spec.sites.iter().filter(|(_, s)| s.kind != SiteKind::Ec2).map(|(name, _)| name);
     for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
         let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };
-        one(&request, wishes, observer).await?;
+        one(&request, stop_signal, observer).await?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             return Err(Failure::Other {
                 code: 2,
                 message: format!("{folder} has no {}: nothing of {} can be measured here", rerun::FILE, paper.id),
-                help: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
+                hint: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
             });
         }
         return Ok(Outcome::Nothing);
@@ -66,7 +66,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             return Err(Failure::Other {
                 code: 2,
                 message: format!("{dir} is no campaign: it has no plan.json"),
-                help: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
+                hint: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
             });
         }
         // what is read is not changed: it may be an archive
@@ -77,7 +77,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         return Err(Failure::Other {
             code: 2,
             message: format!("{}: {mistake}", folder.join(rerun::FILE)),
-            help: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
+            hint: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
         });
     }
     Ok(Outcome::Joined { definition: Box::new(definition), joined, from })

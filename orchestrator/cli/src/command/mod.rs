@@ -27,7 +27,7 @@ use cvc_core::{
     campaign::{SiteKind, Spec},
     store::CampaignDir,
 };
-use cvc_engine::attempt::{Brief, Readiness, ReadySite};
+use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub fn run(arguments: Arguments) -> Result<u8, Failure> {
             cvc_probe::shepherd::main(&job).map_err(|e| Failure::Other {
                 code: 4,
                 message: format!("{}: {e}", job.display()),
-                help: None,
+                hint: None,
             })?;
             Ok(0)
         }
@@ -74,7 +74,7 @@ fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
 
 /// The campaign of `SITE [--file FILE]`. Without a file it is the only campaign file of the directory.
 fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
-    let wrong = |message: String, help: String| Failure::Other { code: 2, message, help: Some(help) };
+    let wrong = |message: String, hint: String| Failure::Other { code: 2, message, hint: Some(hint) };
     let file = match &of.file {
         Some(file) => file.clone(),
         None => {
@@ -132,7 +132,7 @@ fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<Cam
     let missing = |dir: &Utf8Path| Failure::Other {
         code: 7,
         message: format!("{dir} is no campaign: it has no journal"),
-        help: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
+        hint: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
     };
     let dir = if campaign.is_file() {
         CampaignDir::new(&place.campaigns, &load(campaign, which)?.name)
@@ -140,7 +140,7 @@ fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<Cam
         return Err(Failure::Other {
             code: 2,
             message: format!("--variant {variant} beside {campaign}, which is no campaign file"),
-            help: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
+            hint: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
         });
     } else if campaign.is_dir() {
         CampaignDir::at(campaign)
@@ -154,7 +154,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| Failure::Other {
         code: 1,
         message: format!("cannot start: {e}"),
-        help: None,
+        hint: None,
     })
 }
 
@@ -163,9 +163,9 @@ async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(Strin
     let mut sites = IndexMap::new();
     for (name, site) in &spec.sites {
         if site.kind == SiteKind::Local
-            && let Some(brief) = Brief::of(spec, name)
+            && let Some(context) = SiteContext::of(spec, name)
         {
-            sites.insert(name.clone(), ReadySite::ask(Arc::new(brief), readiness, &mut note).await);
+            sites.insert(name.clone(), ReadySite::ask(Arc::new(context), readiness, &mut note).await);
         }
     }
     sites

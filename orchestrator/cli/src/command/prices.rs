@@ -17,14 +17,14 @@ pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {
         return Err(Failure::Other {
             code: 2,
             message: format!("{}: no site of the kind `ec2`, so that there is nothing to ask", args.file),
-            help: Some("what a cluster costs stands in [sites.NAME.price]".into()),
+            hint: Some("what a cluster costs stands in [sites.NAME.price]".into()),
         });
     }
     let Some(clouds) = clouds() else {
         return Err(Failure::Other {
             code: 3,
             message: "this cvc was built without EC2".into(),
-            help: Some("build it with the feature `ec2`".into()),
+            hint: Some("build it with the feature `ec2`".into()),
         });
     };
     let book = runtime()?.block_on(ask(clouds.as_ref(), &wanted))?;

@@ -34,7 +34,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
         return Err(Failure::Other {
             code: 2,
             message: format!("{} has no bounds for predictions, so --gate has nothing to hold them against", dir.campaign_file()),
-            help: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
+            hint: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
         });
     }
     let kept = written.gate.is_none_or(|gate| show_gate(&gate));

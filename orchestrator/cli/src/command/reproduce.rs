@@ -29,7 +29,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
     std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
         code: 7,
         message: format!("cannot create {to}: {e}"),
-        help: Some("--to names a directory for the report".into()),
+        hint: Some("--to names a directory for the report".into()),
     })?;
     let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
@@ -64,8 +64,8 @@ fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = Vec::new();
     if let Some(given) = &args.papers {
         if !given.is_dir() {
-            let help = "--papers names a directory with a folder for each paper".to_owned();
-            return Err(Failure::Other { code: 2, message: format!("there is no directory {given}"), help: Some(help) });
+            let hint = "--papers names a directory with a folder for each paper".to_owned();
+            return Err(Failure::Other { code: 2, message: format!("there is no directory {given}"), hint: Some(hint) });
         }
         dirs.push(given.clone().into_std_path_buf());
     }
@@ -83,7 +83,7 @@ fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     found.ok_or_else(|| Failure::Other {
         code: 2,
         message: format!("there is no paper `{paper}`"),
-        help: Some(format!("known: {}; another one is given by its folder, in which paper.toml is", paper::known(dirs).join(", "))),
+        hint: Some(format!("known: {}; another one is given by its folder, in which paper.toml is", paper::known(dirs).join(", "))),
     })
 }
 
@@ -93,7 +93,7 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
         paper.table(id).map(|t| t.definition.id.as_str()).ok_or_else(|| {
             let known: Vec<&str> = paper.tables.iter().map(|t| t.definition.id.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Failure::Other { code: 2, message: format!("{} has no table `{id}`", paper.id), help: Some(format!("its tables: {known}")) }
+            Failure::Other { code: 2, message: format!("{} has no table `{id}`", paper.id), hint: Some(format!("its tables: {known}")) }
         })
     };
     asked.iter().map(find).collect()

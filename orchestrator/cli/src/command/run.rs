@@ -15,7 +15,7 @@ use cvc_controller::{
 };
 use cvc_core::{
     plan,
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
     store::CampaignDir,
 };
 use cvc_engine::attempt::{Found, Readiness};
@@ -37,17 +37,17 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         return Err(Failure::Other {
             code: 2,
             message: format!("{}: nothing is left to run: all {} points are excluded", args.file, plan.excluded.len()),
-            help: Some("`cvc plan` shows each with its reason".into()),
+            hint: Some("`cvc plan` shows each with its reason".into()),
         });
     }
     let base = options(&args.place)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let result: Result<_, Failure> = runtime()?.block_on(async {
-        let (wish, mut wishes) = watch::channel(Wish::GoOn);
-        tokio::spawn(listen(wish, args.json));
+        let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
+        tokio::spawn(listen(stop_request, args.json));
         if args.install {
             let mut observer = display::observer(args.json, Varying::default(), 0.0);
-            install::all(&spec, &plan, &dir, args.update_lock, &mut wishes, observer.as_mut()).await?;
+            install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
         let mut note = display::observer(args.json, Varying::default(), 0.0);
         let sites = ask_sites(&spec, Readiness::Build, |what| note.on(&Progress::Preparing { what })).await;
@@ -65,8 +65,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             ..base
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
-        let wishes: Wishes = wishes;
-        Ok(run_campaign(&spec, &plan, sites, &options, wishes, observer.as_mut()).await?)
+        let stop_signal: StopSignal = stop_signal;
+        Ok(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
     });
     let summary = result?;
     let mut gate = None;
@@ -123,7 +123,7 @@ pub(super) fn options(place: &Where) -> Result<Options, Failure> {
     let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
         code: 1,
         message: "cannot find the path of cvc itself".into(),
-        help: None,
+        hint: None,
     })?;
     Ok(Options {
         campaigns: place.campaigns.clone(),
@@ -170,7 +170,7 @@ fn speak_to_nobody() {
 }
 
 /// Ctrl-C (or SIGTERM, or the end of the terminal) once: finish the run under way. Twice: stop at once.
-async fn listen(wish: watch::Sender<Wish>, json: bool) {
+async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
     let mut is_gone = false;
@@ -185,23 +185,23 @@ async fn listen(wish: watch::Sender<Wish>, json: bool) {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hung_up => {
-                // shell and kernel may both send it: a second one is no wish to stop at once
+                // shell and kernel may both send it: a second one is no stop_request to stop at once
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
                 speak_to_nobody();
             }
         }
-        let next = match *wish.borrow() {
-            Wish::GoOn => Wish::Finish,
-            Wish::Finish | Wish::StopNow => Wish::StopNow,
+        let next = match *stop_request.borrow() {
+            StopRequest::GoOn => StopRequest::Finish,
+            StopRequest::Finish | StopRequest::StopNow => StopRequest::StopNow,
         };
-        // nobody waits for the wish any more once the campaign has ended
-        let _ = wish.send(next);
+        // nobody waits for the stop_request any more once the campaign has ended
+        let _ = stop_request.send(next);
         // writing to a terminal that is gone fails
         if !is_gone {
             let mut observer = display::observer(json, Varying::default(), 0.0);
-            observer.on(&Progress::Stopping { now: next == Wish::StopNow });
+            observer.on(&Progress::Stopping { now: next == StopRequest::StopNow });
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
     let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {
         code: 7,
         message: format!("{}: {e}", dir.plan()),
-        help: Some("`cvc run` writes it again".into()),
+        hint: Some("`cvc run` writes it again".into()),
     })?;
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -5,7 +5,7 @@ use crate::{args::SweepArgs, display::duration, failure::Failure};
 use cvc_controller::{
     cloud::{Found, Known, Looked, Removed, Sweep},
     cost::{self, DiskSize, PriceBook},
-    provider::{Account, ProviderError, Resource, ResourceKind, Trouble},
+    provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind},
 };
 use cvc_core::lease::owner;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         return Err(Failure::Other {
             code: 3,
             message: "this cvc was built without EC2".into(),
-            help: Some("build it with the feature `ec2`".into()),
+            hint: Some("build it with the feature `ec2`".into()),
         });
     };
     let known = Known::read(&args.place.campaigns)?;
@@ -80,9 +80,9 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     for error in &refused {
         eprintln!("error: {error}; what is there is not known");
     }
-    let mends: BTreeSet<String> = refused.iter().filter_map(|e| mend(e)).collect();
-    for mend in mends {
-        eprintln!("help: {mend}");
+    let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
+    for hint in hints {
+        eprintln!("hint: {hint}");
     }
     if !looked.others.is_empty() {
         let (count, names): (usize, Vec<&str>) = (looked.others.values().sum(), looked.others.keys().map(String::as_str).collect());
@@ -94,16 +94,16 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     Ok(if left.is_empty() && refused.is_empty() { 0 } else { LEFT })
 }
 
-/// What may be done about a question that was refused; what `cvc run` could do is no help here.
-fn mend(error: &ProviderError) -> Option<String> {
-    match error.trouble {
-        Trouble::Denied => {
+/// What may be done about a question that was refused; what `cvc run` could do does not help here.
+fn hint(error: &ProviderError) -> Option<String> {
+    match error.kind {
+        ErrorKind::Denied => {
             Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region looks only in the regions that it names".into())
         }
-        Trouble::Credentials => {
+        ErrorKind::Credentials => {
             Some("give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or --profile".into())
         }
-        Trouble::Transient | Trouble::Unreachable => Some("`cvc sweep` again later".into()),
+        ErrorKind::Transient | ErrorKind::Unreachable => Some("`cvc sweep` again later".into()),
         _ => None,
     }
 }

@@ -3,13 +3,13 @@
 use super::Fleet;
 use crate::cost;
 use crate::error::CampaignError;
-use crate::provider::{FleetOrder, Instance, Left, Offer, Prepared, ProviderError, Trouble, TypeFacts};
+use crate::provider::{ErrorKind, FleetOrder, Instance, Offer, Prepared, ProviderError, SideEffect, TypeFacts};
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
     campaign::{Ec2Settings, Market},
     journal::Event,
     price::NodeRate,
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
 };
 use std::{
     sync::{PoisonError, atomic::Ordering},
@@ -33,14 +33,14 @@ impl Fleet {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
                 if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.settings.placement_group == Some(true)) {
                     let said = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
-                    return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
+                    return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
                 }
                 let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && able;
                 let allow_from = match (&self.settings.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
                     (None, None) => {
                         let said = "this machine's address, which alone may come by ssh, cannot be found out; write `allow_from`";
-                        return Err(self.error(ProviderError::before(Trouble::Invalid, "preparing", self.provider.region(), said)));
+                        return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
                     }
                 };
                 let lasts = jiff::SignedDuration::from_secs(self.settings.lifetime_s as i64);
@@ -63,19 +63,19 @@ impl Fleet {
         offer: &Offer,
         count: u32,
         beside: Option<&Instance>,
-        wishes: &Wishes,
+        stop_signal: &StopSignal,
     ) -> Result<bool, CampaignError> {
         let tries = self.tries(offer, beside);
         if tries.is_empty() {
             let said = format!("no zone of {} has {}", self.provider.region(), self.settings.instance_types.join(" or "));
-            return Err(self.error(ProviderError::before(Trouble::Capacity, "looking for instances", self.provider.region(), said)));
+            return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), said)));
         }
         self.look_at_quota(&tries, count).await?;
         self.ask_prices(offer).await;
         let prepared = self.prepared(offer).await?;
         let mut last = None;
         for (facts, spot, zone) in &tries {
-            if *wishes.borrow() > Wish::GoOn {
+            if *stop_signal.borrow() > StopRequest::GoOn {
                 return Ok(false);
             }
             let order = self.order(offer, prepared, facts, *spot, zone.clone(), count)?;
@@ -88,7 +88,7 @@ impl Fleet {
             })
             .await;
             let market = if *spot { "spot" } else { "on-demand" };
-            self.speaker.note(format!(
+            self.reporter.note(format!(
                 "{}: launching {count} {market} {} in {}",
                 self.name,
                 facts.name,
@@ -96,13 +96,13 @@ impl Fleet {
             ));
             match self.launch(&order).await {
                 Ok(()) => return Ok(true),
-                Err(CampaignError::Provider { error, .. }) if error.elsewhere() || error.trouble == Trouble::Quota => {
-                    self.speaker.note(format!("{}: {error}", self.name));
+                Err(CampaignError::Provider { error, .. }) if error.elsewhere() || error.kind == ErrorKind::Quota => {
+                    self.reporter.note(format!("{}: {error}", self.name));
                     self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
                     last = Some(*error);
                 }
                 Err(CampaignError::Provider { error, site }) => {
-                    if error.left == Left::Clear {
+                    if error.left == SideEffect::Clear {
                         self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
                     }
                     return Err(CampaignError::Provider { error, site });
@@ -110,7 +110,7 @@ impl Fleet {
                 Err(error) => return Err(error),
             }
         }
-        let none = || ProviderError::before(Trouble::Capacity, "launching", self.provider.region(), "there is none to be had");
+        let none = || ProviderError::before(ErrorKind::Capacity, "launching", self.provider.region(), "there is none to be had");
         Err(self.error(last.unwrap_or_else(none)))
     }
 
@@ -161,7 +161,7 @@ impl Fleet {
             });
         }
         match short {
-            Some(said) => Err(self.error(ProviderError::before(Trouble::Quota, "looking at quotas", self.provider.region(), said))),
+            Some(said) => Err(self.error(ProviderError::before(ErrorKind::Quota, "looking at quotas", self.provider.region(), said))),
             None => Ok(()),
         }
     }
@@ -177,11 +177,11 @@ impl Fleet {
     ) -> Result<LaunchOrder, CampaignError> {
         let Some(image) = offer.image_for(facts) else {
             let said = format!("the image has no version for {}, which is {}", facts.name, facts.architecture);
-            return Err(self.error(ProviderError::before(Trouble::Invalid, "choosing an image", self.provider.region(), said)));
+            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "choosing an image", self.provider.region(), said)));
         };
         if self.settings.efa && !facts.efa {
             let said = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
-            return Err(self.error(ProviderError::before(Trouble::Invalid, "ordering", self.provider.region(), said)));
+            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "ordering", self.provider.region(), said)));
         }
         let number = self.state().leases.len() + 1;
         let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
@@ -222,7 +222,7 @@ impl Fleet {
             root,
             volumes: self.settings.volumes.clone(),
             lifetime_s,
-            alike: Some(crate::cloud::warm_pool::digest(&self.settings)),
+            config_digest: Some(crate::cloud::warm_pool::digest(&self.settings)),
         })
     }
 
@@ -241,13 +241,13 @@ impl Fleet {
         ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
-    /// Today's prices, in the cloud's own words; where they cannot be had, those that are known go on to count.
+    /// Today's prices, in the cloud's own site_events; where they cannot be had, those that are known go on to count.
     async fn ask_prices(&self, offer: &Offer) {
         let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
         let spot = self.settings.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
             Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
-            Err(error) => self.speaker.note(format!("{}: today's prices cannot be had: {error}", self.name)),
+            Err(error) => self.reporter.note(format!("{}: today's prices cannot be had: {error}", self.name)),
         }
     }
 
@@ -284,13 +284,13 @@ impl Fleet {
         let instances = loop {
             match self.provider.launch(order).await {
                 Ok(instances) => break instances,
-                Err(error) if error.left == Left::Unknown && lost < MOST_LOST_ANSWERS => {
+                Err(error) if error.left == SideEffect::Unknown && lost < MOST_LOST_ANSWERS => {
                     lost += 1;
-                    self.speaker.note(format!("{}: {error}; the same order again", self.name));
+                    self.reporter.note(format!("{}: {error}; the same order again", self.name));
                     tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
                 }
                 // the token was used for another order: what it gave carries the lease's tag
-                Err(error) if error.trouble == Trouble::TokenMismatch => {
+                Err(error) if error.kind == ErrorKind::TokenMismatch => {
                     let seen = self.provider.observe(&self.tags.fleet).await.map_err(|e| self.error(e))?;
                     let of_it: Vec<Instance> = seen.into_iter().filter(|i| i.lease == order.lease()).collect();
                     if of_it.is_empty() {

@@ -1,8 +1,8 @@
-//! The instances of one site of one campaign: acquired in an order of words that leaks nothing, mended, and given back.
+//! The instances of one site of one campaign: acquired in an order of site_events that leaks nothing, fixed, and given back.
 //!
 //! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is synced,
 //! before anything is waited for; then the end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for
-//! the same order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
+//! the same order again, site_event for site_event, and gets the same instances; one that wants nothing any more finds them by their tags.
 
 use crate::cloud::{
     key_dir::Place,
@@ -10,14 +10,14 @@ use crate::cloud::{
     warm_pool::{self, Kept},
 };
 use crate::error::CampaignError;
-use crate::provider::{Account, Clouds, Instance, InstanceState, Offer, Prepared, Provider, ProviderError, Trouble};
-use crate::{cost::PriceBook, progress::Speaker};
+use crate::provider::{Account, Clouds, ErrorKind, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
+use crate::{cost::PriceBook, progress::SiteReporter};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
     campaign::{Cluster, Ec2Settings},
     journal::{Event, Lease},
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
 };
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ pub(crate) struct Fleet {
     pub(super) name: String,
     pub(super) settings: Ec2Settings,
     pub(super) provider: Arc<dyn Provider>,
-    pub(super) speaker: Speaker,
+    pub(super) reporter: SiteReporter,
     pub(super) tags: Tags,
     /// The campaign's directory.
     pub(super) campaign: Utf8PathBuf,
@@ -91,7 +91,7 @@ pub(crate) struct Wanted<'a> {
     /// Whether a fleet that another campaign has kept may be taken over.
     pub takes: bool,
     pub prices: PriceBook,
-    pub speaker: Speaker,
+    pub reporter: SiteReporter,
 }
 
 /// A name that is short enough for a client token (64 characters) with what is put behind it, and still no other fleet's.
@@ -112,7 +112,7 @@ impl Fleet {
         let open: Vec<&Lease> = wanted.leases.iter().filter(|l| !l.released).collect();
         let is_kept = !open.is_empty() && open.iter().all(|l| l.kept_until.is_some());
         let of_before = open.last().and_then(|l| l.order.clone());
-        // one that this campaign has kept, or any that suits; a kept one that is not on the shelf any more is another's now
+        // one that this campaign has kept, or any that suits; a kept one that is not on the warm_pool any more is another's now
         let took = match &of_before {
             Some(order) if is_kept => warm_pool::take(wanted.dir, &place, Some(&order.tags.fleet), wanted.settings)?,
             None if wanted.takes => warm_pool::take(wanted.dir, &place, None, wanted.settings)?,
@@ -134,7 +134,7 @@ impl Fleet {
             provider: clouds.open(&account).await.map_err(failed)?,
             name: wanted.site.to_owned(),
             settings: wanted.settings.clone(),
-            speaker: wanted.speaker,
+            reporter: wanted.reporter,
             tags: Tags {
                 owner: open.as_ref().map_or_else(owner, |o| o.tags.owner.clone()),
                 campaign: wanted.campaign.to_owned(),
@@ -225,7 +225,7 @@ impl Fleet {
 
     /// Writes an event down, and takes it in.
     pub(super) async fn write(&self, event: Event) {
-        self.speaker.write(event.clone()).await;
+        self.reporter.write(event.clone()).await;
         let entry = cvc_core::journal::Entry { seq: 0, at: jiff::Timestamp::now(), event };
         let mut state = self.state();
         let mut folded = cvc_core::journal::CampaignState { leases: std::mem::take(&mut state.leases), ..Default::default() };
@@ -234,12 +234,12 @@ impl Fleet {
     }
 
     /// Sees to it that so many instances are there and answer; `None` when the user wants to stop.
-    pub async fn up(&self, nodes: u32, wishes: &mut Wishes) -> Result<Option<Vec<Instance>>, CampaignError> {
+    pub async fn up(&self, nodes: u32, stop_signal: &mut StopSignal) -> Result<Option<Vec<Instance>>, CampaignError> {
         self.place.make(&self.tags.fleet).await?;
         self.settle_kept().await;
         self.settle_open_leases().await?;
         let now = warm_pool::digest(&self.settings);
-        if self.open_leases().iter().any(|l| l.order.as_ref().and_then(|o| o.alike.as_ref()).is_some_and(|before| *before != now)) {
+        if self.open_leases().iter().any(|l| l.order.as_ref().and_then(|o| o.config_digest.as_ref()).is_some_and(|before| *before != now)) {
             // they are given back by whoever hears this
             let problem = "its instances were launched with other settings, and are given back; type the command again";
             return Err(CampaignError::Site { site: self.name.clone(), problem: problem.into() });
@@ -253,8 +253,8 @@ impl Fleet {
             if mine.iter().any(|id| !seen.contains_key(id) && self.is_young(id)) {
                 tokio::select! {
                     () = tokio::time::sleep(SHOW_TICK) => continue,
-                    // an error means that nobody can wish any more
-                    Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(None),
+                    // an error means that nobody can stop_request any more
+                    Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(None),
                 }
             }
             self.note_lost(&seen).await;
@@ -263,18 +263,18 @@ impl Fleet {
             if let Some(first) = alive.first().cloned()
                 && alive.iter().any(|i| i.zone != first.zone || i.instance_type != first.instance_type)
             {
-                self.speaker.note(format!("{}: its instances are not alike any more; all of them are replaced", self.name));
+                self.reporter.note(format!("{}: its instances are not config_digest any more; all of them are replaced", self.name));
                 self.end_all(&alive).await?;
                 continue;
             }
             let missing = nodes.saturating_sub(alive.len() as u32);
             if missing > 0 {
-                match self.acquire(offer, missing, alive.first(), wishes).await {
+                match self.acquire(offer, missing, alive.first(), stop_signal).await {
                     Ok(true) => {}
                     Ok(false) => return Ok(None),
                     // beside those that are there, there is no room: somewhere else there may be for all
                     Err(CampaignError::Provider { error, .. }) if error.elsewhere() && !alive.is_empty() => {
-                        self.speaker.note(format!("{}: {error}; all instances are replaced elsewhere", self.name));
+                        self.reporter.note(format!("{}: {error}; all instances are replaced elsewhere", self.name));
                         self.end_all(&alive).await?;
                     }
                     Err(error) => return Err(error),
@@ -286,7 +286,7 @@ impl Fleet {
                 self.end_surplus(alive.split_off(nodes as usize)).await?;
             }
             let ids: Vec<String> = alive.iter().map(|i| i.id.clone()).collect();
-            match self.reach(&ids, wishes).await? {
+            match self.reach(&ids, stop_signal).await? {
                 Reached::All(machines) => {
                     {
                         let mut state = self.state();
@@ -295,7 +295,7 @@ impl Fleet {
                     }
                     // an earlier controller, or an earlier campaign, may have set their deadlines long ago
                     if let Err(error) = self.extend().await {
-                        self.speaker.note(format!("{}: a deadline could not be moved on: {error}", self.name));
+                        self.reporter.note(format!("{}: a deadline could not be moved on: {error}", self.name));
                     }
                     return Ok(Some(machines));
                 }
@@ -317,9 +317,9 @@ impl Fleet {
         let most = if reclaimed { MOST_REPLACED } else { self.settings.nodes.min(MOST_REPLACED) };
         if replaced > most {
             let said = format!("instances fail again after they were replaced: {}", what.join(", "));
-            return Err(self.error(ProviderError::before(Trouble::Other, "waiting for instances", self.provider.region(), said)));
+            return Err(self.error(ProviderError::before(ErrorKind::Other, "waiting for instances", self.provider.region(), said)));
         }
-        self.speaker.note(format!("{}: replaced: {}", self.name, what.join(", ")));
+        self.reporter.note(format!("{}: replaced: {}", self.name, what.join(", ")));
         let ids: Vec<String> = failed.keys().cloned().collect();
         self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
         for lease in self.open_leases() {
@@ -342,7 +342,7 @@ impl Fleet {
     /// Ends instances that nothing needs any more, and that cost.
     async fn end_surplus(&self, surplus: Vec<Instance>) -> Result<(), CampaignError> {
         let ids: Vec<String> = surplus.iter().map(|i| i.id.clone()).collect();
-        self.speaker.note(format!("{}: not needed any more, and given back: {}", self.name, ids.join(", ")));
+        self.reporter.note(format!("{}: not needed any more, and given back: {}", self.name, ids.join(", ")));
         self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
         for lease in self.open_leases() {
             let of_it: Vec<String> = lease.instances().into_iter().filter(|id| ids.iter().any(|i| i == id)).map(str::to_owned).collect();
@@ -375,16 +375,16 @@ impl Fleet {
             let seen = self.observed().await?;
             let there: Vec<String> = seen.values().filter(|i| i.lease == lease.name).map(|i| i.id.clone()).collect();
             if there.len() == order.count as usize {
-                self.speaker.note(format!("{}: {} was ordered, and is there: {}", self.name, lease.name, there.join(", ")));
+                self.reporter.note(format!("{}: {} was ordered, and is there: {}", self.name, lease.name, there.join(", ")));
                 self.write(Event::LeaseAcquired { lease: lease.name.clone(), job: there.join(",") }).await;
                 continue;
             }
-            self.speaker.note(format!("{}: {} was ordered, and its answer was not heard; it is asked for again", self.name, lease.name));
+            self.reporter.note(format!("{}: {} was ordered, and its answer was not heard; it is asked for again", self.name, lease.name));
             match self.launch(order).await {
                 Ok(()) => {}
                 // what it needed is there no more: then it was never launched
                 Err(CampaignError::Provider { error, .. })
-                    if error.elsewhere() || matches!(error.trouble, Trouble::NotFound | Trouble::Invalid | Trouble::Quota) =>
+                    if error.elsewhere() || matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Quota) =>
                 {
                     self.write(Event::LeaseReleased { lease: lease.name.clone(), how: format!("it was not launched: {error}") }).await;
                 }
@@ -402,7 +402,7 @@ impl Fleet {
             let gone: Vec<String> = lease.instances().into_iter().filter(is_gone).map(str::to_owned).collect();
             if let Some(first) = gone.first() {
                 let why = seen.get(first).and_then(|i| i.reason.clone()).unwrap_or_else(|| "it is not there any more".into());
-                self.speaker.note(format!("{}: {} is gone: {why}", self.name, gone.join(", ")));
+                self.reporter.note(format!("{}: {} is gone: {why}", self.name, gone.join(", ")));
                 self.write(Event::LeaseLost { lease: lease.name.clone(), instances: gone, why }).await;
             }
         }
@@ -420,7 +420,7 @@ impl Fleet {
         for (order, instances) in &taken.leases {
             let known = self.open_leases().into_iter().find(|l| l.name == order.lease());
             if known.is_none() {
-                self.speaker.note(format!("{}: takes over what the campaign {} has kept: {instances}", self.name, order.tags.campaign));
+                self.reporter.note(format!("{}: takes over what the campaign {} has kept: {instances}", self.name, order.tags.campaign));
                 let (lease, site) = (order.lease().to_owned(), self.name.clone());
                 self.write(Event::LeaseIntended { lease, site, nodes: order.count, order: Some(Box::new(order.clone())) }).await;
             }

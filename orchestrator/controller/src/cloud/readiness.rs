@@ -6,7 +6,7 @@ use crate::provider::{Health, Instance, InstanceState};
 use crate::ssh::{SshHost, Target};
 use cvc_core::{
     hosts::{HostEntry, SshSettings},
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
 };
 use cvc_engine::host::HostError;
 use std::{
@@ -41,7 +41,7 @@ pub(super) enum Reached {
 
 impl Fleet {
     /// Waits for these instances.
-    pub(super) async fn reach(&self, ids: &[String], wishes: &mut Wishes) -> Result<Reached, CampaignError> {
+    pub(super) async fn reach(&self, ids: &[String], stop_signal: &mut StopSignal) -> Result<Reached, CampaignError> {
         let limit = Duration::from_secs_f64(self.settings.ready_limit_s);
         let began = Instant::now();
         let mut logins: JoinSet<Result<String, (String, String)>> = JoinSet::new();
@@ -94,7 +94,7 @@ impl Fleet {
             }
             if ready.len() != told {
                 told = ready.len();
-                self.speaker.note(format!("{}: {told} of {} instances answer", self.name, ids.len()));
+                self.reporter.note(format!("{}: {told} of {} instances answer", self.name, ids.len()));
             }
             tokio::select! {
                 Some(ended) = logins.join_next(), if !logins.is_empty() => match ended {
@@ -111,14 +111,14 @@ impl Fleet {
                     Err(error) => return Err(CampaignError::internal(error.to_string())),
                 },
                 () = tokio::time::sleep(TICK) => {}
-                // an error means that nobody can wish any more
-                Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(Reached::Stopped),
+                // an error means that nobody can stop_request any more
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Reached::Stopped),
             }
         }
         if !failed.is_empty() {
             return Ok(Reached::Without(failed));
         }
-        self.speaker.note(format!("{}: {} instances answer after {:.0} s", self.name, ids.len(), began.elapsed().as_secs_f64()));
+        self.reporter.note(format!("{}: {} instances answer after {:.0} s", self.name, ids.len(), began.elapsed().as_secs_f64()));
         Ok(Reached::All(ids.iter().filter_map(|id| ready.remove(id)).collect()))
     }
 

@@ -3,7 +3,7 @@
 use super::Fleet;
 use crate::cloud::readiness;
 use crate::error::CampaignError;
-use crate::provider::Trouble;
+use crate::provider::ErrorKind;
 use cvc_core::journal::{Event, Lease};
 use cvc_engine::host::HostError;
 use std::{
@@ -54,8 +54,8 @@ impl Fleet {
             Err(CampaignError::Provider { site, error }) => match self.may_have() {
                 // the cloud does not say what there is: then it is what was ordered
                 Some(what) => {
-                    let mend = error.mend().map(|m| format!("; {m}")).unwrap_or_default();
-                    return Err(CampaignError::Leftover { site, what: format!("{what} may still be there: {error}{mend}") });
+                    let hint = error.hint().map(|m| format!("; {m}")).unwrap_or_default();
+                    return Err(CampaignError::Leftover { site, what: format!("{what} may still be there: {error}{hint}") });
                 }
                 None => {
                     self.place.remove()?;
@@ -92,10 +92,10 @@ impl Fleet {
         match self.provider.terminate(&ids).await {
             Ok(()) => {}
             // of which the cloud knows none any more, or not yet: the looks below go on until it does
-            Err(error) if error.trouble == Trouble::NotFound => {}
+            Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(self.error(error)),
         }
-        let tell = |what: String| self.speaker.note(format!("{}: {what}", self.name));
+        let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
             let there = self.provider.discover(None, Some(&self.tags.fleet)).await.map_err(|e| self.error(e))?;
             if !there.is_empty() {
@@ -151,7 +151,7 @@ impl Fleet {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
         crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.settings, until, &leases)?;
-        self.speaker.note(format!(
+        self.reporter.note(format!(
             "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
             self.name,
             hosts.len()

@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_refused_question_is_an_error_unless_somebody_collects_them() {
-        let error = || ProviderError::before(crate::provider::Trouble::Denied, "looking for volumes", "r", "no");
+        let error = || ProviderError::before(crate::provider::ErrorKind::Denied, "looking for volumes", "r", "no");
         assert_eq!(tolerate(error()), Err(error()));
         REFUSED.sync_scope(RefCell::default(), || {
             assert_eq!(tolerate(error()), Ok(()));

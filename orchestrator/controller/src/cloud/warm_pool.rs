@@ -33,21 +33,21 @@ pub(super) struct Kept {
 
 /// What instances are like: a campaign that wants the same can use them. How many, and how long they live, is no matter.
 pub(super) fn digest(settings: &Ec2Settings) -> String {
-    let alike = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
-    blake3::hash(canonical_json(&alike).as_bytes()).to_hex()[..16].to_owned()
+    let config_digest = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
+    blake3::hash(canonical_json(&config_digest).as_bytes()).to_hex()[..16].to_owned()
 }
 
 /// Where fleets that are kept lie.
-fn shelf(campaign: &Utf8Path) -> Utf8PathBuf {
+fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
     campaign.parent().unwrap_or(campaign).join(".kept")
 }
 
 /// Where one lies.
 pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &str) -> Utf8PathBuf {
-    shelf(campaign).join(fleet)
+    warm_pool(campaign).join(fleet)
 }
 
-/// Puts a fleet on the shelf: from now on it is nobody's.
+/// Puts a fleet on the warm_pool: from now on it is nobody's.
 pub(super) fn put(
     campaign: &Utf8Path,
     place: &Place,
@@ -61,7 +61,7 @@ pub(super) fn put(
     let text = serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;
     let to = on_shelf(campaign, fleet);
-    fs::create_dir_all(shelf(campaign)).map_err(StoreError::io("make", shelf(campaign)))?;
+    fs::create_dir_all(warm_pool(campaign)).map_err(StoreError::io("make", warm_pool(campaign)))?;
     if to.exists() {
         fs::remove_dir_all(&to).map_err(StoreError::io("remove", &to))?;
     }
@@ -69,16 +69,16 @@ pub(super) fn put(
     Ok(())
 }
 
-/// What was taken from the shelf and lies in a place now; `None` if nothing was.
+/// What was taken from the warm_pool and lies in a place now; `None` if nothing was.
 pub(super) fn taken(place: &Place) -> Option<Kept> {
     let text = fs::read(place.dir().join(FILE)).ok()?;
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
 }
 
-/// Takes this fleet of the campaign's own back from the shelf, or, without a name, any that is as wanted and is there for a while. Whether there was one.
+/// Takes this fleet of the campaign's own back from the warm_pool, or, without a name, any that is as wanted and is there for a while. Whether there was one.
 pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, settings: &Ec2Settings) -> Result<bool, CampaignError> {
-    let shelf = shelf(campaign);
-    let Ok(entries) = shelf.read_dir_utf8() else { return Ok(false) };
+    let warm_pool = warm_pool(campaign);
+    let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
     // a minute is the least that is worth a login
     let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(1)).unwrap_or(jiff::Timestamp::MAX);
     for entry in entries.flatten() {

@@ -179,7 +179,7 @@ fn order(count: u32, usd: Option<f64>) -> Box<LaunchOrder> {
         efa: false,
         root: Disk::default(),
         volumes: Vec::new(),
-        alike: None,
+        config_digest: None,
         lifetime_s: 14_400,
     })
 }

@@ -43,14 +43,14 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
             Err(panic) => checks.push(Check::new("ssh between nodes", State::Bad, panic.to_string(), "")),
         }
     }
-    let mend = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
+    let hint = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
     checks.push(if failed.is_empty() {
         Check::good("ssh between nodes", format!("{pairs} ways, without a password"))
     } else {
         let more = failed.len().saturating_sub(4);
         failed.truncate(4);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        Check::new("ssh between nodes", State::Bad, failed.join("; ") + &more, mend)
+        Check::new("ssh between nodes", State::Bad, failed.join("; ") + &more, hint)
     });
     checks
 }

@@ -29,8 +29,8 @@ pub(super) async fn skew(nodes: &[Node]) -> Vec<Check> {
     if far.is_empty() {
         checks.push(Check::good("clocks", format!("against this machine: {}", text(&offsets.iter().collect::<Vec<_>>()))));
     } else {
-        let mend = "start a time service there (chronyd, systemd-timesyncd), or see whether this machine's own clock is wrong";
-        checks.push(Check::new("clocks", State::Doubtful, format!("more than {MOST_S} s from this machine's: {}", text(&far)), mend));
+        let hint = "start a time service there (chronyd, systemd-timesyncd), or see whether this machine's own clock is wrong";
+        checks.push(Check::new("clocks", State::Doubtful, format!("more than {MOST_S} s from this machine's: {}", text(&far)), hint));
     }
     checks
 }

@@ -189,33 +189,33 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
             if fact.state == "ok" { fact.path } else { format!("{} is {}", fact.path, fact.state) }
         });
         let broken = nodes.iter().any(|n| fact(n).state != "ok");
-        let (state, mend) = match (broken, groups.len()) {
+        let (state, hint) = match (broken, groups.len()) {
             (true, _) => (State::Bad, "make it on all nodes, the user may write there; or give another path"),
             (false, 1) => (State::Good, ""),
             (false, _) => (State::Bad, "give a path that is the same on all nodes"),
         };
-        checks.push(Check::new(format!("path: {name}"), state, show(&groups), mend));
+        checks.push(Check::new(format!("path: {name}"), state, show(&groups), hint));
         if !broken && (name == "base" || name.starts_with("storage ")) {
             let free = nodes.iter().filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
             if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
                 let found = format!("at least {} ({host})", ByteSize(least));
-                let (state, mend) = if least < LEAST_FREE {
+                let (state, hint) = if least < LEAST_FREE {
                     (State::Doubtful, "remove what is not needed there, or give another path")
                 } else {
                     (State::Good, "")
                 };
-                checks.push(Check::new(format!("free space: {name}"), state, found, mend));
+                checks.push(Check::new(format!("free space: {name}"), state, found, hint));
             }
         }
     }
     for what in first.facts.same.keys() {
         let groups = by_value(nodes, |n| n.facts.same.get(what).cloned().unwrap_or_default());
-        let (state, mend) = if groups.len() == 1 {
+        let (state, hint) = if groups.len() == 1 {
             (State::Good, "")
         } else {
             (State::Doubtful, "measure on nodes that are alike, or keep the difference in mind")
         };
-        checks.push(Check::new(what.clone(), state, show(&groups), mend));
+        checks.push(Check::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {
         let groups = by_value(nodes, |n| match n.facts.mpi.get(library) {
@@ -223,22 +223,22 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
             None => "missing".into(),
         });
         let some = nodes.iter().any(|n| n.facts.mpi.contains_key(library));
-        let (state, mend) = match (some, groups.len()) {
+        let (state, hint) = match (some, groups.len()) {
             (true, 1) => (State::Good, String::new()),
             (true, _) => (State::Bad, "install the same version at the same place on all nodes (cvc install)".to_owned()),
             (false, _) => (State::Doubtful, format!("its points are skipped; install it (cvc install), or leave `{library}` out")),
         };
-        checks.push(Check::new(format!("MPI library {library}"), state, show(&groups), mend));
+        checks.push(Check::new(format!("MPI library {library}"), state, show(&groups), hint));
     }
     let groups =
         by_value(nodes, |n| n.facts.dmtcp.as_ref().map_or_else(|| "missing".into(), |(path, version)| format!("{version} at {path}")));
     let some = nodes.iter().any(|n| n.facts.dmtcp.is_some());
-    let (state, mend) = match (some, groups.len()) {
+    let (state, hint) = match (some, groups.len()) {
         (true, 1) => (State::Good, ""),
         (true, _) => (State::Bad, "install the same version at the same place on all nodes (cvc install)"),
         (false, _) => (State::Doubtful, "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)"),
     };
-    checks.push(Check::new("DMTCP", state, show(&groups), mend));
+    checks.push(Check::new("DMTCP", state, show(&groups), hint));
     checks
 }
 

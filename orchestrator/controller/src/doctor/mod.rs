@@ -1,4 +1,4 @@
-//! What a cluster needs for runs over several of its nodes, looked at one by one: each finding with its mend.
+//! What a cluster needs for runs over several of its nodes, looked at one by one: each finding with its hint.
 
 mod between;
 mod clock;
@@ -48,13 +48,13 @@ pub struct Check {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// How to mend it; empty if nothing has to be.
-    pub mend: String,
+    /// how to fix it; empty if nothing has to be.
+    pub hint: String,
 }
 
 impl Check {
-    fn new(what: impl Into<String>, state: State, found: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { what: what.into(), host: None, state, found: found.into(), mend: mend.into() }
+    fn new(what: impl Into<String>, state: State, found: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), host: None, state, found: found.into(), hint: hint.into() }
     }
 
     fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
@@ -62,8 +62,8 @@ impl Check {
     }
 
     fn of(host: &str, what: &str, error: &HostError) -> Self {
-        let mend = error.mend().unwrap_or_default();
-        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), mend) }
+        let hint = error.hint().unwrap_or_default();
+        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), hint) }
     }
 }
 
@@ -172,10 +172,10 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     let new: Vec<String> = notices.iter().map(ToString::to_string).collect();
     let believed = notices.iter().any(|n| matches!(n, Notice::Pinned { vouched_by: None, .. }));
     let state = if believed { State::Doubtful } else { State::Good };
-    let mend =
+    let hint =
         if believed { "compare the fingerprint with what its administrator says; a wrong one is removed by ssh-keygen -R" } else { "" };
     let found = if new.is_empty() { format!("is pinned in {pinned}") } else { new.join("; ") };
-    checks.push(Check { host: on, ..Check::new("host key", state, found, mend) });
+    checks.push(Check { host: on, ..Check::new("host key", state, found, hint) });
     (checks, Some(host))
 }
 

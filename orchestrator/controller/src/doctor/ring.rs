@@ -129,7 +129,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     Ok(judge(ring, ran, written.as_deref()))
 }
 
-/// What came of it: a job that went round but does not end is another trouble than one that never began.
+/// What came of it: a job that went round but does not end is another kind than one that never began.
 fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> Check {
     let lines: Vec<&str> = written.unwrap_or_default().lines().collect();
     let went_round = matches!(lines.as_slice(), [TOKEN, one, other] if one != other);
@@ -138,7 +138,7 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
         MpiFamily::OpenMpi => "give the `interface` between the nodes, and see that no firewall is between them",
     };
     let interface = "see that the nodes reach each other on all ports, and give the `interface` between them";
-    let bad = |found: String, mend: &str| Check::new(what(ring), State::Bad, found, mend);
+    let bad = |found: String, hint: &str| Check::new(what(ring), State::Bad, found, hint);
     match (ran, went_round) {
         (Ok(Output { code: Some(0), .. }), true) => Check::good(what(ring), format!("two ranks on {} and {}", lines[1], lines[2])),
         (Err(HostError::Timeout { limit_s, .. }), true) => {
@@ -147,8 +147,8 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
         // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
         (Err(HostError::Timeout { limit_s, .. }), false) if ring.entry.family == MpiFamily::OpenMpi => {
             let found = format!("not certain: no message came round within {limit_s} s");
-            let mend = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
-            Check::new(what(ring), State::Doubtful, found, mend)
+            let hint = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
+            Check::new(what(ring), State::Doubtful, found, hint)
         }
         (Err(HostError::Timeout { limit_s, .. }), false) => bad(format!("no message came round within {limit_s} s"), interface),
         (Ok(out), true) => bad(format!("a message goes round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),

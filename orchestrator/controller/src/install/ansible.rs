@@ -36,7 +36,7 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
     }
     let python = paths::on_path(&["python3"], &path).ok_or_else(|| InstallError::NoAnsible {
         what: "ansible-playbook is not installed, and there is no python3 to bring it with".into(),
-        mend: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
+        hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
     })?;
     let pinned = pinned(&python).await?;
     let environment = paths::cache().join(format!("ansible-{pinned}"));
@@ -52,7 +52,7 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
         Some(version) => Ok(Ansible { playbook, version }),
         None => Err(InstallError::NoAnsible {
             what: format!("{playbook} was installed, but does not work"),
-            mend: format!("remove {environment} and type the command again, or install ansible-core by your package manager"),
+            hint: format!("remove {environment} and type the command again, or install ansible-core by your package manager"),
         }),
     }
 }
@@ -84,7 +84,7 @@ async fn pinned(python: &Utf8Path) -> Result<&'static str, InstallError> {
             "ansible-playbook is not installed, and {python} (Python {}) is too old to bring it with",
             text.trim().replace(' ', ".")
         ),
-        mend: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
+        hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
     })
 }
 
@@ -104,7 +104,7 @@ async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
 
 async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Result<(), InstallError> {
     let by_hand = "or install ansible-core 2.14 or newer by your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
-    let wrong = |what: String, mend: String| InstallError::NoAnsible { what, mend };
+    let wrong = |what: String, hint: String| InstallError::NoAnsible { what, hint };
     let made = said(tool(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
     match made {
         Ok((_, true)) => {}
@@ -124,10 +124,10 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
             let offline =
                 ["NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded", "No matching distribution"];
             let why = if offline.iter().any(|p| text.contains(p)) { "pip does not reach the package index" } else { "pip failed" };
-            let mend = format!("mend the network (or set PIP_INDEX_URL to an index that can be reached), {by_hand}");
+            let hint = format!("hint the network (or set PIP_INDEX_URL to an index that can be reached), {by_hand}");
             Err(wrong(
                 format!("ansible-playbook is not installed, and ansible-core {version} cannot be brought: {why}: {}", last(&text)),
-                mend,
+                hint,
             ))
         }
         Err(e) => Err(wrong(format!("cannot start pip of {environment}: {e}"), by_hand.into())),

@@ -25,8 +25,8 @@ pub enum InstallError {
     NoAnsible {
         /// What is missing, and what the tools said.
         what: String,
-        /// How to mend it.
-        mend: String,
+        /// how to fix it.
+        hint: String,
     },
     /// ansible-playbook ended without having done anything.
     #[error("ansible-playbook {how} before any task: {said}")]
@@ -76,14 +76,14 @@ pub enum InstallError {
 }
 
 impl InstallError {
-    /// How to mend it.
-    pub fn mend(&self) -> Option<String> {
+    /// how to fix it.
+    pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Store(_) | Self::Render(_) | Self::Interrupted { .. } => return None,
             Self::Path { .. } => "move the file to another path".into(),
-            Self::NoAnsible { mend, .. } => mend.clone(),
+            Self::NoAnsible { hint, .. } => hint.clone(),
             Self::Playbook { .. } => "see the message; `cvc install SITE --inventory-only DIR` writes what ansible-playbook got".into(),
-            Self::Failed(report) => return report.mend(),
+            Self::Failed(report) => return report.hint(),
             Self::Differ { component, .. } => {
                 format!(
                     "make the hosts alike: remove the odd {component}, or give a prefix or module that all have, then `cvc install` again"

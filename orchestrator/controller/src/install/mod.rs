@@ -20,7 +20,7 @@ use cvc_core::{
     campaign::{Site, Spec},
     embedded,
     plan::Plan,
-    stop::Wishes,
+    stop::StopSignal,
     store::{CampaignDir, StoreError},
 };
 use include_dir::{Dir, include_dir};
@@ -101,7 +101,7 @@ pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> 
 /// When Ansible cannot be had, a host fails (the others are done all the same), hosts differ, or what is there is not what is locked.
 pub async fn install(
     request: &Request<'_>,
-    wishes: &mut Wishes,
+    stop_signal: &mut StopSignal,
     on: &mut (dyn FnMut(InstallEvent) + Send),
 ) -> Result<InstallReport, InstallError> {
     let Some(site) = request.spec.sites.get(request.site) else {
@@ -124,7 +124,7 @@ pub async fn install(
         only: request.only,
         limit: request.limit,
     };
-    let report = play.run(wishes, on).await?;
+    let report = play.run(stop_signal, on).await?;
     if !request.check {
         let now = lock::of(request.site, site, &report)?;
         lock.take(request.dir, request.site, now, request.update_lock)?;

@@ -8,7 +8,7 @@ use super::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
     store::StoreError,
 };
 use cvc_engine::host::tool;
@@ -80,7 +80,11 @@ impl Play<'_> {
     }
 
     /// Plays it.
-    pub(super) async fn run(&self, wishes: &mut Wishes, on: &mut (dyn FnMut(InstallEvent) + Send)) -> Result<InstallReport, InstallError> {
+    pub(super) async fn run(
+        &self,
+        stop_signal: &mut StopSignal,
+        on: &mut (dyn FnMut(InstallEvent) + Send),
+    ) -> Result<InstallReport, InstallError> {
         // short, because paths of sockets are limited
         let sockets =
             tempfile::Builder::new().prefix("cvc-").tempdir().map_err(StoreError::io("make a directory in", std::env::temp_dir()))?;
@@ -89,12 +93,12 @@ impl Play<'_> {
         let mark = format!("{}-{}", std::process::id(), directory.file_name().unwrap_or_default());
         let mut child = self.command(&mark, directory).spawn().map_err(|e| InstallError::NoAnsible {
             what: format!("cannot start {}: {e}", self.ansible.playbook),
-            mend: "install ansible-core again".into(),
+            hint: "install ansible-core again".into(),
         })?;
         let mut reader = Reader::new(self.site, self.check, self.hosts);
         let ended = tokio::select! {
             ended = follow(&mut child, &mut reader, on) => Ok(ended),
-            () = stopped(wishes) => Err(InstallError::Interrupted { site: self.site.into() }),
+            () = stopped(stop_signal) => Err(InstallError::Interrupted { site: self.site.into() }),
             () = tokio::time::sleep(self.limit) => Err(InstallError::Timeout { site: self.site.into(), limit_s: self.limit.as_secs_f64() }),
         };
         if ended.is_err() {
@@ -163,8 +167,8 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
 }
 
 /// Waits until the user wants to stop, in whatever way: an installation has no run that could be finished first.
-async fn stopped(wishes: &mut Wishes) {
-    if wishes.wait_for(|w| *w != Wish::GoOn).await.is_err() {
+async fn stopped(stop_signal: &mut StopSignal) {
+    if stop_signal.wait_for(|w| *w != StopRequest::GoOn).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

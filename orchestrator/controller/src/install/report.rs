@@ -139,17 +139,17 @@ pub struct InstallReport {
 }
 
 impl InstallReport {
-    /// How to mend the first failure, if its message is a known one.
-    pub fn mend(&self) -> Option<String> {
+    /// how to fix the first failure, if its message is a known one.
+    pub fn hint(&self) -> Option<String> {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
         let known = MENDS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
-        let again = "mend the cause there, then type the command again: what is done is not done twice";
-        Some(known.map_or(again, |(_, mend)| mend).replace("HOST", &first.host))
+        let again = "hint the cause there, then type the command again: what is done is not done twice";
+        Some(known.map_or(again, |(_, hint)| hint).replace("HOST", &first.host))
     }
 }
 
-/// What modules and ssh say, and how to mend it.
+/// What modules and ssh say, and how to fix it.
 const MENDS: [(&[&str], &str); 8] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"],
@@ -186,13 +186,13 @@ const MENDS: [(&[&str], &str); 8] = [
             "Failed to download metadata",
             "Unable to fetch some archives",
         ],
-        "HOST cannot reach its package mirrors: mend its network or its list of repositories",
+        "HOST cannot reach its package mirrors: hint its network or its list of repositories",
     ),
     (
         &["Could not resolve hostname", "Connection timed out", "No route to host", "Connection refused", "cannot be reached"],
         "HOST does not answer: is it switched on, and its name or address right? try `ssh HOST`",
     ),
-    (&["; mend: "], "do as the message says, then type the command again: what is done is not done twice"),
+    (&["; hint: "], "do as the message says, then type the command again: what is done is not done twice"),
 ];
 
 impl fmt::Display for InstallReport {

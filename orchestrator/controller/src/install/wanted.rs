@@ -209,9 +209,9 @@ fn programs(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
         let template = site.install.specs.get(&app).or_else(|| known.get(&app)?.spack.as_ref());
         let spec_text = template.and_then(|t| render::render_text("spack spec", t, &words).ok());
         let spack = spec_text.map(|s| Build::new(&s, Some(family)).spec).unwrap_or_default();
-        let mend = spec.apps.get(&app).map(|a| literal(&a.descriptor.program.install)).unwrap_or_default();
+        let hint = spec.apps.get(&app).map(|a| literal(&a.descriptor.program.install)).unwrap_or_default();
         let names: Vec<String> = names.iter().map(|n| literal(n)).collect();
-        Some(json!({ "app": app, "mpi": mpi, "family": family, "programs": names, "spack": spack, "mend": mend }))
+        Some(json!({ "app": app, "mpi": mpi, "family": family, "programs": names, "spack": spack, "hint": hint }))
     });
     entries.collect()
 }

@@ -2,7 +2,7 @@
 
 /// What is left of a call that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Left {
+pub enum SideEffect {
     /// Nothing: the cloud refused before it did anything.
     Clear,
     /// The answer was lost: it may have been done.
@@ -10,9 +10,9 @@ pub enum Left {
     Unknown,
 }
 
-/// What kind of trouble it is: what can be done about it depends on that.
+/// What kind of kind it is: what can be done about it depends on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ErrorKind {
     /// There are no such machines to be had there now: another zone, type or market may have some.
     Capacity,
     /// The spot market's price is above the site's.
@@ -51,45 +51,45 @@ pub struct ProviderError {
     pub code: Option<String>,
     /// What the cloud or the network said.
     pub said: String,
-    /// What kind of trouble.
-    pub trouble: Trouble,
+    /// What kind of kind.
+    pub kind: ErrorKind,
     /// What it leaves.
-    pub left: Left,
+    pub left: SideEffect,
 }
 
 impl ProviderError {
     /// Something that was found out before anything was done.
-    pub fn before(trouble: Trouble, what: impl Into<String>, region: &str, said: impl Into<String>) -> Self {
-        Self { what: what.into(), region: region.to_owned(), code: None, said: said.into(), trouble, left: Left::Clear }
+    pub fn before(kind: ErrorKind, what: impl Into<String>, region: &str, said: impl Into<String>) -> Self {
+        Self { what: what.into(), region: region.to_owned(), code: None, said: said.into(), kind, left: SideEffect::Clear }
     }
 
     /// Whether another zone, type or market may have what was wanted.
     pub fn elsewhere(&self) -> bool {
-        matches!(self.trouble, Trouble::Capacity | Trouble::SpotPrice)
+        matches!(self.kind, ErrorKind::Capacity | ErrorKind::SpotPrice)
     }
 
     /// Whether the same may go later.
     pub fn later(&self) -> bool {
-        matches!(self.trouble, Trouble::Transient | Trouble::Unreachable | Trouble::InUse)
+        matches!(self.kind, ErrorKind::Transient | ErrorKind::Unreachable | ErrorKind::InUse)
     }
 
-    /// How to mend it.
-    pub fn mend(&self) -> Option<String> {
-        let text = match self.trouble {
-            Trouble::Capacity => "give further `instance_types` or `zones`, or try later",
-            Trouble::SpotPrice => "raise `max_price_usd`, or set `market = \"spot-then-on-demand\"`",
-            Trouble::Quota => {
+    /// how to fix it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self.kind {
+            ErrorKind::Capacity => "give further `instance_types` or `zones`, or try later",
+            ErrorKind::SpotPrice => "raise `max_price_usd`, or set `market = \"spot-then-on-demand\"`",
+            ErrorKind::Quota => {
                 "ask for more vCPUs in the console under Service Quotas (EC2, \"Running On-Demand ...\" or \"All ... Spot Instance \
                  Requests\"), or use fewer or smaller instances"
             }
-            Trouble::Credentials => {
+            ErrorKind::Credentials => {
                 "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; \
                  then `cvc run` goes on"
             }
-            Trouble::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
-            Trouble::Transient | Trouble::Unreachable => "try again; what was done is in the journal, and `cvc run` goes on with it",
-            Trouble::InUse => "it is removed by `cvc sweep` once nothing depends on it any more",
-            Trouble::NotFound | Trouble::Invalid | Trouble::TokenMismatch | Trouble::Other => return None,
+            ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
+            ErrorKind::Transient | ErrorKind::Unreachable => "try again; what was done is in the journal, and `cvc run` goes on with it",
+            ErrorKind::InUse => "it is removed by `cvc sweep` once nothing depends on it any more",
+            ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::TokenMismatch | ErrorKind::Other => return None,
         };
         Some(text.into())
     }

@@ -3,7 +3,7 @@
 mod error;
 mod quote;
 
-pub use error::{Left, ProviderError, Trouble};
+pub use error::{ErrorKind, ProviderError, SideEffect};
 pub use quote::Quote;
 
 use async_trait::async_trait;

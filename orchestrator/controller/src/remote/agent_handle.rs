@@ -1,4 +1,4 @@
-//! A link to one agent: started over ssh, or in a Slurm job of its own.
+//! A agent to one agent: started over ssh, or in a Slurm job of its own.
 
 use crate::error::CampaignError;
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     slurm::{Client, End, Found, JobRequest, SlurmError, Stage},
 };
 use crate::{
-    progress::Speaker,
+    progress::SiteReporter,
     remote::{
-        agent_state::{Ended, Hub, Over, Ready},
-        connection::Pump,
-        head_node::{Gate, SHORT},
+        agent_state::{AgentState, Ended, Over, Ready},
+        connection::Connection,
+        head_node::{HeadNode, SHORT},
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -19,11 +19,11 @@ use cvc_core::{
     ids::RunId,
     journal::{Event, Lease},
     outcome::{Cause, Outcome},
-    stop::{Wish, Wishes, stop_now},
+    stop::{StopRequest, StopSignal, stop_now},
 };
 use cvc_engine::{
     agent::{Orders, Request},
-    attempt::{News, OutcomeFile, Task, Teller},
+    attempt::{AttemptEvent, AttemptReporter, OutcomeFile, Task},
 };
 use cvc_probe::proc::ProcessId;
 use std::{
@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// How long an agent may take from its start to its first word about the nodes.
+/// How long an agent may take from its start to its first site_event about the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// How long it may take to end everything.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
@@ -53,13 +53,13 @@ const SILENT_S: f64 = 45.0;
 pub(super) struct Setting {
     pub name: String,
     pub cluster: Cluster,
-    pub gate: Gate,
+    pub head_node: HeadNode,
     /// `cvc-node`, there.
     pub program: Utf8PathBuf,
     /// Where spools are.
     pub root: Utf8PathBuf,
     pub orders: Orders,
-    pub speaker: Speaker,
+    pub reporter: SiteReporter,
     pub slurm: Option<Client>,
     pub fleet: Option<Arc<Fleet>>,
 }
@@ -73,19 +73,19 @@ impl Setting {
     async fn make(&self, root: &Utf8Path) -> Result<bool, CampaignError> {
         let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
         let file = root.join("orders.json");
-        let made = self.gate.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
+        let made = self.head_node.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
         if made.code != Some(0) {
-            let mend = "set `base` to a directory where you may write";
-            return Err(self.error(format!("cannot make {root} on {}: {}; {mend}", self.gate.name(), made.stderr.trim())));
+            let hint = "set `base` to a directory where you may write";
+            return Err(self.error(format!("cannot make {root} on {}: {}; {hint}", self.head_node.name(), made.stderr.trim())));
         }
-        let old = self.gate.get(&file).await?;
+        let old = self.head_node.get(&file).await?;
         if old.as_deref() == Some(text.as_slice()) {
             return Ok(false);
         }
         if old.is_some() {
             return Ok(true);
         }
-        self.gate.put(&text, &file).await?;
+        self.head_node.put(&text, &file).await?;
         Ok(false)
     }
 
@@ -99,92 +99,96 @@ impl Setting {
         // the directories above it as far as they are this campaign's and empty
         let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
                       up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
-        let removed = self.gate.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
+        let removed = self.head_node.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
         if removed.code == Some(0) {
             return Ok(());
         }
-        Err(CampaignError::Leftover { site: self.name.clone(), what: format!("{root} on {}: {}", self.gate.name(), removed.stderr.trim()) })
+        Err(CampaignError::Leftover {
+            site: self.name.clone(),
+            what: format!("{root} on {}: {}", self.head_node.name(), removed.stderr.trim()),
+        })
     }
 }
 
 /// A task that ends with whoever holds it.
-pub(crate) struct Held(pub JoinHandle<()>);
+pub(crate) struct AbortOnDropHandle(pub JoinHandle<()>);
 
-impl Drop for Held {
+impl Drop for AbortOnDropHandle {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// A link to one agent.
-pub(super) struct Link {
+/// A agent to one agent.
+pub(super) struct AgentHandle {
     setting: Arc<Setting>,
     pub root: Utf8PathBuf,
-    pub hub: Arc<Hub>,
-    _pump: Held,
-    _warden: Option<Held>,
+    pub agent_state: Arc<AgentState>,
+    _connection: AbortOnDropHandle,
+    _job_monitor: Option<AbortOnDropHandle>,
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
 }
 
-impl Link {
-    fn pump(setting: &Arc<Setting>, root: &Utf8Path, hub: &Arc<Hub>) -> Held {
-        let pump = Pump {
-            gate: setting.gate.clone(),
+impl AgentHandle {
+    fn connection(setting: &Arc<Setting>, root: &Utf8Path, agent_state: &Arc<AgentState>) -> AbortOnDropHandle {
+        let connection = Connection {
+            head_node: setting.head_node.clone(),
             program: setting.program.clone(),
             root: root.to_owned(),
             agent_is_here: setting.slurm.is_none(),
-            hub: Arc::clone(hub),
-            speaker: setting.speaker.clone(),
+            agent_state: Arc::clone(agent_state),
+            reporter: setting.reporter.clone(),
             starts: Mutex::default(),
         };
-        Held(tokio::spawn(pump.work()))
+        AbortOnDropHandle(tokio::spawn(connection.work()))
     }
 
     fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {
-        let hub = Arc::new(Hub::new());
-        let warden = setting.slurm.as_ref().zip(job.clone()).map(|(client, job)| {
-            let warden = Warden { client: client.clone(), job, hub: Arc::clone(&hub), speaker: setting.speaker.clone() };
-            Held(tokio::spawn(warden.work()))
+        let agent_state = Arc::new(AgentState::new());
+        let job_monitor = setting.slurm.as_ref().zip(job.clone()).map(|(client, job)| {
+            let job_monitor =
+                JobMonitor { client: client.clone(), job, agent_state: Arc::clone(&agent_state), reporter: setting.reporter.clone() };
+            AbortOnDropHandle(tokio::spawn(job_monitor.work()))
         });
         Self {
-            _pump: Self::pump(setting, root, &hub),
-            _warden: warden,
+            _connection: Self::connection(setting, root, &agent_state),
+            _job_monitor: job_monitor,
             setting: Arc::clone(setting),
             root: root.to_owned(),
-            hub,
+            agent_state,
             job,
             ready: Ready::default(),
         }
     }
 
     /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
-    pub async fn by_ssh(setting: &Arc<Setting>, wishes: &mut Wishes) -> Result<Option<Self>, CampaignError> {
+    pub async fn by_ssh(setting: &Arc<Setting>, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
         let root = setting.root.clone();
         if setting.make(&root).await? {
             // the campaign was changed: whoever works by the old orders goes first
-            setting.speaker.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+            setting.reporter.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
             let old = Self::new(setting, &root, None);
             old.close().await?;
             setting.clean(&root).await?;
             setting.make(&root).await?;
         }
-        let started = setting.gate.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
+        let started = setting.head_node.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
         if started.code != Some(0) {
             return Err(setting.error(cannot_start(&started.stderr)));
         }
-        Self::new(setting, &root, None).get_ready(wishes).await
+        Self::new(setting, &root, None).get_ready(stop_signal).await
     }
 
     /// Ends what an earlier controller had there, and takes everything away.
     pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), CampaignError> {
-        setting.speaker.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
+        setting.reporter.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
         if setting.slurm.is_some() {
             for lease in leases.iter().filter(|l| !l.released) {
                 Self::end_job(setting, &lease.name, "nothing was left to run").await?;
             }
-        } else if setting.gate.get(&setting.root.join("orders.json")).await?.is_some() {
+        } else if setting.head_node.get(&setting.root.join("orders.json")).await?.is_some() {
             Self::new(setting, &setting.root.clone(), None).close().await?;
         }
         setting.clean(&setting.root).await
@@ -194,7 +198,7 @@ impl Link {
     pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), CampaignError> {
         if let Some(client) = &setting.slurm {
             client.cancel(job, CLOSE_LIMIT).await?;
-            setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
+            setting.reporter.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
         }
         Ok(())
     }
@@ -206,7 +210,7 @@ impl Link {
         job: &str,
         nodes: u32,
         resumed: bool,
-        wishes: &mut Wishes,
+        stop_signal: &mut StopSignal,
     ) -> Result<Option<Self>, CampaignError> {
         let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
             return Err(CampaignError::internal("a job without Slurm"));
@@ -215,10 +219,10 @@ impl Link {
         // a job of this name that is over, and does not count
         let mut past = None;
         if setting.make(root).await? {
-            setting.speaker.note(format!("{}: the campaign was changed; its old job is cancelled", setting.name));
+            setting.reporter.note(format!("{}: the campaign was changed; its old job is cancelled", setting.name));
             client.cancel(job, CLOSE_LIMIT).await?;
             past = client.find(job).await?.map(|info| info.id);
-            anew(setting, root, job, resumed, "the campaign was changed").await?;
+            restart_fresh(setting, root, job, resumed, "the campaign was changed").await?;
             resumed = false;
         }
         let request = JobRequest {
@@ -234,45 +238,48 @@ impl Link {
         let mut forgotten = 0;
         loop {
             if !resumed && forgotten == 0 {
-                setting.speaker.write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes, order: None }).await;
+                setting
+                    .reporter
+                    .write(Event::LeaseIntended { lease: job.to_owned(), site: setting.name.clone(), nodes, order: None })
+                    .await;
             }
             let id = client.submit_after(&request, past.as_ref()).await?;
-            setting.speaker.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;
-            setting.speaker.note(format!("{}: job {id} ({job}) asks for {nodes} nodes", setting.name));
+            setting.reporter.write(Event::LeaseAcquired { lease: job.to_owned(), job: id.to_string() }).await;
+            setting.reporter.note(format!("{}: job {id} ({job}) asks for {nodes} nodes", setting.name));
             let mut told = String::new();
             let tell = |why: String| {
                 if told != why {
-                    setting.speaker.note(format!("{}: job {id} waits: {why}", setting.name));
+                    setting.reporter.note(format!("{}: job {id} waits: {why}", setting.name));
                     told = why;
                 }
             };
             let waited = tokio::select! {
                 waited = client.wait_running(job, limit, tell) => Some(waited),
-                _ = wishes.wait_for(|w| *w > Wish::GoOn) => None,
+                _ = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => None,
             };
             match waited {
                 Some(Ok(info)) => {
-                    setting.speaker.note(format!("{}: job {id} has {}", setting.name, cvc_engine::nodelist::compress(&info.nodes)));
-                    return Self::new(setting, root, Some(job.to_owned())).get_ready(wishes).await;
+                    setting.reporter.note(format!("{}: job {id} has {}", setting.name, cvc_engine::nodelist::compress(&info.nodes)));
+                    return Self::new(setting, root, Some(job.to_owned())).get_ready(stop_signal).await;
                 }
                 // it ended while no controller was there: what it has done is in its spool
                 Some(Err(SlurmError::Ended { state, .. })) if resumed => {
-                    let link = Self::new(setting, root, Some(job.to_owned()));
-                    let over = tokio::time::timeout(CLOSE_LIMIT, link.hub.wait(|s| s.over.clone()));
-                    let of_use = over.await.is_ok() && link.hub.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
+                    let agent = Self::new(setting, root, Some(job.to_owned()));
+                    let over = tokio::time::timeout(CLOSE_LIMIT, agent.agent_state.wait(|s| s.over.clone()));
+                    let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
                     if of_use {
-                        setting.speaker.note(format!("{}: job {id} has ended ({state}); what it has done is fetched", setting.name));
-                        return Ok(Some(link.with_what_was_ready()));
+                        setting.reporter.note(format!("{}: job {id} has ended ({state}); what it has done is fetched", setting.name));
+                        return Ok(Some(agent.with_what_was_ready()));
                     }
-                    setting.speaker.note(format!("{}: job {id} has ended ({state}); another is asked for", setting.name));
+                    setting.reporter.note(format!("{}: job {id} has ended ({state}); another is asked for", setting.name));
                     past = Some(id);
-                    anew(setting, root, job, true, &state).await?;
+                    restart_fresh(setting, root, job, true, &state).await?;
                     resumed = false;
                 }
                 // a controller that crashed has forgotten what was just submitted
                 Some(Err(SlurmError::Unknown(_))) if forgotten < MOST_FORGOTTEN => {
                     forgotten += 1;
-                    setting.speaker.note(format!("{}: Slurm does not know job {id} any more; it is submitted again", setting.name));
+                    setting.reporter.note(format!("{}: Slurm does not know job {id} any more; it is submitted again", setting.name));
                 }
                 Some(Err(error)) => {
                     release(setting, client, root, job, "it never ran").await?;
@@ -287,13 +294,13 @@ impl Link {
     }
 
     fn with_what_was_ready(mut self) -> Self {
-        self.ready = self.hub.state().was_ready.clone().unwrap_or_default();
+        self.ready = self.agent_state.state().was_ready.clone().unwrap_or_default();
         self
     }
 
     /// Waits until the agent has its nodes.
-    async fn get_ready(mut self, wishes: &mut Wishes) -> Result<Option<Self>, CampaignError> {
-        let waiting = self.hub.wait(|s| {
+    async fn get_ready(mut self, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
+        let waiting = self.agent_state.wait(|s| {
             if !s.replayed {
                 return None;
             }
@@ -302,11 +309,11 @@ impl Link {
         });
         let waited = tokio::select! {
             waited = tokio::time::timeout(READY_LIMIT, waiting) => Some(waited),
-            () = stop_now(wishes) => None,
+            () = stop_now(stop_signal) => None,
         };
         let problem = match waited {
             Some(Ok(Ok(ready))) => {
-                self.setting.speaker.note(format!(
+                self.setting.reporter.note(format!(
                     "{}: {} nodes are ready, {} cores each: {}",
                     self.setting.name,
                     ready.nodes.len(),
@@ -327,21 +334,21 @@ impl Link {
 
     /// Its nodes as they are now: a job that was put back into the queue may have got others.
     pub fn nodes(&self) -> Vec<String> {
-        self.hub.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
+        self.agent_state.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
     /// Whether runs can be handed over.
     pub fn alive(&self) -> bool {
-        self.hub.state().over.is_none()
+        self.agent_state.state().over.is_none()
     }
 
     /// One attempt there, until its end is known.
-    pub async fn attempt(&self, task: &Task, wishes: &mut Wishes, teller: &Teller) -> Ended {
-        let (run, lap) = (task.planned.id.clone(), task.lap);
-        if !self.knows_end(&run, lap) {
-            self.hub.run(task);
+    pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+        let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
+        if !self.knows_end(&run, dispatch) {
+            self.agent_state.run(task);
         }
-        let key = (run.clone(), lap);
+        let key = (run.clone(), dispatch);
         let mut told_start = false;
         let mut told_stage = String::new();
         enum Seen {
@@ -350,7 +357,7 @@ impl Link {
             Ended(Ended),
         }
         let ended = loop {
-            let next = self.hub.wait(|state| {
+            let next = self.agent_state.wait(|state| {
                 if !told_start && let Some((pid, ticks)) = state.started.get(&key) {
                     return Some(Seen::Started(*pid, *ticks));
                 }
@@ -369,17 +376,17 @@ impl Link {
                 seen = next => match seen {
                     Seen::Started(pid, start_ticks) => {
                         told_start = true;
-                        teller.tell(News::Started(ProcessId { pid, start_ticks }));
+                        reporter.tell(AttemptEvent::Started(ProcessId { pid, start_ticks }));
                     }
                     Seen::Stage(stage) => {
-                        teller.stage(&stage);
+                        reporter.stage(&stage);
                         told_stage = stage;
                     }
                     Seen::Ended(ended) => break ended,
                 },
-                () = stop_now(wishes) => {
-                    self.hub.ask(format!("stop-{run}-{lap}"), Request::Stop { run: run.clone() });
-                    let over = self.hub.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
+                () = stop_now(stop_signal) => {
+                    self.agent_state.ask(format!("stop-{run}-{dispatch}"), Request::Stop { run: run.clone() });
+                    let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
                     let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
                     break over.unwrap_or_else(|_| Ended::lost("it was to be stopped, and did not answer"));
                 }
@@ -390,8 +397,8 @@ impl Link {
             Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
                 if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
             {
-                self.forget(&run, lap, attempt);
-                self.hub.change(|s| s.going |= !s.requeued);
+                self.forget(&run, dispatch, attempt);
+                self.agent_state.change(|s| s.going |= !s.requeued);
                 self.lost_with_job("its job was being ended".into(), false).await
             }
             Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
@@ -402,7 +409,7 @@ impl Link {
     /// An attempt was lost in a job: if the job is ending, its end says what that means.
     async fn lost_with_job(&self, reason: String, time_limit: bool) -> Ended {
         // the agent goes on, or another one in the same job that was put back into the queue, or the job is ending
-        let over = self.hub.wait(|s| {
+        let over = self.agent_state.wait(|s| {
             let goes_on = !s.going || s.requeued;
             s.over.clone().map(Some).or(goes_on.then_some(None))
         });
@@ -415,13 +422,13 @@ impl Link {
         }
     }
 
-    /// Whether the job of this link is being ended or put back into the queue, or has been.
+    /// Whether the job of this agent is being ended or put back into the queue, or has been.
     async fn job_is_ending(&self) -> bool {
         let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else { return false };
         match client.find(job).await {
             Ok(Some(info)) => match info.stage() {
                 Stage::Running => false,
-                Stage::Waiting => self.hub.change(|s| {
+                Stage::Waiting => self.agent_state.change(|s| {
                     s.requeued = true;
                     true
                 }),
@@ -433,22 +440,22 @@ impl Link {
     }
 
     /// The directory of an attempt is not fetched: it can go.
-    pub fn forget(&self, run: &RunId, lap: u32, attempt: u32) {
-        self.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run: run.clone(), lap, attempt });
+    pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
+        self.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
     }
 
     /// Whether an attempt's end is known already.
-    pub fn knows_end(&self, run: &RunId, lap: u32) -> bool {
-        self.hub.state().ended.contains_key(&(run.clone(), lap))
+    pub fn knows_end(&self, run: &RunId, dispatch: u32) -> bool {
+        self.agent_state.state().ended.contains_key(&(run.clone(), dispatch))
     }
 
     /// Ends the agent and everything that it started, waits for that, and gives the nodes back.
     pub async fn close(&self) -> Result<(), CampaignError> {
         let setting = &self.setting;
         if self.alive() {
-            self.hub.change(|s| s.closing = true);
-            self.hub.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
-            let closed = self.hub.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
+            self.agent_state.change(|s| s.closing = true);
+            self.agent_state.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
+            let closed = self.agent_state.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
             let closed = async {
                 tokio::select! {
                     _ = closed => {}
@@ -456,18 +463,23 @@ impl Link {
                 }
             };
             let ended = tokio::time::timeout(CLOSE_LIMIT, closed).await.is_ok();
-            self.hub.change(|s| s.over.get_or_insert(Over { cause: None, detail: "the campaign closed it".into() }).cause);
+            self.agent_state.change(|s| s.over.get_or_insert(Over { cause: None, detail: "the campaign closed it".into() }).cause);
             if !ended && self.job.is_none() {
                 return Err(CampaignError::Leftover {
                     site: setting.name.clone(),
-                    what: format!("the agent in {} on {} did not end within {} s", self.root, setting.gate.name(), CLOSE_LIMIT.as_secs()),
+                    what: format!(
+                        "the agent in {} on {} did not end within {} s",
+                        self.root,
+                        setting.head_node.name(),
+                        CLOSE_LIMIT.as_secs()
+                    ),
                 });
             }
         }
         if let (Some(client), Some(job)) = (&setting.slurm, &self.job) {
             client.cancel(job, CLOSE_LIMIT).await?;
-            let how = self.hub.state().over.as_ref().map(|o| o.detail.clone()).unwrap_or_default();
-            setting.speaker.write(Event::LeaseReleased { lease: job.clone(), how }).await;
+            let how = self.agent_state.state().over.as_ref().map(|o| o.detail.clone()).unwrap_or_default();
+            setting.reporter.write(Event::LeaseReleased { lease: job.clone(), how }).await;
         }
         Ok(())
     }
@@ -480,7 +492,7 @@ impl Link {
         loop {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let argv = [self.setting.program.as_str(), "alive", self.root.as_str()];
-            if self.setting.gate.run(&argv, SHORT).await.is_ok_and(|o| o.code == Some(1)) {
+            if self.setting.head_node.run(&argv, SHORT).await.is_ok_and(|o| o.code == Some(1)) {
                 return;
             }
         }
@@ -488,10 +500,10 @@ impl Link {
 }
 
 /// An old job of this name is over: its spool is made again for a new one.
-async fn anew(setting: &Setting, root: &Utf8Path, job: &str, leased: bool, how: &str) -> Result<(), CampaignError> {
+async fn restart_fresh(setting: &Setting, root: &Utf8Path, job: &str, leased: bool, how: &str) -> Result<(), CampaignError> {
     setting.clean(root).await?;
     if leased {
-        setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
+        setting.reporter.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
     }
     setting.make(root).await?;
     Ok(())
@@ -501,19 +513,19 @@ async fn anew(setting: &Setting, root: &Utf8Path, job: &str, leased: bool, how: 
 async fn release(setting: &Setting, client: &Client, root: &Utf8Path, job: &str, how: &str) -> Result<(), CampaignError> {
     client.cancel(job, CLOSE_LIMIT).await?;
     setting.clean(root).await?;
-    setting.speaker.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
+    setting.reporter.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
     Ok(())
 }
 
 /// Watches a job.
-struct Warden {
+struct JobMonitor {
     client: Client,
     job: String,
-    hub: Arc<Hub>,
-    speaker: Speaker,
+    agent_state: Arc<AgentState>,
+    reporter: SiteReporter,
 }
 
-impl Warden {
+impl JobMonitor {
     async fn work(self) {
         let mut told = String::new();
         loop {
@@ -524,7 +536,7 @@ impl Warden {
                         Some(Over { cause: cause(end), detail: ended(&info.id.to_string(), &info.state.to_string(), end) })
                     }
                     Stage::Waiting => {
-                        self.hub.change(|s| s.requeued = true);
+                        self.agent_state.change(|s| s.requeued = true);
                         self.tell(
                             &mut told,
                             format!("job {} was put back into the queue: {}", info.id, self.client.why_waiting(&info).await),
@@ -534,7 +546,7 @@ impl Warden {
                     Stage::Running | Stage::Ending => None,
                 },
                 // a controller that has crashed may have forgotten a job that runs: its agent's beats tell
-                Ok(Some(Found::Unknown) | None) if self.hub.state().silent_s < SILENT_S => None,
+                Ok(Some(Found::Unknown) | None) if self.agent_state.state().silent_s < SILENT_S => None,
                 Ok(Some(Found::Unknown) | None) => Some(Over {
                     cause: None,
                     detail: format!("Slurm does not know the job {} any more, and its agent is silent", self.job),
@@ -546,7 +558,7 @@ impl Warden {
             };
             if let Some(over) = over {
                 tokio::time::sleep(FLUSH).await;
-                self.hub.change(|s| s.over = Some(over));
+                self.agent_state.change(|s| s.over = Some(over));
                 return;
             }
         }
@@ -555,7 +567,7 @@ impl Warden {
     /// Tells what is new.
     fn tell(&self, told: &mut String, what: String) {
         if *told != what {
-            self.speaker.note(what.clone());
+            self.reporter.note(what.clone());
             *told = what;
         }
     }

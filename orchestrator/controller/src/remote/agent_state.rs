@@ -120,14 +120,14 @@ pub(super) struct State {
 
 /// What is known of an agent.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(super) struct AgentState {
     state: Mutex<State>,
     version: watch::Sender<u64>,
     /// There is something to send.
     pub outgoing: Notify,
 }
 
-impl Hub {
+impl AgentState {
     pub fn new() -> Self {
         Self { state: Mutex::default(), version: watch::channel(0).0, outgoing: Notify::new() }
     }
@@ -169,7 +169,7 @@ impl Hub {
 
     /// Hands an attempt over.
     pub fn run(&self, task: &Task) {
-        self.ask(request_name(&task.planned.id, task.lap), Request::Run(Box::new(task.clone())));
+        self.ask(request_name(&task.planned.id, task.dispatch), Request::Run(Box::new(task.clone())));
     }
 
     /// Takes an event in; what is worth telling people.
@@ -179,14 +179,14 @@ impl Hub {
                 return None;
             }
             state.seq = numbered.seq;
-            let settle = |state: &mut State, run: RunId, lap: u32, ended: Ended| {
+            let settle = |state: &mut State, run: RunId, dispatch: u32, ended: Ended| {
                 // what has an end needs not be asked for again
-                let name = request_name(&run, lap);
+                let name = request_name(&run, dispatch);
                 if let Some(at) = state.asked.iter().position(|n| n.name == name) {
                     state.asked.remove(at);
                     state.sent = state.sent.saturating_sub(usize::from(at < state.sent));
                 }
-                state.ended.insert((run, lap), ended);
+                state.ended.insert((run, dispatch), ended);
             };
             match numbered.event {
                 Event::Began => {
@@ -207,17 +207,17 @@ impl Hub {
                     state.leaving.clear();
                 }
                 Event::Unable { reason } => state.unable = Some(reason),
-                Event::Started { run, lap, pid, start_ticks } => {
-                    state.started.insert((run, lap), (pid, start_ticks));
+                Event::Started { run, dispatch, pid, start_ticks } => {
+                    state.started.insert((run, dispatch), (pid, start_ticks));
                 }
                 Event::Stage { run, stage } => {
                     state.stage.insert(run, stage);
                 }
-                Event::Finished { run, lap, attempt, outcome, records, wall_s } => {
-                    settle(state, run, lap, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
+                Event::Finished { run, dispatch, attempt, outcome, records, wall_s } => {
+                    settle(state, run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
                 }
-                Event::Interrupted { run, lap } => settle(state, run, lap, Ended::Interrupted),
-                Event::Lost { run, lap, reason, time_limit } => settle(state, run, lap, Ended::Lost { reason, time_limit }),
+                Event::Interrupted { run, dispatch } => settle(state, run, dispatch, Ended::Interrupted),
+                Event::Lost { run, dispatch, reason, time_limit } => settle(state, run, dispatch, Ended::Lost { reason, time_limit }),
                 Event::NodeLost { node, reason } => {
                     let told = format!("node {node} is lost: {reason}");
                     state.lost.insert(node, reason);

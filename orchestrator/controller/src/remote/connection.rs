@@ -1,10 +1,10 @@
 //! Keeps the line to an agent: events in, requests out, again and again when the connection is lost.
 
 use crate::{
-    progress::Speaker,
+    progress::SiteReporter,
     remote::{
-        agent_state::{Hub, Over},
-        head_node::{Channel, Gate, SHORT},
+        agent_state::{AgentState, Over},
+        head_node::{Channel, HeadNode, SHORT},
     },
 };
 use camino::Utf8PathBuf;
@@ -23,33 +23,33 @@ const MOST_STARTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// What a pump needs.
-pub(super) struct Pump {
-    pub gate: Gate,
+/// What a connection needs.
+pub(super) struct Connection {
+    pub head_node: HeadNode,
     pub program: Utf8PathBuf,
     pub root: Utf8PathBuf,
     /// Whether the agent is on the machine where the relay is: only then can it say whether the agent is alive, and start it again.
     pub agent_is_here: bool,
-    pub hub: Arc<Hub>,
-    pub speaker: Speaker,
+    pub agent_state: Arc<AgentState>,
+    pub reporter: SiteReporter,
     /// Number of the last event when an agent was started last, and how often since.
     pub starts: Mutex<(u64, u32)>,
 }
 
-impl Pump {
+impl Connection {
     /// Works until it is dropped.
     pub async fn work(self) {
         let mut pause = FIRST_PAUSE;
         let mut away: Option<Instant> = None;
         loop {
-            let from = self.hub.state().seq;
+            let from = self.agent_state.state().seq;
             let mut argv = vec![self.program.to_string(), "attach".into(), self.root.to_string(), from.to_string()];
             if self.agent_is_here {
                 argv.push("--agent-is-here".into());
             }
-            let why = match self.gate.channel(&argv).await {
+            let why = match self.head_node.channel(&argv).await {
                 Ok(channel) => {
-                    self.hub.change(|s| s.sent = 0);
+                    self.agent_state.change(|s| s.sent = 0);
                     let (heard, why) = self.converse(channel).await;
                     if heard {
                         pause = FIRST_PAUSE;
@@ -60,7 +60,7 @@ impl Pump {
                 Err(error) => error.to_string(),
             };
             if away.is_none() {
-                self.speaker.note(format!("{}: the line to the agent is gone, trying again: {why}", self.gate.name()));
+                self.reporter.note(format!("{}: the line to the agent is gone, trying again: {why}", self.head_node.name()));
             }
             away.get_or_insert_with(Instant::now);
             tokio::time::sleep(pause).await;
@@ -75,20 +75,20 @@ impl Pump {
         let mut deadline = Instant::now() + SILENCE;
         loop {
             let unsent = {
-                let state = self.hub.state();
+                let state = self.agent_state.state();
                 state.asked.get(state.sent).and_then(|named| serde_json::to_vec(named).ok())
             };
             if let Some(mut line) = unsent {
                 line.push(b'\n');
                 match tokio::time::timeout(SILENCE, channel.send(&line)).await {
-                    Ok(Ok(())) => self.hub.change(|s| s.sent += 1),
+                    Ok(Ok(())) => self.agent_state.change(|s| s.sent += 1),
                     Ok(Err(error)) => return (heard, error.to_string()),
                     Err(_) => return (heard, "nothing can be sent".into()),
                 }
                 continue;
             }
             tokio::select! {
-                () = self.hub.outgoing.notified() => {}
+                () = self.agent_state.outgoing.notified() => {}
                 () = tokio::time::sleep_until(deadline) => return (heard, format!("nothing was heard for {} s", SILENCE.as_secs())),
                 line = channel.line(&mut begun) => match line {
                     Ok(Some(line)) => {
@@ -105,17 +105,17 @@ impl Pump {
 
     async fn take_in(&self, line: &[u8]) {
         if let Ok(numbered) = serde_json::from_slice::<Numbered>(line) {
-            if let Some(told) = self.hub.hear(numbered) {
-                self.speaker.note(told);
+            if let Some(told) = self.agent_state.hear(numbered) {
+                self.reporter.note(told);
             }
         } else if let Ok(said) = serde_json::from_slice::<RelaySaid>(line) {
             // the relay says this after the events that there were
-            self.hub.change(|s| s.replayed = true);
+            self.agent_state.change(|s| s.replayed = true);
             match said {
                 RelaySaid::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
-                RelaySaid::Alive { silent_s, .. } => self.hub.change(|s| s.silent_s = silent_s),
+                RelaySaid::Alive { silent_s, .. } => self.agent_state.change(|s| s.silent_s = silent_s),
                 RelaySaid::Refused { name, problem } => {
-                    self.speaker.note(format!("{}: request {name} was refused: {problem}", self.gate.name()))
+                    self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()))
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Pump {
 
     /// Whether agents were started again and again without one of them having told anything new.
     fn too_often(&self) -> bool {
-        let seq = self.hub.state().seq;
+        let seq = self.agent_state.state().seq;
         let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
         *starts = if starts.0 == seq { (seq, starts.1 + 1) } else { (seq, 1) };
         starts.1 > MOST_STARTS
@@ -132,28 +132,28 @@ impl Pump {
     /// The agent was killed, or its machine was: another takes over what it was at.
     async fn agent_is_gone(&self) {
         let (closed, unable, over) = {
-            let state = self.hub.state();
+            let state = self.agent_state.state();
             (state.closed.is_some(), state.unable.is_some(), state.closing || state.over.is_some())
         };
         if over || unable {
             return;
         }
         if !closed {
-            self.speaker.note(format!("{}: the agent is gone; another is started", self.gate.name()));
+            self.reporter.note(format!("{}: the agent is gone; another is started", self.head_node.name()));
         }
         if self.too_often() {
-            let tail = self.gate.run(&["tail", "-n", "5", self.root.join("agent.log").as_str()], SHORT).await;
+            let tail = self.head_node.run(&["tail", "-n", "5", self.root.join("agent.log").as_str()], SHORT).await;
             let said = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
-            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {said}", self.gate.name(), self.root);
-            self.speaker.note(detail.clone());
-            self.hub.change(|s| s.over = Some(Over { cause: None, detail }));
+            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {said}", self.head_node.name(), self.root);
+            self.reporter.note(detail.clone());
+            self.agent_state.change(|s| s.over = Some(Over { cause: None, detail }));
             return;
         }
-        let started = self.gate.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
+        let started = self.head_node.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
         match started {
             Ok(output) if output.code == Some(0) => {}
-            Ok(output) => self.speaker.note(format!("{}: the agent cannot be started: {}", self.gate.name(), output.stderr.trim())),
-            Err(error) => self.speaker.note(error.to_string()),
+            Ok(output) => self.reporter.note(format!("{}: the agent cannot be started: {}", self.head_node.name(), output.stderr.trim())),
+            Err(error) => self.reporter.note(error.to_string()),
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) const SHORT: Duration = Duration::from_secs(60);
 
 /// The way to a machine.
 #[derive(Clone, Debug)]
-pub(super) enum Gate {
+pub(super) enum HeadNode {
     /// This one.
     Here,
     /// Another.
@@ -65,7 +65,7 @@ impl Channel {
     }
 }
 
-impl Gate {
+impl HeadNode {
     /// It as a host.
     pub fn host(&self) -> Arc<dyn Host> {
         match self {
@@ -131,7 +131,7 @@ impl Gate {
         }
     }
 
-    /// Starts a program there to speak with.
+    /// Starts a program there to site_event_sender with.
     pub async fn channel(&self, argv: &[String]) -> Result<Channel, HostError> {
         match self {
             Self::Here => {

@@ -7,5 +7,5 @@ mod connection;
 mod head_node;
 mod site;
 
-pub(crate) use agent_handle::Held;
+pub(crate) use agent_handle::AbortOnDropHandle;
 pub(crate) use site::{Opening, Remote, identity};

@@ -7,11 +7,11 @@ use crate::{
     ssh::{Notice, SshHost, Target},
 };
 use crate::{
-    progress::{Speaker, Word},
+    progress::{SiteEvent, SiteReporter},
     remote::{
-        agent_handle::{Held, Link, Setting},
-        agent_state::{Ended, Hub, Over, Ready},
-        head_node::{Gate, SHORT},
+        agent_handle::{AbortOnDropHandle, AgentHandle, Setting},
+        agent_state::{AgentState, Ended, Over, Ready},
+        head_node::{HeadNode, SHORT},
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -23,12 +23,12 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     paths,
     point::PlannedPoint,
-    stop::{Wish, Wishes},
+    stop::{StopRequest, StopSignal},
     store::{CampaignDir, StoreError},
 };
 use cvc_engine::{
     agent::{Orders, PROTOCOL, Request},
-    attempt::{Attempted, Brief, OutcomeFile, Task, Teller, seal},
+    attempt::{AttemptReporter, Attempted, OutcomeFile, SiteContext, Task, seal},
     host::HostError,
 };
 use std::{
@@ -57,8 +57,8 @@ pub(crate) struct Remote {
     /// Nodes of a job at most: what the points need.
     most_nodes: u32,
     /// The agent that takes runs; with a job for each run there is none.
-    link: Mutex<Option<Arc<Link>>>,
-    /// Held while a link is made.
+    agent: Mutex<Option<Arc<AgentHandle>>>,
+    /// AbortOnDropHandle while a agent is made.
     making: tokio::sync::Mutex<()>,
     ready: Ready,
     dir: CampaignDir,
@@ -66,21 +66,21 @@ pub(crate) struct Remote {
     identity: String,
     jobs: AtomicU32,
     /// Looks at what the cloud takes back.
-    watch: Mutex<Option<Held>>,
+    watch: Mutex<Option<AbortOnDropHandle>>,
     /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
     old_jobs: Mutex<BTreeSet<String>>,
 }
 
 /// What a site is opened with.
 pub(crate) struct Opening {
-    pub brief: Brief,
+    pub context: SiteContext,
     pub points: Vec<PlannedPoint>,
     pub dir: CampaignDir,
     /// `cvc-node` on this machine.
     pub program: Utf8PathBuf,
     /// Nothing is to be run there: what is still there is ended and taken away.
     pub only_close: bool,
-    pub words: mpsc::UnboundedSender<Word>,
+    pub site_events: mpsc::UnboundedSender<SiteEvent>,
     /// Jobs that the campaign had on this site.
     pub leases: Vec<Lease>,
     /// Its machines, if a cloud gave them.
@@ -104,59 +104,59 @@ fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
 }
 
 /// The machine where the spool is.
-fn gate(name: &str, cluster: &Cluster, base: &Utf8Path, speaker: &Speaker) -> Gate {
+fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteReporter) -> HeadNode {
     let entry: Option<&HostEntry> = match &cluster.slurm {
         Some(_) => cluster.head.as_ref(),
         None => cluster.head.as_ref().or(cluster.hosts.first()),
     };
-    let Some(entry) = entry else { return Gate::Here };
-    let speaker = speaker.clone();
-    let tell = move |notice: Notice| speaker.note(notice.to_string());
-    Gate::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
+    let Some(entry) = entry else { return HeadNode::Here };
+    let reporter = reporter.clone();
+    let tell = move |notice: Notice| reporter.note(notice.to_string());
+    HeadNode::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
 }
 
 impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
-    pub async fn open(opening: Opening, mut wishes: Wishes) -> Result<Option<Self>, CampaignError> {
-        let Opening { brief, points, dir, program, only_close, words, leases, fleet } = opening;
-        let (name, speaker) = (brief.name.clone(), Speaker(words));
+    pub async fn open(opening: Opening, mut stop_signal: StopSignal) -> Result<Option<Self>, CampaignError> {
+        let Opening { context, points, dir, program, only_close, site_events, leases, fleet } = opening;
+        let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
         let broken = |what: &str| CampaignError::Site { site: name.clone(), problem: what.to_owned() };
-        let cluster = brief.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
-        let gate = gate(&name, &cluster, &brief.base, &speaker);
-        speaker.note(format!("{name}: connecting to {}", gate.name()));
-        if let Gate::Ssh(host) = &gate {
+        let cluster = context.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
+        let head_node = head_node(&name, &cluster, &context.base, &reporter);
+        reporter.note(format!("{name}: connecting to {}", head_node.name()));
+        if let HeadNode::Ssh(host) = &head_node {
             host.connect().await?;
             host.set_patience(PATIENCE);
         }
-        let base = gate.expand(&cluster.base).await?;
+        let base = head_node.expand(&cluster.base).await?;
         let binary = std::fs::read(&program).map_err(StoreError::io("read", &program))?;
         let there = base.join("bin").join(format!("cvc-node-{}", &blake3::hash(&binary).to_hex()[..16]));
         drop(binary);
         let identity = identity(&dir);
-        let root = base.join("spool").join(format!("{}-{identity}", brief.campaign)).join(&name);
+        let root = base.join("spool").join(format!("{}-{identity}", context.campaign)).join(&name);
         let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
         let bin = base.join("bin");
-        let made = gate.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
+        let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
         if made.code != Some(0) {
-            let mend = "set `base` to a directory where you may write";
-            return Err(broken(&format!("cannot make {bin} on {}: {}; {mend}", gate.name(), made.stderr.trim())));
+            let hint = "set `base` to a directory where you may write";
+            return Err(broken(&format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim())));
         }
         if made.stdout.trim() != "there" {
-            speaker.note(format!("{name}: cvc-node to {}", gate.name()));
-            gate.upload(&program, &there, |what| speaker.note(format!("{name}: {what}"))).await?;
+            reporter.note(format!("{name}: cvc-node to {}", head_node.name()));
+            head_node.upload(&program, &there, |what| reporter.note(format!("{name}: {what}"))).await?;
         }
-        let slurm = cluster.slurm.as_ref().map(|_| Client::new(gate.host()));
+        let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
         let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
         let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
         // side by side they may be more than one point needs
         let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
-        let orders = Orders { protocol: PROTOCOL, brief, points, program: there.clone(), idle_s };
-        let setting = Arc::new(Setting { name, cluster, gate, program: there, root, orders, speaker, slurm, fleet });
+        let orders = Orders { protocol: PROTOCOL, context, points, program: there.clone(), idle_s };
+        let setting = Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, fleet });
         let mut remote = Self {
             setting,
             most_nodes,
-            link: Mutex::new(None),
+            agent: Mutex::new(None),
             making: tokio::sync::Mutex::new(()),
             ready: Ready::default(),
             dir,
@@ -166,7 +166,7 @@ impl Remote {
             old_jobs: Mutex::default(),
         };
         if only_close {
-            Link::end_old(&remote.setting, &leases).await?;
+            AgentHandle::end_old(&remote.setting, &leases).await?;
             return Ok(None);
         }
         if remote.allocation() == Some(Allocation::Run) {
@@ -177,8 +177,8 @@ impl Remote {
             return Ok(Some(remote));
         }
         let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
-        match remote.make_link(resumed, &mut wishes).await? {
-            Some(link) => remote.ready = link.ready.clone(),
+        match remote.connect_agent(resumed, &mut stop_signal).await? {
+            Some(agent) => remote.ready = agent.ready.clone(),
             None => return Ok(None),
         }
         Ok(Some(remote))
@@ -195,8 +195,8 @@ impl Remote {
 
     /// Nobody waits for its head any more: it is not there, or not for long.
     pub fn abandon(&self) {
-        if let Some(link) = self.current() {
-            link.hub.change(|s| {
+        if let Some(agent) = self.current() {
+            agent.agent_state.change(|s| {
                 s.over.get_or_insert(Over { cause: None, detail: "its instances are replaced".into() });
             });
         }
@@ -210,57 +210,61 @@ impl Remote {
         self.setting.cluster.slurm.as_ref().map(|s| s.allocation)
     }
 
-    fn current(&self) -> Option<Arc<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn current(&self) -> Option<Arc<AgentHandle>> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// An agent that takes runs: the one that there is, or a new one.
-    async fn make_link(&self, resumed: Option<String>, wishes: &mut Wishes) -> Result<Option<Arc<Link>>, CampaignError> {
+    async fn connect_agent(
+        &self,
+        resumed: Option<String>,
+        stop_signal: &mut StopSignal,
+    ) -> Result<Option<Arc<AgentHandle>>, CampaignError> {
         let _making = self.making.lock().await;
-        if let Some(link) = self.current() {
-            if link.alive() {
-                return Ok(Some(link));
+        if let Some(agent) = self.current() {
+            if agent.alive() {
+                return Ok(Some(agent));
             }
             // its job is over: what lies in its spool has been told, but another attempt may still be fetching (this one and the site hold it too)
             for _ in 0..600 {
-                if Arc::strong_count(&link) <= 2 {
+                if Arc::strong_count(&agent) <= 2 {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
-            link.close().await?;
+            agent.close().await?;
             // nobody listens there any more
-            *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.setting.clean(&link.root).await?;
+            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.setting.clean(&agent.root).await?;
         }
         let made = match &self.setting.slurm {
-            None => Link::by_ssh(&self.setting, wishes).await?,
+            None => AgentHandle::by_ssh(&self.setting, stop_signal).await?,
             Some(_) => {
                 let mut resumed = resumed;
                 loop {
                     let again = resumed.is_some();
                     let job = resumed.take().unwrap_or_else(|| {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
-                        format!("cvc-{}-{}-{number}", self.setting.orders.brief.campaign, self.identity)
+                        format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.identity)
                     });
                     let root = self.setting.root.join(&job);
-                    match Link::by_job(&self.setting, &root, &job, self.most_nodes, again, wishes).await {
+                    match AgentHandle::by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {
                         // the job of an earlier session has ended meanwhile
-                        Err(CampaignError::Slurm(error)) if again => self.setting.speaker.note(format!("{}: {error}", self.name())),
+                        Err(CampaignError::Slurm(error)) if again => self.setting.reporter.note(format!("{}: {error}", self.name())),
                         other => break other?,
                     }
                 }
             }
         };
-        let link = made.map(Arc::new);
-        if let (Some(link), Some(fleet)) = (&link, &self.setting.fleet) {
+        let agent = made.map(Arc::new);
+        if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
             let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
-            let (fleet, hub, gate) = (Arc::clone(fleet), Arc::clone(&link.hub), self.setting.gate.clone());
-            let watch = Held(tokio::spawn(watch(fleet, hub, head, gate, self.setting.speaker.clone())));
+            let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
+            let watch = AbortOnDropHandle(tokio::spawn(watch(fleet, agent_state, head, head_node, self.setting.reporter.clone())));
             *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link.clone();
-        Ok(link)
+        *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = agent.clone();
+        Ok(agent)
     }
 
     /// What the agent found when the site was opened.
@@ -274,15 +278,15 @@ impl Remote {
         if self.setting.cluster.hosts.first().is_some_and(|head| gone.contains_key(&head.name)) {
             return Vec::new();
         }
-        let Some(link) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
-        let lost = link.hub.state().lost.clone();
+        let Some(agent) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
+        let lost = agent.agent_state.state().lost.clone();
         let leaving = self.leaving();
         // with the head goes what runs on others
         if self.setting.cluster.hosts.first().is_some_and(|head| leaving.contains_key(&head.name)) {
             return Vec::new();
         }
         // a later job may have others: places in the list are what counts
-        let pairs = self.ready.nodes.iter().zip(link.nodes());
+        let pairs = self.ready.nodes.iter().zip(agent.nodes());
         pairs
             .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
             .map(|(name, _)| name.clone())
@@ -291,12 +295,12 @@ impl Remote {
 
     /// Nodes that are lost, and why.
     pub fn lost(&self) -> BTreeMap<String, String> {
-        self.current().map(|link| link.hub.state().lost.clone()).unwrap_or_default()
+        self.current().map(|agent| agent.agent_state.state().lost.clone()).unwrap_or_default()
     }
 
     /// Nodes that the cloud is about to take back, and what it said.
     pub fn leaving(&self) -> BTreeMap<String, String> {
-        self.current().map(|link| link.hub.state().leaving.clone()).unwrap_or_default()
+        self.current().map(|agent| agent.agent_state.state().leaving.clone()).unwrap_or_default()
     }
 
     /// How long it takes to miss a node, seconds.
@@ -321,67 +325,67 @@ impl Remote {
     }
 
     /// One attempt there, until its directory is here and has its final name.
-    pub async fn attempt(&self, task: &Task, mut wishes: Wishes, teller: &Teller) -> Result<Attempted, CampaignError> {
+    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, CampaignError> {
         let own_job = self.allocation() == Some(Allocation::Run);
-        let link = if own_job {
-            teller.stage("waiting for nodes");
-            let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.lap);
+        let agent = if own_job {
+            reporter.stage("waiting for nodes");
+            let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
             let root = self.setting.root.join(&job);
             let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
-            match Link::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut wishes).await {
-                Ok(link) => link.map(Arc::new),
+            match AgentHandle::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut stop_signal).await {
+                Ok(agent) => agent.map(Arc::new),
                 Err(CampaignError::Slurm(error)) => {
                     return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
                 }
                 Err(error) => return Err(error),
             }
-        } else if let Some(link) = self.current().filter(|l| l.knows_end(&task.planned.id, task.lap)) {
+        } else if let Some(agent) = self.current().filter(|l| l.knows_end(&task.planned.id, task.dispatch)) {
             // its job has ended, and what it has done is to be fetched
-            Some(link)
+            Some(agent)
         } else {
-            self.make_link(None, &mut wishes).await?
+            self.connect_agent(None, &mut stop_signal).await?
         };
-        let Some(link) = link else { return Ok(Attempted::Interrupted) };
-        if let Some(reason) = link.ready.obstacles.get(&task.planned.point).filter(|_| own_job) {
+        let Some(agent) = agent else { return Ok(Attempted::Interrupted) };
+        if let Some(reason) = agent.ready.obstacles.get(&task.planned.point).filter(|_| own_job) {
             let detail = reason.clone();
-            self.put_away(&link).await?;
+            self.put_away(&agent).await?;
             return Ok(Attempted::Failed { cause: Cause::Launch, detail });
         }
-        let task = &self.placed(task, &link, own_job);
-        let mut ended = link.attempt(task, &mut wishes, teller).await;
+        let task = &self.placed(task, &agent, own_job);
+        let mut ended = agent.attempt(task, &mut stop_signal, reporter).await;
         if let (Some(fleet), true) = (&self.setting.fleet, ended.is_doubtful()) {
             // a node that the cloud took back is no failure of the run's
             let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
             if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
                 let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
                 if let Ended::Finished(file) = &ended {
-                    link.forget(&task.planned.id, task.lap, file.attempt);
+                    agent.forget(&task.planned.id, task.dispatch, file.attempt);
                 }
                 ended = Ended::Failed(cause, format!("node {node}: {why}"));
             } else if let (Some((node, why)), true) = (self.taken_back(task), ended.is_loss_of_node()) {
                 // the cloud has said so before, even if it does not show it yet
                 if let Ended::Finished(file) = &ended {
-                    link.forget(&task.planned.id, task.lap, file.attempt);
+                    agent.forget(&task.planned.id, task.dispatch, file.attempt);
                 }
                 ended = Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}"));
             }
         }
         let attempted = match ended {
             // or an earlier controller wanted that, and was killed before it had written it down
-            Ended::Interrupted if *wishes.borrow() < Wish::StopNow => {
+            Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
                 Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
             }
             Ended::Interrupted => Attempted::Interrupted,
             Ended::Unable(problem) => {
                 if own_job {
-                    self.put_away(&link).await?;
+                    self.put_away(&agent).await?;
                 }
                 return Err(self.setting.error(problem));
             }
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
             // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => match self.fetch(&link.root, &task.planned.id, &file).await {
+            Ended::Finished(file) => match self.fetch(&agent.root, &task.planned.id, &file).await {
                 Ok(()) => Attempted::Ended(file),
                 Err(error) => match self.head_gone() {
                     // with the head went what was to be brought
@@ -391,7 +395,7 @@ impl Remote {
             },
         };
         if own_job {
-            self.put_away(&link).await?;
+            self.put_away(&agent).await?;
         }
         Ok(attempted)
     }
@@ -413,22 +417,22 @@ impl Remote {
         Some((cause, format!("node {}: {why}", head.name)))
     }
 
-    /// The nodes of a task by the names that they have in this link.
-    fn placed(&self, task: &Task, link: &Link, own_job: bool) -> Task {
+    /// The nodes of a task by the names that they have in this agent.
+    fn placed(&self, task: &Task, agent: &AgentHandle, own_job: bool) -> Task {
         let mut task = task.clone();
         if own_job {
-            task.nodes = link.nodes();
+            task.nodes = agent.nodes();
         } else {
-            let nodes = link.nodes();
+            let nodes = agent.nodes();
             let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
             task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
         }
         task
     }
 
-    async fn put_away(&self, link: &Link) -> Result<(), CampaignError> {
-        link.close().await?;
-        self.setting.clean(&link.root).await
+    async fn put_away(&self, agent: &AgentHandle) -> Result<(), CampaignError> {
+        agent.close().await?;
+        self.setting.clean(&agent.root).await
     }
 
     /// Brings the directory of an attempt here, verifies it, and gives it its final name.
@@ -444,7 +448,7 @@ impl Remote {
                 std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial))?;
             }
             std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
-            let brought = self.setting.gate.download(&from, &partial, |what| self.setting.speaker.note(format!("{run}: {what}")));
+            let brought = self.setting.head_node.download(&from, &partial, |what| self.setting.reporter.note(format!("{run}: {what}")));
             let wrong = match brought.await {
                 Ok(()) => match verify(&partial, file) {
                     Ok(()) => break,
@@ -464,32 +468,32 @@ impl Remote {
 
     /// The controller has written down how an attempt ended: what lies there of it can go.
     pub fn forget(&self, task: &Task) {
-        if let Some(link) = self.current().filter(|l| l.alive()) {
-            let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
-            link.hub.ask(format!("forget-{run}-{lap}"), Request::Forget { run, lap, attempt });
+        if let Some(agent) = self.current().filter(|l| l.alive()) {
+            let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
+            agent.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run, dispatch, attempt });
         }
     }
 
     /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
     pub async fn close(&self) -> Result<(), CampaignError> {
-        if let Gate::Ssh(host) = &self.setting.gate {
+        if let HeadNode::Ssh(host) = &self.setting.head_node {
             // nobody waits a day for the end
             host.set_patience(CLOSE_PATIENCE);
         }
-        if let Some(link) = self.current() {
-            link.close().await?;
+        if let Some(agent) = self.current() {
+            agent.close().await?;
         }
         let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
         for job in old_jobs {
             // its run is not wanted any more
-            Link::end_job(&self.setting, &job, "its run is not wanted any more").await?;
+            AgentHandle::end_job(&self.setting, &job, "its run is not wanted any more").await?;
         }
         self.setting.clean(&self.setting.root).await
     }
 }
 
-/// Looks at the instances of a fleet, and ends the link to a head that is there no more.
-async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speaker: Speaker) {
+/// Looks at the instances of a fleet, and ends the agent to a head that is there no more.
+async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: HeadNode, reporter: SiteReporter) {
     let mut told = BTreeMap::new();
     let mut extend_at = Instant::now() + fleet.extend_after();
     loop {
@@ -497,7 +501,7 @@ async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speak
         if Instant::now() > extend_at {
             extend_at = Instant::now() + fleet.extend_after();
             if let Err(error) = fleet.extend().await {
-                speaker.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+                reporter.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
                 extend_at = Instant::now() + Duration::from_secs(60);
             }
         }
@@ -505,16 +509,16 @@ async fn watch(fleet: Arc<Fleet>, hub: Arc<Hub>, head: String, gate: Gate, speak
         let Ok(gone) = fleet.look_for_gone().await else { continue };
         for (node, why) in &gone {
             if told.insert(node.clone(), why.clone()).is_none() {
-                speaker.note(format!("node {node}: {why}"));
+                reporter.note(format!("node {node}: {why}"));
             }
         }
         if let Some(why) = gone.get(&head) {
-            let reclaimed = fleet.was_reclaimed(why) || hub.state().leaving.contains_key(&head);
+            let reclaimed = fleet.was_reclaimed(why) || agent_state.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
-            hub.change(|s| {
+            agent_state.change(|s| {
                 s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
             });
-            if let Gate::Ssh(host) = &gate {
+            if let HeadNode::Ssh(host) = &head_node {
                 // nobody waits for it
                 host.set_patience(Duration::ZERO);
                 host.disconnect().await;

@@ -1,7 +1,7 @@
 //! The budget: it is not exceeded. What a campaign has spent is folded from its journal; before a run begins, what it will take is laid on top,
 //! with what it takes to give machines back; and what runs is ended while the rest still pays for that.
 
-use super::{super::observe::Progress, Coordinator, Place};
+use super::{super::observe::Progress, CampaignRunner, Place};
 use crate::cost;
 use crate::error::CampaignError;
 use cvc_core::{
@@ -21,14 +21,14 @@ const AROUND_RUN_S: f64 = 60.0;
 /// Where nothing says how long a run takes, seconds.
 const UNKNOWN_RUN_S: f64 = 60.0;
 
-impl Coordinator<'_> {
+impl CampaignRunner<'_> {
     /// What nodes cost on sites that are billed by use, as the user says.
     fn billed_by_use(&self) -> BTreeMap<String, NodeRate> {
         let rate = |name: &str| {
             let site = self.spec.sites.get(name).filter(|s| s.ec2.is_none())?;
             let cores = match self.places.get(name) {
                 Some(Place::Remote(remote)) => Some(remote.ready().cores),
-                Some(Place::Here(bench)) => Some(bench.site.cores),
+                Some(Place::Here(executor)) => Some(executor.site.cores),
                 None => None,
             };
             NodeRate::of_settings(&site.price, site.cluster.as_ref().and_then(|c| c.cores).or(cores))
@@ -182,7 +182,7 @@ impl Coordinator<'_> {
         self.observer.on(&Progress::Site {
             what: format!("the budget of ${:.2} is used up: runs are ended, and machines are given back", budget.usd),
         });
-        self.cut.send_replace(super::Wish::StopNow);
+        self.cut.send_replace(super::StopRequest::StopNow);
         let costs = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| self.costs(&p.site));
         let open = plan.runs.iter().filter(|r| !self.settled(r) && !self.under_way.contains_key(&r.id));
         let waiting: Vec<_> = open.filter(costs).map(|r| r.point.clone()).collect();

@@ -1,6 +1,6 @@
 //! The end of everything that a campaign has on other machines, without running anything.
 
-use super::{Coordinator, Options, Wishes};
+use super::{CampaignRunner, Options, StopSignal};
 use crate::error::CampaignError;
 use crate::observe::Observer;
 use cvc_core::{
@@ -19,7 +19,7 @@ pub async fn close_campaign(
     spec: &Spec,
     dir: &CampaignDir,
     options: &Options,
-    wishes: Wishes,
+    stop_signal: StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<Vec<String>, CampaignError> {
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
@@ -27,7 +27,7 @@ pub async fn close_campaign(
     let _lock = CampaignLock::take(&dir.lock())?;
     // nothing is wanted
     let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
-    let mut coordinator = Coordinator::begin(spec, &plan, IndexMap::new(), dir, options, wishes, observer)?;
+    let mut coordinator = CampaignRunner::begin(spec, &plan, IndexMap::new(), dir, options, stop_signal, observer)?;
     coordinator.ends_kept = true;
     coordinator.recover(&plan)?;
     let open: Vec<String> = coordinator.sites_with_something();

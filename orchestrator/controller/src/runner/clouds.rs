@@ -1,14 +1,14 @@
 //! Sites whose machines a cloud gives: they are launched, set up, and from then on are a site that is reached by ssh; what the cloud takes back
 //! is replaced, and what nobody needs any more is given back at once, since it costs.
 
-use super::{super::observe::Progress, Coordinator, Place};
+use super::{super::observe::Progress, CampaignRunner, Place};
 use crate::error::CampaignError;
 use crate::{
     cloud::{Fleet, Wanted},
     cost::{self, PriceBook},
     install::{self, InstallError, Request},
-    progress::{Speaker, Word},
-    remote::{Held, Opening, Remote, identity},
+    progress::{SiteEvent, SiteReporter},
+    remote::{AbortOnDropHandle, Opening, Remote, identity},
 };
 use camino::Utf8PathBuf;
 use cvc_core::{
@@ -16,10 +16,10 @@ use cvc_core::{
     journal::{Event, Lease},
     plan::Plan,
     point::PlannedPoint,
-    stop::Wishes,
+    stop::StopSignal,
     store::{CampaignDir, StoreError, write_whole},
 };
-use cvc_engine::attempt::Brief;
+use cvc_engine::attempt::SiteContext;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -41,7 +41,7 @@ pub(super) struct CloudOpening {
     points: Vec<PlannedPoint>,
     dir: CampaignDir,
     program: Utf8PathBuf,
-    words: mpsc::UnboundedSender<Word>,
+    site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
     /// How long the budget pays for the fleet, from its launch.
     lasts: Option<std::time::Duration>,
@@ -55,7 +55,7 @@ pub(super) enum Opened {
     Closed,
 }
 
-impl Coordinator<'_> {
+impl CampaignRunner<'_> {
     /// The fleet of a site, made at the first time.
     pub(super) async fn fleet(&mut self, name: &str, settings: &Ec2Settings) -> Result<Arc<Fleet>, CampaignError> {
         if let Some(fleet) = self.fleets.get(name) {
@@ -80,7 +80,7 @@ impl Coordinator<'_> {
             leases: self.state.leases_of(name),
             takes: !self.ends_kept,
             prices: PriceBook::open(&cost::cache_file()),
-            speaker: Speaker(self.speak.clone()),
+            reporter: SiteReporter(self.site_event_sender.clone()),
         };
         let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
         self.fleets.insert(name.to_owned(), Arc::clone(&fleet));
@@ -125,7 +125,7 @@ impl Coordinator<'_> {
             points: plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
             dir: self.dir.clone(),
             program: self.options.node_program.clone(),
-            words: self.speak.clone(),
+            site_events: self.site_event_sender.clone(),
             update_lock: self.options.update_lock,
         })
     }
@@ -196,8 +196,8 @@ impl Coordinator<'_> {
     }
 
     /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to replace.
-    pub(super) async fn mend_clouds(&mut self, plan: &Plan, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
-        let mut mended = false;
+    pub(super) async fn repair_fleets(&mut self, plan: &Plan, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
+        let mut fixed = false;
         for site in sites {
             let Some(fleet) = self.fleets.get(site).cloned() else { continue };
             let Some(Place::Remote(remote)) = self.places.get(site).cloned() else { continue };
@@ -231,17 +231,17 @@ impl Coordinator<'_> {
                 Some(settings) => self.cloud_opening(plan, site, &settings).await?,
                 None => continue,
             };
-            let wishes = self.wishes.clone();
+            let stop_signal = self.stop_signal.clone();
             self.places.remove(site);
             let opened = self.while_listening(async move {
                 remote.abandon();
                 fleet.replace(&failed).await?;
-                opening.open(wishes).await
+                opening.open(stop_signal).await
             });
             match opened.await? {
                 Ok(Opened::Ready(remote)) => {
                     self.places.insert(site.clone(), Place::Remote(Arc::new(*remote)));
-                    mended = true;
+                    fixed = true;
                 }
                 Ok(Opened::Closed) => {
                     self.fleets.remove(site);
@@ -262,11 +262,11 @@ impl Coordinator<'_> {
                         .collect();
                     let runs = waiting.len() as u64;
                     self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; the next `cvc run` tries again"))?;
-                    mended = true;
+                    fixed = true;
                 }
             }
         }
-        Ok(mended)
+        Ok(fixed)
     }
 }
 
@@ -279,7 +279,7 @@ impl CloudOpening {
 
     /// Launches what is missing, sets it up, and opens it as a site that is reached by ssh. Whatever goes wrong, nothing is left, unless the
     /// cloud does not answer.
-    pub async fn open(self, mut wishes: Wishes) -> Result<Opened, CampaignError> {
+    pub async fn open(self, mut stop_signal: StopSignal) -> Result<Opened, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
         let lasts = self.lasts;
         let out_of_money = async {
@@ -289,7 +289,7 @@ impl CloudOpening {
             }
         };
         // setting up may take longer than instances live without cvc
-        let _ticker = Held(tokio::spawn({
+        let _ticker = AbortOnDropHandle(tokio::spawn({
             let fleet = Arc::clone(&fleet);
             async move {
                 loop {
@@ -300,7 +300,7 @@ impl CloudOpening {
             }
         }));
         let opened = tokio::select! {
-            opened = self.try_open(&mut wishes) => opened,
+            opened = self.try_open(&mut stop_signal) => opened,
             () = out_of_money => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
                 why: "it came to its end while the instances were set up".into(),
@@ -324,12 +324,12 @@ impl CloudOpening {
         }
     }
 
-    async fn try_open(self, wishes: &mut Wishes) -> Result<Option<Remote>, CampaignError> {
+    async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, program, words, update_lock, lasts: _ } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, program, site_events, update_lock, lasts: _ } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
-        let Some(machines) = fleet.up(nodes, wishes).await? else { return Ok(None) };
-        let speaker = Speaker(words.clone());
+        let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
+        let reporter = SiteReporter(site_events.clone());
         let install = spec.sites.get(&site).and_then(|s| s.ec2.as_ref()).is_none_or(|e| e.install);
         if let Some(cluster) = spec.sites.get_mut(&site).and_then(|s| s.cluster.as_mut()) {
             fleet.fill(cluster);
@@ -340,7 +340,7 @@ impl CloudOpening {
         let mark = fleet.set_up_mark();
         let digest = blake3::hash(set_up.as_bytes()).to_hex().to_string();
         if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
-            speaker.note(format!("{site}: is set up"));
+            reporter.note(format!("{site}: is set up"));
         } else {
             let tags: Vec<String> = if install { Vec::new() } else { BARE.map(str::to_owned).to_vec() };
             let request = Request {
@@ -354,14 +354,16 @@ impl CloudOpening {
                 update_lock,
                 limit: install::LIMIT,
             };
-            let mut on = |event| speaker.install(event);
-            install::install(&request, wishes, &mut on).await?;
+            let mut on = |event| reporter.install(event);
+            install::install(&request, stop_signal, &mut on).await?;
             write_whole(&mark, digest.as_bytes())?;
         }
-        let Some(mut brief) = Brief::of(&spec, &site) else { return Err(CampaignError::internal(format!("there is no site {site}"))) };
+        let Some(mut context) = SiteContext::of(&spec, &site) else {
+            return Err(CampaignError::internal(format!("there is no site {site}")));
+        };
         // of what was launched, not of what was wanted
-        brief.rate = fleet.rate();
-        let opening = Opening { brief, points, dir, program, only_close: false, words, leases: Vec::new(), fleet: Some(fleet) };
-        Remote::open(opening, wishes.clone()).await
+        context.rate = fleet.rate();
+        let opening = Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet) };
+        Remote::open(opening, stop_signal.clone()).await
     }
 }

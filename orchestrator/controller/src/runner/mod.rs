@@ -9,12 +9,12 @@ use super::observe::{Observer, Progress};
 use crate::error::CampaignError;
 use crate::{
     cloud::Fleet,
-    progress::Word,
+    progress::SiteEvent,
     provider::Clouds,
-    remote::{Held, Remote},
+    remote::{AbortOnDropHandle, Remote},
 };
 use camino::Utf8PathBuf;
-use cvc_core::stop::{Wish, Wishes};
+use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_core::{
     campaign::{SiteKind, Spec},
     ids::{PointId, RunId},
@@ -24,7 +24,10 @@ use cvc_core::{
     point::Point,
     store::{CampaignDir, CampaignLock, StoreError, remove_all, write_whole},
 };
-use cvc_engine::attempt::{self, Attempted, Bench, Debts, News, Nodes, OutcomeFile, ReadySite, Task, Teller, conclude_failed, recover_run};
+use cvc_engine::attempt::{
+    self, AttemptEvent, AttemptReporter, Attempted, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Task, conclude_failed,
+    recover_run,
+};
 use indexmap::IndexMap;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -87,7 +90,7 @@ pub struct Summary {
 #[derive(Clone)]
 enum Place {
     /// On this machine.
-    Here(Arc<Bench>),
+    Here(Arc<LocalExecutor>),
     /// On others.
     Remote(Arc<Remote>),
 }
@@ -102,7 +105,7 @@ impl Place {
 }
 
 /// One campaign under way.
-struct Coordinator<'a> {
+struct CampaignRunner<'a> {
     spec: &'a Spec,
     options: &'a Options,
     dir: CampaignDir,
@@ -112,7 +115,7 @@ struct Coordinator<'a> {
     places: HashMap<String, Place>,
     /// Machines of clouds, of the sites that are open.
     fleets: HashMap<String, Arc<Fleet>>,
-    wishes: Wishes,
+    stop_signal: StopSignal,
     observer: &'a mut dyn Observer,
     /// Points that cannot run here.
     obstacles: BTreeMap<PointId, String>,
@@ -130,8 +133,8 @@ struct Coordinator<'a> {
     over_budget: bool,
     /// The point of each run of the plan.
     run_points: HashMap<RunId, PointId>,
-    /// What attempts hear: the user's wish, or that the money is at its end.
-    cut: Arc<watch::Sender<Wish>>,
+    /// What attempts hear: the user's stop_request, or that the money is at its end.
+    cut: Arc<watch::Sender<StopRequest>>,
     /// Machines that are kept for a next campaign are given back, too.
     ends_kept: bool,
     /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
@@ -139,8 +142,8 @@ struct Coordinator<'a> {
     /// Why the only site cannot work any more.
     failure: Option<CampaignError>,
     /// What sites tell.
-    words: mpsc::UnboundedReceiver<Word>,
-    speak: mpsc::UnboundedSender<Word>,
+    site_events: mpsc::UnboundedReceiver<SiteEvent>,
+    site_event_sender: mpsc::UnboundedSender<SiteEvent>,
 }
 
 /// Runs what of a plan is still to be done.
@@ -149,7 +152,7 @@ pub async fn run_campaign(
     plan: &Plan,
     sites: IndexMap<String, ReadySite>,
     options: &Options,
-    wishes: Wishes,
+    stop_signal: StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
     let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
@@ -160,7 +163,7 @@ pub async fn run_campaign(
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
-    let mut coordinator = Coordinator::begin(spec, plan, sites, dir, options, wishes, observer)?;
+    let mut coordinator = CampaignRunner::begin(spec, plan, sites, dir, options, stop_signal, observer)?;
     coordinator.recover(plan)?;
     if options.retry_failed {
         coordinator.forget_failures()?;
@@ -180,7 +183,7 @@ pub async fn run_campaign(
     }
 }
 
-impl<'a> Coordinator<'a> {
+impl<'a> CampaignRunner<'a> {
     /// Reads the journal; nothing has happened yet. The caller holds the campaign's lock.
     fn begin(
         spec: &'a Spec,
@@ -188,14 +191,20 @@ impl<'a> Coordinator<'a> {
         sites: IndexMap<String, ReadySite>,
         dir: CampaignDir,
         options: &'a Options,
-        wishes: Wishes,
+        stop_signal: StopSignal,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, CampaignError> {
         let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-        let (speak, words) = mpsc::unbounded_channel();
+        let (site_event_sender, site_events) = mpsc::unbounded_channel();
         let place = |site| {
             let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-            Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
+            Place::Here(Arc::new(LocalExecutor {
+                site: Arc::new(site),
+                nodes,
+                dir: dir.clone(),
+                shepherd,
+                pending_cleanup: PendingCleanup::default(),
+            }))
         };
         Ok(Self {
             spec,
@@ -206,7 +215,7 @@ impl<'a> Coordinator<'a> {
             places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
             fleets: HashMap::new(),
             dir,
-            wishes,
+            stop_signal,
             observer,
             obstacles: BTreeMap::new(),
             forgiven: HashMap::new(),
@@ -216,17 +225,17 @@ impl<'a> Coordinator<'a> {
             mute: false,
             over_budget: false,
             run_points: plan.runs.iter().map(|r| (r.id.clone(), r.point.clone())).collect(),
-            cut: Arc::new(watch::channel(Wish::GoOn).0),
+            cut: Arc::new(watch::channel(StopRequest::GoOn).0),
             ends_kept: false,
             leftover: None,
             failure: None,
-            words,
-            speak,
+            site_events,
+            site_event_sender,
         })
     }
 }
 
-impl Coordinator<'_> {
+impl CampaignRunner<'_> {
     fn write(&mut self, event: Event) -> Result<(), CampaignError> {
         match self.journal.append(event) {
             Ok(entry) => {
@@ -269,11 +278,11 @@ impl Coordinator<'_> {
                 }
                 continue;
             }
-            let brief_of = |site: &str| match self.places.get(site) {
-                Some(Place::Here(bench)) => Some(&*bench.site.brief),
+            let context_of = |site: &str| match self.places.get(site) {
+                Some(Place::Here(executor)) => Some(&*executor.site.context),
                 Some(Place::Remote(_)) | None => None,
             };
-            let (ended, whole) = recover_run(&self.dir, brief_of, &run, attempt, shepherd)?;
+            let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             match whole {
                 Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
@@ -318,7 +327,7 @@ impl Coordinator<'_> {
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<Point>, u64)> = IndexMap::new();
         for planned in &plan.points {
             let obstacle = match self.places.get(&planned.point.site) {
-                Some(Place::Here(bench)) => bench.site.obstacle(&planned.point),
+                Some(Place::Here(executor)) => executor.site.obstacle(&planned.point),
                 Some(Place::Remote(remote)) => remote.ready().obstacles.get(&planned.id).cloned(),
                 // nothing is wanted of it, or it could not be opened
                 None => self.obstacles.get(&planned.id).cloned(),
@@ -370,13 +379,13 @@ impl Coordinator<'_> {
         // all runs before this one are settled
         let mut settled = 0;
         let mut interrupted = false;
-        let _forward = self.forward_wishes();
+        let _forward = self.forward_stop_requests();
         loop {
             while plan.runs.get(settled).is_some_and(|r| self.settled(r) && !self.under_way.contains_key(&r.id)) {
                 settled += 1;
             }
             self.close_idle_clouds(plan, settled).await?;
-            if *self.wishes.borrow() == Wish::GoOn {
+            if *self.stop_signal.borrow() == StopRequest::GoOn {
                 while let Some(number) = self.next(plan, settled) {
                     if let Some(reason) = self.unaffordable(&plan.runs[number]) {
                         self.over_budget = true;
@@ -390,17 +399,17 @@ impl Coordinator<'_> {
                 }
             }
             if attempts.is_empty()
-                && *self.wishes.borrow() == Wish::GoOn
+                && *self.stop_signal.borrow() == StopRequest::GoOn
                 && settled < plan.runs.len()
                 && self.wait_for_nodes(plan, settled).await?
             {
                 continue;
             }
             if attempts.is_empty() {
-                interrupted |= *self.wishes.borrow() > Wish::GoOn && settled < plan.runs.len();
+                interrupted |= *self.stop_signal.borrow() > StopRequest::GoOn && settled < plan.runs.len();
                 break;
             }
-            let broke = self.money_lasts().filter(|_| *self.cut.borrow() < Wish::StopNow);
+            let broke = self.money_lasts().filter(|_| *self.cut.borrow() < StopRequest::StopNow);
             let allowance = self.allowance();
             // without cvc each ends by what it can have alone
             let fleets = self.fleets.len().max(1) as f64;
@@ -409,7 +418,7 @@ impl Coordinator<'_> {
                 // what a run tells comes before its end
                 biased;
                 Some((run, what)) = news.recv() => self.hear(&run, what)?,
-                Some(word) = self.words.recv() => self.listen(word)?,
+                Some(site_event) = self.site_events.recv() => self.listen(site_event)?,
                 () = tokio::time::sleep(broke.unwrap_or_default()), if broke.is_some() => self.out_of_money(plan)?,
                 Some(ended) = attempts.join_next() => {
                     let (run, result) = ended.map_err(|e| CampaignError::internal(e.to_string()))?;
@@ -428,7 +437,7 @@ impl Coordinator<'_> {
         }
         let summary = self.summary(plan, interrupted);
         if interrupted {
-            let now = *self.wishes.borrow() == Wish::StopNow;
+            let now = *self.stop_signal.borrow() == StopRequest::StopNow;
             self.write(Event::Interrupted { now })?;
         } else {
             self.write(Event::Completed { succeeded: summary.succeeded, failed: summary.failed })?;
@@ -466,7 +475,7 @@ impl Coordinator<'_> {
             return None;
         }
         match place {
-            Place::Here(bench) => Some(bench.nodes.all.iter().map(|n| n.name.clone()).collect()),
+            Place::Here(executor) => Some(executor.nodes.all.iter().map(|n| n.name.clone()).collect()),
             Place::Remote(remote) => {
                 let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
                 let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
@@ -512,7 +521,7 @@ impl Coordinator<'_> {
         &mut self,
         planned: &PlannedRun,
         number: u64,
-        tell: &mpsc::UnboundedSender<(RunId, News)>,
+        tell: &mpsc::UnboundedSender<(RunId, AttemptEvent)>,
         attempts: &mut JoinSet<(RunId, Result<Attempted, CampaignError>)>,
     ) -> Result<(), CampaignError> {
         let run = planned.id.clone();
@@ -530,7 +539,7 @@ impl Coordinator<'_> {
             attempt,
             number,
         });
-        let laps = self.state.runs.get(&run).map_or(0, |history| history.attempts.len());
+        let dispatches = self.state.runs.get(&run).map_or(0, |history| history.attempts.len());
         // it was handed over by an earlier controller, and is only waited for
         let resumed = matches!(self.state.run(&run), Some(RunState::Open { .. }));
         if resumed {
@@ -541,43 +550,49 @@ impl Coordinator<'_> {
             let elsewhere = if matches!(place, Place::Remote(_)) { nodes.clone() } else { Vec::new() };
             self.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere })?;
         }
-        let lap = u32::try_from(if resumed { laps.saturating_sub(1) } else { laps }).unwrap_or(u32::MAX);
-        let task =
-            Task { planned: planned.clone(), disk_bytes: self.options.disk_bytes.get(&planned.point).copied(), nodes, point, attempt, lap };
+        let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
+        let task = Task {
+            planned: planned.clone(),
+            disk_bytes: self.options.disk_bytes.get(&planned.point).copied(),
+            nodes,
+            point,
+            attempt,
+            dispatch,
+        };
         self.under_way.insert(run.clone(), task.clone());
-        let hears = if self.costs(&task.point.site) { self.cut.subscribe() } else { self.wishes.clone() };
-        let (wishes, teller) = (hears, Teller { run: run.clone(), to: tell.clone() });
+        let hears = if self.costs(&task.point.site) { self.cut.subscribe() } else { self.stop_signal.clone() };
+        let (stop_signal, reporter) = (hears, AttemptReporter { run: run.clone(), to: tell.clone() });
         attempts.spawn(async move {
             let result = match place {
-                Place::Here(bench) => bench.attempt(&task, wishes, &teller).await.map_err(Into::into),
-                Place::Remote(remote) => remote.attempt(&task, wishes, &teller).await,
+                Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
+                Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
             };
             (run, result)
         });
         Ok(())
     }
 
-    /// Attempts hear what the user wishes; the returned task goes with the walk.
-    fn forward_wishes(&self) -> Held {
-        let (cut, mut wishes) = (Arc::clone(&self.cut), self.wishes.clone());
-        cut.send_modify(|wish| *wish = (*wish).max(*wishes.borrow()));
-        Held(tokio::spawn(async move {
-            while wishes.changed().await.is_ok() {
-                let now = *wishes.borrow_and_update();
-                cut.send_modify(|wish| *wish = (*wish).max(now));
+    /// Attempts hear what the user stop_signal; the returned task goes with the walk.
+    fn forward_stop_requests(&self) -> AbortOnDropHandle {
+        let (cut, mut stop_signal) = (Arc::clone(&self.cut), self.stop_signal.clone());
+        cut.send_modify(|stop_request| *stop_request = (*stop_request).max(*stop_signal.borrow()));
+        AbortOnDropHandle(tokio::spawn(async move {
+            while stop_signal.changed().await.is_ok() {
+                let now = *stop_signal.borrow_and_update();
+                cut.send_modify(|stop_request| *stop_request = (*stop_request).max(now));
             }
             // without a sender nobody can want anything more
         }))
     }
 
     /// Takes in what a run tells.
-    fn hear(&mut self, run: &RunId, news: News) -> Result<(), CampaignError> {
+    fn hear(&mut self, run: &RunId, news: AttemptEvent) -> Result<(), CampaignError> {
         match news {
-            News::Started(shepherd) => {
+            AttemptEvent::Started(shepherd) => {
                 let Some(attempt) = self.under_way.get(run).map(|t| t.attempt) else { return Ok(()) };
                 self.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
             }
-            News::Stage(stage) => {
+            AttemptEvent::Stage(stage) => {
                 self.observer.on(&Progress::Stage { run: run.clone(), stage });
                 Ok(())
             }

@@ -2,29 +2,29 @@
 
 use super::{
     super::observe::Progress,
-    Coordinator, NODES_PATIENCE, Place,
+    CampaignRunner, NODES_PATIENCE, Place,
     clouds::{Opened, kept_until},
 };
 use crate::error::CampaignError;
 use crate::{
     install::Lock,
-    progress::Word,
+    progress::SiteEvent,
     remote::{Opening, Remote},
 };
-use cvc_core::stop::Wish;
+use cvc_core::stop::StopRequest;
 use cvc_core::{
     ids::{PointId, RunId},
     journal::Event,
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Point},
 };
-use cvc_engine::attempt::Brief;
 use cvc_engine::attempt::RunError;
+use cvc_engine::attempt::SiteContext;
 use cvc_engine::host::HostError;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-impl Coordinator<'_> {
+impl CampaignRunner<'_> {
     /// Opens the sites of several machines of which something is wanted. One that cannot be opened is in the way of its own points only,
     /// unless there are no others.
     pub(super) async fn open_sites(&mut self, plan: &Plan) -> Result<(), CampaignError> {
@@ -45,12 +45,12 @@ impl Coordinator<'_> {
                 continue;
             }
             let only_close = only_closed.contains(name);
-            let Some(brief) = Brief::of(self.spec, name) else {
+            let Some(context) = SiteContext::of(self.spec, name) else {
                 // it has left the campaign file, and what a cloud gave for it costs on
                 self.close_forgotten(name).await?;
                 continue;
             };
-            let cloud = brief.site.ec2.clone();
+            let cloud = context.site.ec2.clone();
             if let Some(until) = kept_until(&self.state.leases_of(name)).filter(|_| only_close && !self.ends_kept) {
                 let what = format!("{name}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them");
                 self.observer.on(&Progress::Site { what });
@@ -71,16 +71,16 @@ impl Coordinator<'_> {
                 self.write(Event::SiteOpened { site: name.clone() })?;
             }
             let points: Vec<PlannedPoint> = plan.points.iter().filter(|p| p.point.site == *name).cloned().collect();
-            let (dir, program, wishes) = (self.dir.clone(), self.options.node_program.clone(), self.wishes.clone());
-            let (words, leases) = (self.speak.clone(), self.state.leases_of(name));
+            let (dir, program, stop_signal) = (self.dir.clone(), self.options.node_program.clone(), self.stop_signal.clone());
+            let (site_events, leases) = (self.site_event_sender.clone(), self.state.leases_of(name));
             let opened = match cloud {
                 None => {
-                    let opening = Opening { brief, points: points.clone(), dir, program, only_close, words, leases, fleet: None };
-                    tokio::spawn(Remote::open(opening, wishes))
+                    let opening = Opening { context, points: points.clone(), dir, program, only_close, site_events, leases, fleet: None };
+                    tokio::spawn(Remote::open(opening, stop_signal))
                 }
                 Some(settings) => match self.cloud_opening(plan, name, &settings).await {
                     Ok(opening) => tokio::spawn(async move {
-                        let opened = if only_close { opening.close_old().await } else { opening.open(wishes).await };
+                        let opened = if only_close { opening.close_old().await } else { opening.open(stop_signal).await };
                         match opened? {
                             Opened::Ready(remote) => Ok(Some(*remote)),
                             Opened::Closed => Ok(None),
@@ -149,11 +149,11 @@ impl Coordinator<'_> {
         loop {
             tokio::select! {
                 biased;
-                Some(word) = self.words.recv() => self.listen(word)?,
+                Some(site_event) = self.site_events.recv() => self.listen(site_event)?,
                 done = &mut work => {
-                    // its last words
-                    while let Ok(word) = self.words.try_recv() {
-                        self.listen(word)?;
+                    // its last site_events
+                    while let Ok(site_event) = self.site_events.try_recv() {
+                        self.listen(site_event)?;
                     }
                     return Ok(done);
                 }
@@ -162,11 +162,11 @@ impl Coordinator<'_> {
     }
 
     /// Takes in what a site tells, or writes down what it is about to do, before it does it.
-    pub(super) fn listen(&mut self, word: Word) -> Result<(), CampaignError> {
-        match word {
-            Word::Note(what) => self.observer.on(&Progress::Site { what }),
-            Word::Install(event) => self.observer.on(&Progress::Install(event)),
-            Word::Write(event, written) => {
+    pub(super) fn listen(&mut self, site_event: SiteEvent) -> Result<(), CampaignError> {
+        match site_event {
+            SiteEvent::Note(what) => self.observer.on(&Progress::Site { what }),
+            SiteEvent::Install(event) => self.observer.on(&Progress::Install(event)),
+            SiteEvent::Write(event, written) => {
                 self.write(event)?;
                 // who asked may have gone meanwhile
                 let _ = written.send(());
@@ -214,7 +214,7 @@ impl Coordinator<'_> {
             return Ok(false);
         }
         let sites: Vec<String> = sites.into_iter().map(str::to_owned).collect();
-        if self.mend_clouds(plan, &sites, false).await? {
+        if self.repair_fleets(plan, &sites, false).await? {
             return Ok(true);
         }
         // after they were counted: one may have come back since nothing could start
@@ -228,20 +228,20 @@ impl Coordinator<'_> {
         for (remote, before) in remotes.iter().cloned() {
             changes.spawn(async move { remote.nodes_changed(before).await });
         }
-        let mut wishes = self.wishes.clone();
+        let mut stop_signal = self.stop_signal.clone();
         let end = tokio::time::Instant::now() + patience;
         loop {
             tokio::select! {
                 biased;
-                Some(word) = self.words.recv() => self.listen(word)?,
+                Some(site_event) = self.site_events.recv() => self.listen(site_event)?,
                 _ = changes.join_next() => return Ok(true),
-                // an error means that nobody can wish any more
-                Ok(_) = wishes.wait_for(|w| *w > Wish::GoOn) => return Ok(true),
+                // an error means that nobody can stop_request any more
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
                 () = tokio::time::sleep_until(end) => break,
             }
         }
         // the cloud says that they run, and nobody hears of them
-        if self.mend_clouds(plan, &sites, true).await? {
+        if self.repair_fleets(plan, &sites, true).await? {
             return Ok(true);
         }
         let lost: Vec<String> = remotes.iter().flat_map(|(r, _)| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();

@@ -161,8 +161,8 @@ impl Client {
                 }
                 Ok(output) if !reason::is_transient(&said(&output)) => {
                     let said = said(&output);
-                    let mend = reason::mend_of_refusal(&said);
-                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), said, mend });
+                    let hint = reason::hint_for_refusal(&said);
+                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), said, hint });
                 }
                 Ok(output) => said(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
@@ -323,7 +323,7 @@ impl Client {
     pub async fn why_waiting(&self, job: &JobInfo) -> String {
         let word = job.reason.as_deref().unwrap_or("no reason is given");
         let mut text = match reason::explain(word) {
-            Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.mend),
+            Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.hint),
             None => word.to_owned(),
         };
         // that nodes are away is one more reason; not knowing it is no error

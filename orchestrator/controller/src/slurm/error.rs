@@ -16,7 +16,7 @@ pub enum SlurmError {
     #[error(transparent)]
     Render(#[from] RenderError),
     /// sbatch refuses the job.
-    #[error("{host}: sbatch refuses the job {job}: {said}; {mend}")]
+    #[error("{host}: sbatch refuses the job {job}: {said}; {hint}")]
     Refused {
         /// Where it was submitted.
         host: String,
@@ -25,7 +25,7 @@ pub enum SlurmError {
         /// What sbatch wrote.
         said: String,
         /// What to do.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// A tool failed.
     #[error("{host}: {tool} failed: {said}")]

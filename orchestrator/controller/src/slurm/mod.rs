@@ -22,5 +22,5 @@ pub use info::{
 pub use job::JobRequest;
 
 pub use nodes::{NodeInfo, SINFO_FORMAT, read_sinfo};
-pub use reason::{Explanation, explain, is_transient, mend_of_refusal};
+pub use reason::{Explanation, explain, hint_for_refusal, is_transient};
 pub use state::{End, JobState, Stage, Word};

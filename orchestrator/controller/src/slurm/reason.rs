@@ -6,15 +6,15 @@ pub struct Explanation {
     /// In words.
     pub means: &'static str,
     /// What to do.
-    pub mend: &'static str,
+    pub hint: &'static str,
     /// Whether it will never start as it is asked for.
     pub hopeless: bool,
 }
 
 /// Explains the reason of a job that waits. `None` for words that are not known; Slurm has some for each site.
 pub fn explain(reason: &str) -> Option<Explanation> {
-    let waits = |means, mend| Some(Explanation { means, mend, hopeless: false });
-    let hopeless = |means, mend| Some(Explanation { means, mend, hopeless: true });
+    let waits = |means, hint| Some(Explanation { means, hint, hopeless: false });
+    let hopeless = |means, hint| Some(Explanation { means, hint, hopeless: true });
     // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`
     let word = reason.trim_matches(['(', ')']).split([',', ' ', ':']).next().unwrap_or_default();
     match word {
@@ -81,7 +81,7 @@ pub fn explain(reason: &str) -> Option<Explanation> {
 }
 
 /// What to do about a refusal of sbatch. The text is what it wrote.
-pub fn mend_of_refusal(said: &str) -> &'static str {
+pub fn hint_for_refusal(said: &str) -> &'static str {
     let said = said.to_lowercase();
     let table: &[(&[&str], &str)] = &[
         (&["invalid account"], "give an account that may use this partition (`slurm.account`): sacctmgr show associations user=$USER"),
@@ -101,7 +101,7 @@ pub fn mend_of_refusal(said: &str) -> &'static str {
         (&["unrecognized option", "invalid option", "unknown option"], "correct `slurm.sbatch_args`"),
     ];
     let found = table.iter().find(|(words, _)| words.iter().any(|w| said.contains(w)));
-    found.map_or("see what sbatch says, and change the site's `slurm` settings", |(_, mend)| mend)
+    found.map_or("see what sbatch says, and change the site's `slurm` settings", |(_, hint)| hint)
 }
 
 /// Whether a tool of Slurm failed because it did not reach the controller: the question may be asked again.
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_the_real_sbatch_have_their_mends() {
+    fn refusals_of_the_real_sbatch_have_their_hints() {
         let recorded = include_str!("../../tests/data/slurm/sbatch-errors.txt");
         let table: Vec<String> = recorded
             .split("== ")
@@ -137,7 +137,7 @@ mod tests {
             .map(|part| {
                 let (arguments, said) = part.split_once('\n').expect("arguments");
                 assert!(!is_transient(said), "{said}");
-                format!("{arguments}: {}", mend_of_refusal(said))
+                format!("{arguments}: {}", hint_for_refusal(said))
             })
             .collect();
         insta::assert_snapshot!(table.join("\n"));
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn reasons_are_explained_also_with_what_follows_them() {
         let explained = explain("ReqNodeNotAvail, UnavailableNodes:n[1-2]").expect("known");
-        assert!(explained.mend.contains("sinfo -R") && !explained.hopeless);
+        assert!(explained.hint.contains("sinfo -R") && !explained.hopeless);
         assert!(explain("PartitionNodeLimit").expect("known").hopeless);
-        assert!(explain("job requeued in held state").expect("known").mend.contains("release"));
+        assert!(explain("job requeued in held state").expect("known").hint.contains("release"));
         assert_eq!(explain("SomethingOfThisSite"), None);
     }
 }

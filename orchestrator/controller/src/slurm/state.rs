@@ -57,7 +57,7 @@ words! {
     BootFail = "BOOT_FAIL",
     /// Its deadline passed.
     Deadline = "DEADLINE",
-    /// Used more memory than it has.
+    /// AllocatedNodes more memory than it has.
     OutOfMemory = "OUT_OF_MEMORY",
     /// Flag: its launch failed.
     LaunchFailed = "LAUNCH_FAILED",

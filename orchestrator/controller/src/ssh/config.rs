@@ -26,7 +26,7 @@ fn rules() -> Vec<(&'static str, String)> {
         ("ServerAliveInterval", ALIVE_EVERY_S.to_string()),
         ("ServerAliveCountMax", ALIVE_COUNT.to_string()),
         ("ControlMaster", no()),
-        // the master's own socket is an argument; jumps are made anew, so that their keys are looked at
+        // the master's own socket is an argument; jumps are made restart_fresh, so that their keys are looked at
         ("ControlPath", "none".into()),
         ("ControlPersist", no()),
         ("ClearAllForwardings", "yes".into()),

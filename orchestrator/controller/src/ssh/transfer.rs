@@ -32,13 +32,13 @@ pub struct Progress {
 }
 
 /// Says how far a transfer is, once it takes long enough for people to wonder.
-struct Teller<'a> {
+struct AttemptReporter<'a> {
     begin: Instant,
     last: Instant,
     tell: &'a mut (dyn FnMut(Progress) + Send),
 }
 
-impl<'a> Teller<'a> {
+impl<'a> AttemptReporter<'a> {
     fn new(tell: &'a mut (dyn FnMut(Progress) + Send)) -> Self {
         Self { begin: Instant::now(), last: Instant::now(), tell }
     }
@@ -58,17 +58,17 @@ impl SshHost {
     /// When it cannot be read here or written there; a lost connection is made again, and the file sent from its beginning.
     pub async fn upload(&self, from: &Utf8Path, to: &str, mode: u32, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<(), HostError> {
         let to = self.expand(to).await?;
-        let mut teller = Teller::new(tell);
+        let mut reporter = AttemptReporter::new(tell);
         let mut attempt = 1;
         loop {
-            match self.upload_once(from, &to, mode, &mut teller).await {
+            match self.upload_once(from, &to, mode, &mut reporter).await {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
                 other => return other,
             }
         }
     }
 
-    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, teller: &mut Teller<'_>) -> Result<(), HostError> {
+    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, reporter: &mut AttemptReporter<'_>) -> Result<(), HostError> {
         let here = |source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source };
         let mut file = tokio::fs::File::open(from).await.map_err(here)?;
         let total = file.metadata().await.map_err(here)?.len();
@@ -90,7 +90,7 @@ impl SshHost {
                     Err(_) => return Err(self.file_error("write", to.as_str(), &format!("nothing was taken for {} s", STUCK.as_secs()))),
                 }
                 done += n as u64;
-                teller.at(done, Some(total));
+                reporter.at(done, Some(total));
             }
         };
         let whole = async {
@@ -122,17 +122,23 @@ impl SshHost {
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), HostError> {
         let from = self.expand(from).await?;
-        let mut teller = Teller::new(tell);
+        let mut reporter = AttemptReporter::new(tell);
         let mut attempt = 1;
         loop {
-            match self.download_once(&from, to, exclude, &mut teller).await {
+            match self.download_once(&from, to, exclude, &mut reporter).await {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
                 other => return other,
             }
         }
     }
 
-    async fn download_once(&self, from: &Utf8Path, to: &Utf8Path, exclude: &[&str], teller: &mut Teller<'_>) -> Result<(), HostError> {
+    async fn download_once(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        exclude: &[&str],
+        reporter: &mut AttemptReporter<'_>,
+    ) -> Result<(), HostError> {
         let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
         argv.extend(exclude.iter().map(|pattern| format!("--exclude=./{pattern}")));
         argv.extend(["-cf", "-", "."].map(str::to_owned));
@@ -149,7 +155,7 @@ impl SshHost {
         let hear = async {
             while news.changed().await.is_ok() {
                 let bytes = *news.borrow_and_update();
-                teller.at(bytes, None);
+                reporter.at(bytes, None);
             }
         };
         let (said, unpacked, ()) = tokio::join!(bounded(stderr), unpack, hear);

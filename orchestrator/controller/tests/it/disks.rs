@@ -6,7 +6,7 @@ use cvc_core::{
     campaign::{self, Spec},
     hosts::{HostEntry, HostKeys, SshSettings},
     plan,
-    stop::Wish,
+    stop::StopRequest,
     store::CampaignDir,
 };
 use cvc_testkit::{
@@ -79,8 +79,8 @@ impl Site {
         };
         self.lab.on_network(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            let (_wish, mut wishes) = watch::channel(Wish::GoOn);
-            runtime.block_on(install::install(&request, &mut wishes, &mut |_| {}))
+            let (_wish, mut stop_signal) = watch::channel(StopRequest::GoOn);
+            runtime.block_on(install::install(&request, &mut stop_signal, &mut |_| {}))
         })
     }
 

@@ -58,12 +58,12 @@ const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping
 fn ansible_reads_the_inventory_back_as_it_was_meant() {
     require!(Tool::Ansible);
     let directory = tempfile::tempdir().expect("a directory");
-    let site = "[sites.s]\nkind = \"ssh\"\nuser = \"ada\"\nhead = \"gate\"\n\
+    let site = "[sites.s]\nkind = \"ssh\"\nuser = \"ada\"\nhead = \"head_node\"\n\
         hosts = [\"n1\", { name = \"n2\", address = \"10.1.2.3\", port = 2222, user = \"eva\", identity_file = \"my keys/{{ id }}\" }]\n\
         ssh = { config = \"ssh config\", known_hosts = \"known 100%\", host_keys = \"accept-new\" }\n";
     let (files, _) = written(directory.path(), &format!("{site}{MATRIX}"));
     let list = listed(&files.inventory);
-    assert_eq!(list["head"]["hosts"], serde_json::json!(["gate"]));
+    assert_eq!(list["head"]["hosts"], serde_json::json!(["head_node"]));
     assert_eq!(list["nodes"]["hosts"], serde_json::json!(["n1", "n2"]));
     let n2 = &list["_meta"]["hostvars"]["n2"];
     assert_eq!(

@@ -53,15 +53,15 @@ fn a_key_that_the_user_knows_is_pinned_and_then_counts_alone() {
         let HostError::KeyChanged(changed) = &refused else { panic!("{refused:?}") };
         assert_eq!((&changed.known, &changed.offered), (&before, &fingerprint(node)));
         assert_eq!((changed.file.as_str(), changed.line, changed.name.as_str()), (site.pinned().as_str(), 1, "10.77.0.11"));
-        let text = format!("{refused} {}", refused.mend().expect("a mend"));
+        let text = format!("{refused} {}", refused.hint().expect("a hint"));
         assert!(
             text.contains("n1: its host key has changed") && text.contains(&format!("ssh-keygen -R '10.77.0.11' -f {}", site.pinned())),
             "{text}"
         );
     }
-    // the mend works
-    let mended = site.lab.exec(&["ssh-keygen", "-R", "10.77.0.11", "-f", site.pinned().as_str()]);
-    assert!(mended.status.success(), "{mended:?}");
+    // the hint works
+    let fixed = site.lab.exec(&["ssh-keygen", "-R", "10.77.0.11", "-f", site.pinned().as_str()]);
+    assert!(fixed.status.success(), "{fixed:?}");
     let (third, heard) = site.host("n1");
     site.run(|| async { third.connect().await.expect("connects") });
     assert_eq!(heard.lock().expect("no panic").len(), 1);
@@ -185,6 +185,6 @@ fn what_does_not_answer_is_told_by_its_reason_and_at_once() {
             matches!(&error, HostError::Unreachable { cause, .. } if *cause == obstacle || (name == "n2" && *cause == Obstacle::NoRoute)),
             "{name}: {error:?}"
         );
-        assert!(error.is_transient() && error.mend().is_some());
+        assert!(error.is_transient() && error.hint().is_some());
     }
 }

@@ -61,7 +61,7 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
 
 fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
     let mut errors = Vec::new();
-    let mut fail = |way: &[Step<'_>], message: String, help: &str| errors.push(source.error(span_of(table, way), message, help.to_owned()));
+    let mut fail = |way: &[Step<'_>], message: String, hint: &str| errors.push(source.error(span_of(table, way), message, hint.to_owned()));
 
     if app.schema != SCHEMA {
         fail(&["schema".into()], format!("descriptor format {} is not known", app.schema), "this version reads `schema = 1`");

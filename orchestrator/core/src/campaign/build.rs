@@ -13,7 +13,7 @@ use crate::{
 use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
 use indexmap::IndexMap;
 
-/// Most combinations of a matrix; beyond it a typing error is likelier than a wish.
+/// Most combinations of a matrix; beyond it a typing error is likelier than a stop_request.
 const MOST_COMBINATIONS: usize = 20_000_000;
 
 /// A rule as written.
@@ -259,8 +259,8 @@ fn class_column(
         match workloads.as_slice() {
             [only] => values.push((*only).to_owned()),
             several => {
-                let help = format!("add `class`; {name} has: {}", several.join(", "));
-                check.fail(whole, format!("`class` is missing, and {name} has {} workloads", several.len()), help);
+                let hint = format!("add `class`; {name} has: {}", several.join(", "));
+                check.fail(whole, format!("`class` is missing, and {name} has {} workloads", several.len()), hint);
                 return None;
             }
         }

@@ -36,8 +36,8 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &P
     for (key, given, kinds) in given {
         if given && !kinds.contains(&kind) {
             let names: Vec<String> = kinds.iter().map(|k| format!("`{}`", kind_name(*k))).collect();
-            let help = format!("remove it; it belongs to sites of the kind {}", names.join(" and "));
-            check.fail(place(&[key.into()]), format!("`{key}` has no meaning for a site of the kind `{}`", kind_name(kind)), help);
+            let hint = format!("remove it; it belongs to sites of the kind {}", names.join(" and "));
+            check.fail(place(&[key.into()]), format!("`{key}` has no meaning for a site of the kind `{}`", kind_name(kind)), hint);
         }
     }
     if kind == SiteKind::Local {
@@ -100,15 +100,15 @@ fn hosts(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<HostE
                 crate::paths::expand_path(inventory, &base, |name| std::env::var(name).ok()).unwrap_or_else(|_| base.join(inventory));
             match crate::inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
                 Ok(found) => hosts = found,
-                Err(error) => check.fail(place(&["inventory".into()]), error.to_string(), error.mend()),
+                Err(error) => check.fail(place(&["inventory".into()]), error.to_string(), error.hint()),
             }
             for host in &mut hosts {
                 host.user = host.user.take().or_else(|| raw.user.clone());
             }
         }
         (None, true) => {
-            let help = "add `hosts = [\"NAME\", ...]`, or `inventory = \"FILE\"`";
-            check.fail(place(&[]), "a site of the kind `ssh` without hosts", help);
+            let hint = "add `hosts = [\"NAME\", ...]`, or `inventory = \"FILE\"`";
+            check.fail(place(&[]), "a site of the kind `ssh` without hosts", hint);
         }
         (None, false) => {
             for (i, raw_host) in raw.hosts.iter().enumerate() {

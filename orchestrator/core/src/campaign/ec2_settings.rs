@@ -25,8 +25,8 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         return None;
     }
     let Some(raw) = raw else {
-        let help = "add [sites.NAME.ec2] with `region`, `instance_types` and `nodes`";
-        check.fail(place(&[]), "a site of the kind `ec2` without the table `ec2`", help);
+        let hint = "add [sites.NAME.ec2] with `region`, `instance_types` and `nodes`";
+        check.fail(place(&[]), "a site of the kind `ec2` without the table `ec2`", hint);
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
@@ -44,8 +44,8 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
     }
     for (i, zone) in raw.zones.iter().enumerate() {
         if !plain(zone) || !zone.starts_with(&raw.region) {
-            let help = format!("write it as in `{}a`", raw.region);
-            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is no zone of {}", raw.region), help);
+            let hint = format!("write it as in `{}a`", raw.region);
+            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is no zone of {}", raw.region), hint);
         }
     }
     if raw.subnet.is_some() && raw.zones.len() > 1 {
@@ -68,8 +68,8 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
     if let Some(from) = &raw.allow_from
         && !is_network(from)
     {
-        let help = "write a network as in 203.0.113.7/32";
-        check.fail(at(&["allow_from".into()]), format!("`{from}` is no network"), help);
+        let hint = "write a network as in 203.0.113.7/32";
+        check.fail(at(&["allow_from".into()]), format!("`{from}` is no network"), hint);
     }
     disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
     for (i, volume) in raw.volumes.iter().enumerate() {
@@ -86,8 +86,8 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
     check.seconds("`ready_limit_s`", ready_limit_s, at(&["ready_limit_s".into()]));
     let lifetime_s = raw.lifetime.as_ref().map(|text| time(check, "lifetime", text, &at)).unwrap_or(LIFETIME_S);
     if lifetime_s < 300.0 {
-        let help = "an instance needs minutes to boot and to be set up: write at least 5m";
-        check.fail(at(&["lifetime".into()]), "`lifetime` is shorter than five minutes", help);
+        let hint = "an instance needs minutes to boot and to be set up: write at least 5m";
+        check.fail(at(&["lifetime".into()]), "`lifetime` is shorter than five minutes", hint);
     }
     Some(Ec2Settings {
         region: raw.region.clone(),
@@ -167,8 +167,8 @@ fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Ima
         Some(RawImage::Name(name)) if name.starts_with("ami-") => Image::Id(name.clone()),
         Some(RawImage::Name(name)) => {
             if !KNOWN_IMAGES.contains(&name.as_str()) {
-                let help = format!("{}; or an id as in ami-0123, or a table", suggestion(name, "known images", KNOWN_IMAGES));
-                check.fail(at(&["image".into()]), format!("unknown image `{name}`"), help);
+                let hint = format!("{}; or an id as in ami-0123, or a table", suggestion(name, "known images", KNOWN_IMAGES));
+                check.fail(at(&["image".into()]), format!("unknown image `{name}`"), hint);
             }
             Image::Known(name.clone())
         }
@@ -176,8 +176,8 @@ fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Ima
             (Some(owner), Some(name), None) => Image::Named { owner: owner.clone(), name: name.clone() },
             (None, None, Some(parameter)) => Image::Parameter(parameter.clone()),
             _ => {
-                let help = "write { owner = \"136693071363\", name = \"debian-12-amd64-*\" } or { ssm = \"/aws/service/...\" }";
-                check.fail(at(&["image".into()]), "an image needs `owner` and `name`, or `ssm`", help);
+                let hint = "write { owner = \"136693071363\", name = \"debian-12-amd64-*\" } or { ssm = \"/aws/service/...\" }";
+                check.fail(at(&["image".into()]), "an image needs `owner` and `name`, or `ssm`", hint);
                 known()
             }
         },

@@ -134,14 +134,14 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
                 let name = key.get_ref().as_ref();
                 match user_name(name) {
                     Ok(()) => found.extend(entry(source, Factor::User(name.to_owned()), key.span(), value, amount, errors)),
-                    Err((message, help)) => errors.push(source.error(Some(key.span()), message, help)),
+                    Err((message, hint)) => errors.push(source.error(Some(key.span()), message, hint)),
                 }
             }
         } else if let Some(factor) = Factor::built_in(name) {
             found.extend(entry(source, factor, key.span(), value, amount, errors));
         } else {
-            let help = suggestion(name, "factors", BUILT_IN) + "; free factors go under `user`";
-            errors.push(source.error(Some(key.span()), format!("unknown factor `{name}`"), help));
+            let hint = suggestion(name, "factors", BUILT_IN) + "; free factors go under `user`";
+            errors.push(source.error(Some(key.span()), format!("unknown factor `{name}`"), hint));
         }
     }
     found
@@ -176,22 +176,22 @@ fn entry(
     let span = value.span();
     let items: Vec<&Spanned<DeValue<'_>>> = match (value.get_ref(), amount) {
         (DeValue::Array(_), Amount::One) => {
-            let help =
+            let hint =
                 format!("a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one", factor.name());
-            errors.push(source.error(Some(span), "list where one value belongs", help));
+            errors.push(source.error(Some(span), "list where one value belongs", hint));
             return None;
         }
         (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
         (_, Amount::List) => {
-            let help = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
-            errors.push(source.error(Some(span), format!("{} where a list belongs", kind(value.get_ref())), help));
+            let hint = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
+            errors.push(source.error(Some(span), format!("{} where a list belongs", kind(value.get_ref())), hint));
             return None;
         }
         (_, Amount::Some | Amount::One) => vec![value],
     };
     if items.is_empty() {
-        let help = "give at least one value, or remove the key to get its default".to_owned();
-        errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), help));
+        let hint = "give at least one value, or remove the key to get its default".to_owned();
+        errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), hint));
         return None;
     }
     let mut values: Vec<(Value, Span)> = Vec::with_capacity(items.len());
@@ -207,8 +207,8 @@ fn entry(
                 bad = true;
             }
             Ok(value) => values.push((value, item.span())),
-            Err((message, help)) => {
-                errors.push(source.error(Some(item.span()), message, help));
+            Err((message, hint)) => {
+                errors.push(source.error(Some(item.span()), message, hint));
                 bad = true;
             }
         }
@@ -282,12 +282,12 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             _ => Err(wrong("a whole number or \"default\"")),
         },
         Factor::CbBuffer => {
-            let help = "write a size as in \"16MiB\", or \"default\" to leave it to the MPI library";
+            let hint = "write a size as in \"16MiB\", or \"default\" to leave it to the MPI library";
             let size = match (value.as_str(), integer(value)) {
                 (Some("default"), _) => return Ok(Value::Buffer(None)),
-                (Some(text), _) => text.parse::<ByteSize>().map_err(|e| (e, Some(help.to_owned())))?,
+                (Some(text), _) => text.parse::<ByteSize>().map_err(|e| (e, Some(hint.to_owned())))?,
                 (None, Some(bytes)) => {
-                    ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), Some(help.to_owned())))?)
+                    ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), Some(hint.to_owned())))?)
                 }
                 (None, None) => return Err(wrong("a size in quotes")),
             };

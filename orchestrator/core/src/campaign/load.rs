@@ -149,8 +149,8 @@ fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
         Some(value) => match check.source.decode::<i64>(value) {
             Ok(SCHEMA) => {}
             Ok(other) => {
-                let help = format!("write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}");
-                check.fail(Some(value.span()), format!("campaign format {other} is not known"), help);
+                let hint = format!("write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}");
+                check.fail(Some(value.span()), format!("campaign format {other} is not known"), hint);
             }
             Err(e) => check.errors.push(e),
         },
@@ -185,17 +185,17 @@ fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
 
 fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site> {
     let mut sites = IndexMap::new();
-    let help = "add a table [sites.local] with kind = \"local\"";
+    let hint = "add a table [sites.local] with kind = \"local\"";
     let Some(value) = table.get("sites") else {
-        check.fail(Some(0..0), "no site is given", help);
+        check.fail(Some(0..0), "no site is given", hint);
         return sites;
     };
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("{} where a table of sites belongs", factor::kind(value.get_ref())), help);
+        check.fail(Some(value.span()), format!("{} where a table of sites belongs", factor::kind(value.get_ref())), hint);
         return sites;
     };
     if inner.is_empty() {
-        check.fail(Some(value.span()), "no site is given", help);
+        check.fail(Some(value.span()), "no site is given", hint);
     }
     for (key, value) in inner {
         let site_name = key.get_ref().as_ref();
@@ -298,8 +298,8 @@ fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span
         return;
     };
     if entries.len() == 1 {
-        let help = format!("zip it with another factor, or move `{}` to [matrix]", first.factor.name());
-        check.fail(Some(first.key.clone()), "a zip of one factor", help);
+        let hint = format!("zip it with another factor, or move `{}` to [matrix]", first.factor.name());
+        check.fail(Some(first.key.clone()), "a zip of one factor", hint);
     }
     for entry in entries {
         if entry.values.len() != first.values.len() {
@@ -314,12 +314,12 @@ fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span
         }
         if let Some((_, _, place)) = taken.iter().find(|(f, _, _)| *f == entry.factor) {
             let message = format!("`{}` already varies in {place}", entry.factor.name());
-            let help = if *place == "[matrix]" {
+            let hint = if *place == "[matrix]" {
                 "remove it from [matrix] or from the zip"
             } else {
                 "zips that share a factor would depend on each other in a cycle: put all their factors into one [[zip]]"
             };
-            check.fail(Some(entry.key.clone()), message, help);
+            check.fail(Some(entry.key.clone()), message, hint);
         }
     }
     let mut seen = std::collections::HashMap::new();
@@ -339,8 +339,8 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
     for (key, _) in inner {
         let key_name = key.get_ref().as_ref();
         if !["when", "reason"].contains(&key_name) {
-            let help = suggestion(key_name, "known keys here", ["when", "reason"]);
-            check.fail(Some(key.span()), format!("unknown key `{key_name}`"), help);
+            let hint = suggestion(key_name, "known keys here", ["when", "reason"]);
+            check.fail(Some(key.span()), format!("unknown key `{key_name}`"), hint);
         }
     }
     let reason = match inner.get("reason").map(|v| (v.span(), check.source.decode::<String>(v))) {
@@ -398,9 +398,9 @@ fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<
         }
         let Some(path) = app::load::find(name, dirs) else {
             let known = app::load::known(dirs);
-            let help = suggestion(name, "descriptors found", known.iter().map(String::as_str))
+            let hint = suggestion(name, "descriptors found", known.iter().map(String::as_str))
                 + &format!("; an application is a file apps/{name}.toml");
-            check.fail(Some(span.clone()), format!("there is no descriptor of the application `{name}`"), help);
+            check.fail(Some(span.clone()), format!("there is no descriptor of the application `{name}`"), hint);
             continue;
         };
         match app::load::load(&path) {
@@ -463,8 +463,8 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
             Factor::User(name) => {
                 if !all_entries().any(|e| e.factor == entry.factor) {
                     let free = all_entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
-                    let help = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
-                    check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), help);
+                    let hint = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
+                    check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
                 }
             }
             Factor::Processes | Factor::Mapping | Factor::Checkpointer | Factor::Compression | Factor::Aggregators | Factor::CbBuffer => {}

@@ -114,36 +114,36 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
     let train = match section.get("train") {
         Some(train) => conditions(check, "train", train),
         None => {
-            let help = "say which points models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
-            check.fail(Some(value.span()), "the key `train` is missing", help);
+            let hint = "say which points models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
+            check.fail(Some(value.span()), "the key `train` is missing", hint);
             Vec::new()
         }
     };
     let held_out = section.get("held_out").map(|value| conditions(check, "held_out", value));
     let max_error_pct = section.get("max_error").map(|value| bounds(check, value)).unwrap_or_default();
     let min_coverage_pct = section.get("min_coverage").and_then(|value| {
-        let help = "write a part of the held-out cells in percent, above 0 and at most 100, as in min_coverage = 90";
-        percent(check, "min_coverage", value, 100.0, help)
+        let hint = "write a part of the held-out cells in percent, above 0 and at most 100, as in min_coverage = 90";
+        percent(check, "min_coverage", value, 100.0, hint)
     });
     Some(PredictSettings { train, held_out, max_error_pct, min_coverage_pct })
 }
 
 /// A list of tables in the words of `when`.
 fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<When> {
-    let help = format!("write a list of tables in the words of an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
+    let hint = format!("write a list of tables in the words of an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
     let DeValue::Array(list) = value.get_ref() else {
-        check.fail(Some(value.span()), format!("{} where a list of conditions belongs", factor::kind(value.get_ref())), help);
+        check.fail(Some(value.span()), format!("{} where a list of conditions belongs", factor::kind(value.get_ref())), hint);
         return Vec::new();
     };
     if list.is_empty() {
-        check.fail(Some(value.span()), format!("the list `{key}` is empty"), help);
+        check.fail(Some(value.span()), format!("the list `{key}` is empty"), hint);
         return Vec::new();
     }
     let mut all = Vec::new();
     for item in list.iter() {
         match item.get_ref().as_table() {
             None => {
-                check.fail(Some(item.span()), format!("{} where a condition belongs", factor::kind(item.get_ref())), help.clone());
+                check.fail(Some(item.span()), format!("{} where a condition belongs", factor::kind(item.get_ref())), hint.clone());
             }
             Some(inner) if inner.is_empty() => {
                 let message = format!("a condition of `{key}` is empty and would match everything");
@@ -165,22 +165,22 @@ fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Qua
     for (key, value) in table {
         let name = key.get_ref().as_ref();
         let Some(quantity) = quantity::named_short(name) else {
-            let help = suggestion(name, "quantities", quantity::JUDGED.map(quantity::short));
-            check.fail(Some(key.span()), format!("unknown quantity `{name}`"), help);
+            let hint = suggestion(name, "quantities", quantity::JUDGED.map(quantity::short));
+            check.fail(Some(key.span()), format!("unknown quantity `{name}`"), hint);
             continue;
         };
-        let help = "write the largest mean error in percent, above 0 and at most 1000, as in 1.0";
-        if let Some(bound) = percent(check, name, value, LARGEST_ERROR_PCT, help) {
+        let hint = "write the largest mean error in percent, above 0 and at most 1000, as in 1.0";
+        if let Some(bound) = percent(check, name, value, LARGEST_ERROR_PCT, hint) {
             bounds.insert(quantity, bound);
         }
     }
     bounds
 }
 
-fn percent(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>, most: f64, help: &str) -> Option<f64> {
+fn percent(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>, most: f64, hint: &str) -> Option<f64> {
     match check.source.decode::<f64>(value) {
         Ok(percent) if percent > 0.0 && percent <= most => return Some(percent),
-        Ok(percent) => check.fail(Some(value.span()), format!("`{key}` is {percent} percent"), help),
+        Ok(percent) => check.fail(Some(value.span()), format!("`{key}` is {percent} percent"), hint),
         Err(e) => check.errors.push(e),
     }
     None
@@ -209,16 +209,16 @@ pub fn check_points(check: &mut Checker<'_>, spec: &Spec, settings: &PredictSett
     let unmatched = used.iter().flatten().any(|used| !used);
     for (key, used, conditions) in [("train", &used[0], &settings.train[..]), ("held_out", &used[1], held_out)] {
         for condition in used.iter().zip(conditions).filter(|(used, _)| !**used).map(|(_, c)| c) {
-            let help = "compare with [matrix] and [[points]]; `cvc plan` without [predict] shows the points that run";
-            check.fail(Some(condition.span.clone()), format!("this condition of `{key}` matches no point that runs"), help);
+            let hint = "compare with [matrix] and [[points]]; `cvc plan` without [predict] shows the points that run";
+            check.fail(Some(condition.span.clone()), format!("this condition of `{key}` matches no point that runs"), hint);
         }
     }
     if let Some((point, span)) = both {
         let message = format!("the point {} is a training point and held out", point.label());
         check.fail(Some(span), message, "a model is never judged on what it was fitted on: let `train` and `held_out` not overlap");
     } else if judged == 0 && !unmatched {
-        let help = "let at least one point be no training point, or add one to [matrix] or [[points]]";
-        check.fail(section, "there are no held-out points: every point is a training point", help);
+        let hint = "let at least one point be no training point, or add one to [matrix] or [[points]]";
+        check.fail(section, "there are no held-out points: every point is a training point", hint);
     }
 }
 

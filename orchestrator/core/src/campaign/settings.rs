@@ -24,8 +24,8 @@ pub struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, help: impl Into<String>) {
-        self.errors.push(self.source.error(span, message, help.into()));
+    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, hint: impl Into<String>) {
+        self.errors.push(self.source.error(span, message, hint.into()));
     }
 
     /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
@@ -230,8 +230,8 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
     }
     for (key, value) in &raw.env {
         if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
-            let help = "a name without `=`; neither name nor value with a zero byte";
-            check.fail(place(&["env".into(), key.as_str().into()]), format!("`{key}` cannot be an environment variable"), help);
+            let hint = "a name without `=`; neither name nor value with a zero byte";
+            check.fail(place(&["env".into(), key.as_str().into()]), format!("`{key}` cannot be an environment variable"), hint);
         }
     }
     for (i, arg) in raw.args.iter().enumerate() {

@@ -33,16 +33,16 @@ pub fn names(table: &DeTable<'_>) -> Vec<String> {
 /// The variants of a file, each a table; whatever else stands under `variants` is reported.
 fn tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>) -> Vec<(&'d str, Span, &'d DeTable<'t>)> {
     let Some(value) = table.get("variants") else { return Vec::new() };
-    let help = "write [variants.NAME], and in it what differs";
+    let hint = "write [variants.NAME], and in it what differs";
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("{} where a table of variants belongs", kind(value.get_ref())), help);
+        check.fail(Some(value.span()), format!("{} where a table of variants belongs", kind(value.get_ref())), hint);
         return Vec::new();
     };
     let mut all = Vec::new();
     for (key, value) in inner {
         match value.get_ref().as_table() {
             Some(variant) => all.push((key.get_ref().as_ref(), key.span(), variant)),
-            None => check.fail(Some(value.span()), format!("{} where a variant belongs", kind(value.get_ref())), help),
+            None => check.fail(Some(value.span()), format!("{} where a variant belongs", kind(value.get_ref())), hint),
         }
     }
     all
@@ -63,14 +63,14 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     let all = tables(check, table);
     for (name, span, variant) in &all {
         if !is_name(name) || name.contains('.') {
-            let help = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
-            check.fail(Some(span.clone()), format!("`{name}` is no name for a variant"), help);
+            let hint = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
+            check.fail(Some(span.clone()), format!("`{name}` is no name for a variant"), hint);
         }
         for (key, _) in *variant {
             let key_name = key.get_ref().as_ref();
             if FIXED.contains(&key_name) {
-                let help = format!("a variant can change: {}", keys().collect::<Vec<_>>().join(", "));
-                check.fail(Some(key.span()), format!("a variant cannot change `{key_name}`"), help);
+                let hint = format!("a variant can change: {}", keys().collect::<Vec<_>>().join(", "));
+                check.fail(Some(key.span()), format!("a variant cannot change `{key_name}`"), hint);
             } else if !keys().any(|k| k == key_name) {
                 check.fail(Some(key.span()), format!("unknown key `{key_name}`"), suggestion(key_name, "known keys here", keys()));
             }
@@ -104,8 +104,8 @@ fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_
     for way in ways {
         let steps: Vec<&str> = way.get_ref().split('.').collect();
         if FIXED.contains(&steps[0]) || !taken_out(table, &steps) {
-            let help = "name a key of this file that the variant does without, as in \"matrix.aggregators\" or \"zip\"";
-            check.fail(Some(way.span()), format!("there is no `{}` to remove", way.get_ref()), help);
+            let hint = "name a key of this file that the variant does without, as in \"matrix.aggregators\" or \"zip\"";
+            check.fail(Some(way.span()), format!("there is no `{}` to remove", way.get_ref()), hint);
         }
     }
 }

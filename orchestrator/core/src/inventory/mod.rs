@@ -71,11 +71,11 @@ pub enum InventoryError {
 }
 
 impl InventoryError {
-    /// How to mend it.
-    pub fn mend(&self) -> String {
+    /// how to fix it.
+    pub fn hint(&self) -> String {
         match self {
             Self::Read { .. } => "give the path of an inventory; relative ones are relative to this file".into(),
-            Self::Line { .. } => "mend the line, or see what `ansible-inventory --list` says of it".into(),
+            Self::Line { .. } => "hint the line, or see what `ansible-inventory --list` says of it".into(),
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
             Self::NeedsAnsible { path, .. } => format!(

@@ -101,7 +101,7 @@ pub enum Event {
     PointsSkipped {
         /// Digests of the points.
         points: Vec<crate::ids::PointId>,
-        /// What is missing, and how to mend it.
+        /// What is missing, and how to fix it.
         reason: String,
     },
     /// The user asked for failed runs to be tried again: a point that was set aside no longer is.

@@ -1,14 +1,14 @@
-//! What is wrong in a campaign file or a descriptor, where, and how to mend it.
+//! What is wrong in a campaign file or a descriptor, where, and how to fix it.
 
 use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
 
-/// One thing that is wrong in a file. Texts are lower-case fragments; the mend is apart.
+/// One thing that is wrong in a file. Texts are lower-case fragments; the hint is apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceError {
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
-    pub help: Option<String>,
+    /// how to fix it.
+    pub hint: Option<String>,
     /// Where, in bytes of `source`; `None` if it concerns the whole file.
     pub span: Option<Range<usize>>,
     /// The file.
@@ -51,8 +51,8 @@ impl fmt::Display for SourceErrors {
                 writeln!(f)?;
             }
             write!(f, "{error}")?;
-            if let Some(help) = &error.help {
-                write!(f, "\n  help: {help}")?;
+            if let Some(hint) = &error.hint {
+                write!(f, "\n  hint: {hint}")?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A TOML file with its positions: decoding section by section, and errors that say how to mend them.
+//! A TOML file with its positions: decoding section by section, and errors that say how to fix them.
 
 use crate::source::SourceError;
 use serde::Deserialize;
@@ -21,9 +21,9 @@ pub struct Source {
 impl Source {
     /// Reads a file; one that cannot be read or is no text is an error without position.
     pub fn read(path: &std::path::Path) -> Result<Self, SourceError> {
-        let fail = |message: String, help: &str| SourceError {
+        let fail = |message: String, hint: &str| SourceError {
             message,
-            help: Some(help.to_owned()),
+            hint: Some(hint.to_owned()),
             span: None,
             path: path.to_owned(),
             text: Arc::from(""),
@@ -38,8 +38,8 @@ impl Source {
     }
 
     /// An error in this file.
-    pub fn error(&self, span: Option<Span>, message: impl Into<String>, help: impl Into<Option<String>>) -> SourceError {
-        SourceError { message: message.into(), help: help.into(), span, path: self.path.clone(), text: self.text.clone() }
+    pub fn error(&self, span: Option<Span>, message: impl Into<String>, hint: impl Into<Option<String>>) -> SourceError {
+        SourceError { message: message.into(), hint: hint.into(), span, path: self.path.clone(), text: self.text.clone() }
     }
 
     /// The whole file as a table, or every error of syntax.
@@ -60,26 +60,26 @@ impl Source {
         let message = e.message().trim().replace('\n', ", ");
         let written = span.clone().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
         if message.contains("duplicate key") {
-            let help = "a key or table may be given once; remove one of the two";
-            return self.error(span, format!("`{written}` is given twice"), help.to_owned());
+            let hint = "a key or table may be given once; remove one of the two";
+            return self.error(span, format!("`{written}` is given twice"), hint.to_owned());
         }
         if message.starts_with("string values must be quoted") {
-            let (message, help) = if written.is_empty() {
+            let (message, hint) = if written.is_empty() {
                 ("there is no value after the `=`".to_owned(), "write a value, or remove the key".to_owned())
             } else {
                 (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
             };
-            return self.error(span, message, help);
+            return self.error(span, message, hint);
         }
-        let help = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
-        self.error(span, message, help.to_owned())
+        let hint = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
+        self.error(span, message, hint.to_owned())
     }
 
     /// A section as a typed value.
     pub fn decode<'t, T: Deserialize<'t>>(&self, value: &Spanned<DeValue<'t>>) -> Result<T, SourceError> {
         T::deserialize(ValueDeserializer::from(value.clone())).map_err(|e| {
-            let (message, help) = plain_words(e.message().trim());
-            self.error(e.span().or_else(|| Some(value.span())), message, help)
+            let (message, hint) = plain_words(e.message().trim());
+            self.error(e.span().or_else(|| Some(value.span())), message, hint)
         })
     }
 }
@@ -195,8 +195,8 @@ fn plain_words(message: &str) -> (String, Option<String>) {
                 "a map" => "a table",
                 other => other,
             };
-            let help = format!("write {expected} here");
-            return (format!("{found} where {expected} belongs"), Some(help));
+            let hint = format!("write {expected} here");
+            return (format!("{found} where {expected} belongs"), Some(hint));
         }
     }
     let known = [
@@ -204,9 +204,9 @@ fn plain_words(message: &str) -> (String, Option<String>) {
         ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
         ("seconds belong here", "no seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
     ];
-    for (beginning, message_here, help) in known {
+    for (beginning, message_here, hint) in known {
         if message.starts_with(beginning) {
-            return (message_here.to_owned(), Some(help.to_owned()));
+            return (message_here.to_owned(), Some(hint.to_owned()));
         }
     }
     (message.replace('\n', ", "), Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()))

@@ -1,4 +1,4 @@
-//! Wrong campaign files and descriptors: each error says file, line, column, what is wrong and how to mend it.
+//! Wrong campaign files and descriptors: each error says file, line, column, what is wrong and how to fix it.
 
 use std::{
     fmt::Write,
@@ -21,14 +21,14 @@ fn describe(errors: &cvc_core::campaign::SourceErrors) -> String {
     for error in &errors.0 {
         let (line, column) = error.position().unwrap_or_else(|| panic!("no position: {error:?}"));
         let file = error.path.file_name().expect("a file name").to_string_lossy();
-        let help = error.help.as_deref().unwrap_or_else(|| panic!("no help: {error:?}"));
-        writeln!(text, "{file}:{line}:{column}: {}\n  help: {help}", error.message).expect("text");
+        let hint = error.hint.as_deref().unwrap_or_else(|| panic!("no hint: {error:?}"));
+        writeln!(text, "{file}:{line}:{column}: {}\n  hint: {hint}", error.message).expect("text");
     }
     text
 }
 
 #[test]
-fn each_wrong_campaign_file_is_refused_with_place_and_mend() {
+fn each_wrong_campaign_file_is_refused_with_place_and_hint() {
     let mut all = String::new();
     let files = files("bad_campaigns");
     assert!(files.len() >= 30, "only {} files", files.len());
@@ -41,7 +41,7 @@ fn each_wrong_campaign_file_is_refused_with_place_and_mend() {
 }
 
 #[test]
-fn each_wrong_descriptor_is_refused_with_place_and_mend() {
+fn each_wrong_descriptor_is_refused_with_place_and_hint() {
     let mut all = String::new();
     for path in files("bad_apps") {
         all += &describe(&cvc_core::app::load::load(&path).expect_err(&path.display().to_string()));

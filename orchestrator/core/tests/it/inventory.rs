@@ -254,7 +254,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
         fs::write(&file, text).expect("writes");
         let error = inventory::read(&file, "all").expect_err(text);
         assert!(matches!(&error, InventoryError::Line { line: at, .. } if at == line), "{text}: {error}");
-        assert!(error.to_string().contains(words) && !error.mend().is_empty(), "{text}: {error}");
+        assert!(error.to_string().contains(words) && !error.hint().is_empty(), "{text}: {error}");
         if Tool::Ansible.find().is_some() && i < bad.len() {
             assert!(ansible(&file).is_err(), "Ansible takes it:\n{text}");
         }
@@ -263,7 +263,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     fs::write(&file, "[a]\nn1\n[b]\n").expect("writes");
     assert!(inventory::read(&file, "b").expect_err("is empty").to_string().contains("no host in the group `b`"));
     let unknown = inventory::read(&file, "c").expect_err("is not there");
-    assert!(unknown.mend().contains("all, a, b"), "{}", unknown.mend());
+    assert!(unknown.hint().contains("all, a, b"), "{}", unknown.hint());
     assert!(matches!(inventory::read(&dir.path().join("none"), "all"), Err(InventoryError::Read { .. })));
 }
 

@@ -316,7 +316,7 @@ proptest! {
                 prop_assert!(!errors.0.is_empty());
                 for error in &errors.0 {
                     prop_assert!(error.position().is_some_and(|(line, column)| line >= 1 && column >= 1), "{error:?}");
-                    prop_assert!(error.help.is_some(), "{error:?}");
+                    prop_assert!(error.hint.is_some(), "{error:?}");
                     prop_assert!(error.message.lines().count() == 1, "{error:?}");
                 }
             }

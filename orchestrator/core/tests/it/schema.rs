@@ -75,8 +75,8 @@ fn schema_and_loader_know_the_same_keys() {
     let error = |text: &str| {
         let errors = cvc_core::campaign::load_text(Path::new("keys.toml"), text, &[]).expect_err("an unknown key");
         let found = errors.0.into_iter().find(|e| e.message.starts_with("unknown ")).expect("an error about the key");
-        let help = found.help.expect("help");
-        let list = help.split(": ").last().unwrap_or_default().split("; ").next().unwrap_or_default();
+        let hint = found.hint.expect("hint");
+        let list = hint.split(": ").last().unwrap_or_default().split("; ").next().unwrap_or_default();
         list.split(", ").map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
     };
     let described = |definition: &serde_json::Value| {

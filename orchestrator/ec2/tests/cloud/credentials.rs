@@ -1,7 +1,7 @@
 //! Identities that end, and secrets that must not be seen.
 
 use crate::{Site, fleet};
-use cvc_controller::provider::Trouble;
+use cvc_controller::provider::ErrorKind;
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{ACCESS_KEY, Fault, SECRET_KEY},
@@ -32,8 +32,8 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     // the fresh one is no better
     site.cloud.expire_credentials();
     let e = site.wait(site.provider.observe("f")).expect_err("expired");
-    assert_eq!(e.trouble, Trouble::Credentials, "{e}");
-    assert!(e.mend().is_some_and(|m| m.contains("aws sso login")));
+    assert_eq!(e.kind, ErrorKind::Credentials, "{e}");
+    assert!(e.hint().is_some_and(|m| m.contains("aws sso login")));
     site.cloud.restore_credentials();
     assert!(site.alive("f").is_empty());
 
@@ -41,7 +41,7 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     fs::write(&program, format!("echo '{WORD}'\necho '{WORD}' >&2\nexit 1\n")).expect("a program");
     site.cloud.fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
     let e = site.wait(site.provider.observe("f")).expect_err("no identity");
-    assert_eq!(e.trouble, Trouble::Credentials, "{e}");
+    assert_eq!(e.kind, ErrorKind::Credentials, "{e}");
     assert!(!format!("{e} {e:?} {:?}", site.provider).contains(WORD), "{e:?}");
     fs::write(&program, format!("echo '{answer}'\n")).expect("a program");
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
@@ -57,7 +57,7 @@ fn a_file_that_is_mended_meanwhile_is_read_again_and_nothing_shows_a_secret() {
     let quoted = format!("The Canonical String for this request should have been 'x-amz-security-token:{WORD}'");
     site.cloud.fault(Fault::error("DescribeInstances", "SignatureDoesNotMatch", 403).message(&quoted).always());
     let e = site.wait(site.provider.observe("f")).expect_err("refused");
-    assert_eq!(e.trouble, Trouble::Credentials);
+    assert_eq!(e.kind, ErrorKind::Credentials);
     assert!(!format!("{e} {e:?}").contains(WORD), "{e:?}");
     site.cloud.clear_faults();
     fs::write(&site.profiles, format!("[profile test]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {WORD}\n"))

@@ -1,7 +1,7 @@
 //! What is asked before anything is made: types, images, prices, limits.
 
 use crate::{Site, fleet, order, settings};
-use cvc_controller::provider::{Health, Quota, Trouble};
+use cvc_controller::provider::{ErrorKind, Health, Quota};
 use cvc_core::campaign::{Ec2Settings, Image};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn types_zones_and_images_are_found_for_a_site() {
 
     let refused = |settings: &Ec2Settings, wanted: &str| {
         let e = site.wait(look(settings)).expect_err(wanted);
-        assert!(e.trouble == Trouble::Invalid && e.said.contains(wanted), "{e}");
+        assert!(e.kind == ErrorKind::Invalid && e.said.contains(wanted), "{e}");
     };
     refused(&settings(&["c5.larg"]), "there is no instance type c5.larg; there are c5.large, c5.xlarge");
     refused(&settings(&["nonsense"]), "there is no instance type nonsense");
@@ -85,8 +85,8 @@ fn limits_and_checks_are_told() {
     assert_eq!(quota(false), Some(Quota { limit: 10.0, used: 4.0 }));
     assert_eq!(quota(true), Some(Quota { limit: 6.0, used: 0.0 }));
     let e = site.refused(&order(&site, "f", 2, 4, &made));
-    assert_eq!(e.trouble, Trouble::Quota, "{e}");
-    assert!(e.mend().is_some());
+    assert_eq!(e.kind, ErrorKind::Quota, "{e}");
+    assert!(e.hint().is_some());
     site.cloud.fault(Fault::error("GetServiceQuota", "AccessDeniedException", 400));
     assert_eq!(quota(false), None, "who may not ask does not know");
 

@@ -1,7 +1,7 @@
 //! What goes wrong between cvc and the cloud.
 
 use crate::{Site, fleet, order};
-use cvc_controller::provider::{Left, Trouble};
+use cvc_controller::provider::{ErrorKind, SideEffect};
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{Fault, SECRET_KEY},
@@ -14,22 +14,36 @@ fn refusals_are_told_for_what_they_are() {
     let site = Site::new(Cloud::without_nodes());
     let made = site.prepare(&fleet("f"));
     let cases = [
-        ("InsufficientInstanceCapacity", 500, "", Trouble::Capacity, Left::Clear, true),
-        ("Unsupported", 400, "not supported in your requested Availability Zone (us-east-1a)", Trouble::Capacity, Left::Clear, true),
-        ("SpotMaxPriceTooLow", 400, "", Trouble::SpotPrice, Left::Clear, true),
-        ("MaxSpotInstanceCountExceeded", 400, "", Trouble::Quota, Left::Clear, false),
-        ("VcpuLimitExceeded", 400, "", Trouble::Quota, Left::Clear, false),
-        ("UnauthorizedOperation", 403, "not authorized. Encoded authorization failure message: abc", Trouble::Denied, Left::Clear, false),
-        ("OptInRequired", 401, "", Trouble::Denied, Left::Clear, false),
-        ("InvalidClientTokenId", 403, "", Trouble::Credentials, Left::Clear, false),
-        ("InvalidAMIID.NotFound", 400, "", Trouble::Invalid, Left::Clear, false),
-        ("InvalidParameterValue", 400, "", Trouble::Invalid, Left::Clear, false),
-        ("SomethingNew", 400, "", Trouble::Other, Left::Clear, false),
+        ("InsufficientInstanceCapacity", 500, "", ErrorKind::Capacity, SideEffect::Clear, true),
+        (
+            "Unsupported",
+            400,
+            "not supported in your requested Availability Zone (us-east-1a)",
+            ErrorKind::Capacity,
+            SideEffect::Clear,
+            true,
+        ),
+        ("SpotMaxPriceTooLow", 400, "", ErrorKind::SpotPrice, SideEffect::Clear, true),
+        ("MaxSpotInstanceCountExceeded", 400, "", ErrorKind::Quota, SideEffect::Clear, false),
+        ("VcpuLimitExceeded", 400, "", ErrorKind::Quota, SideEffect::Clear, false),
+        (
+            "UnauthorizedOperation",
+            403,
+            "not authorized. Encoded authorization failure message: abc",
+            ErrorKind::Denied,
+            SideEffect::Clear,
+            false,
+        ),
+        ("OptInRequired", 401, "", ErrorKind::Denied, SideEffect::Clear, false),
+        ("InvalidClientTokenId", 403, "", ErrorKind::Credentials, SideEffect::Clear, false),
+        ("InvalidAMIID.NotFound", 400, "", ErrorKind::Invalid, SideEffect::Clear, false),
+        ("InvalidParameterValue", 400, "", ErrorKind::Invalid, SideEffect::Clear, false),
+        ("SomethingNew", 400, "", ErrorKind::Other, SideEffect::Clear, false),
     ];
-    for (number, (code, http, message, trouble, left, elsewhere)) in (10..).zip(cases) {
+    for (number, (code, http, message, kind, left, elsewhere)) in (10..).zip(cases) {
         site.cloud.fault(Fault::error("RunInstances", code, http).message(message).always());
         let e = site.refused(&order(&site, "f", number, 1, &made));
-        assert_eq!((e.trouble, &e.left, e.elsewhere()), (trouble, &left, elsewhere), "{code}: {e}");
+        assert_eq!((e.kind, &e.left, e.elsewhere()), (kind, &left, elsewhere), "{code}: {e}");
         assert_eq!(e.code.as_deref(), Some(code));
         assert!(!e.to_string().contains("abc") && !format!("{e:?}").contains(SECRET_KEY), "{e:?}");
         site.cloud.clear_faults();
@@ -74,7 +88,7 @@ fn a_cloud_that_is_not_there_has_done_nothing() {
     let Site { runtime, provider, cloud, .. } = site;
     drop(cloud);
     let e = runtime.block_on(provider.launch(&wanted)).expect_err("nobody is there");
-    assert_eq!((e.trouble, &e.left), (Trouble::Unreachable, &Left::Clear), "{e}");
+    assert_eq!((e.kind, &e.left), (ErrorKind::Unreachable, &SideEffect::Clear), "{e}");
     assert!(e.later() && !format!("{e:?}").contains(SECRET_KEY), "{e:?}");
 }
 

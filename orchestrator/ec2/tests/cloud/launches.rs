@@ -1,7 +1,7 @@
 //! Leases: asked for once or often, the same instances.
 
 use crate::{Site, fleet, order};
-use cvc_controller::provider::{InstanceState, Left, ResourceKind, Trouble};
+use cvc_controller::provider::{ErrorKind, InstanceState, ResourceKind, SideEffect};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     let mut other = wanted.clone();
     other.count = 4;
     let e = site.refused(&other);
-    assert_eq!((e.trouble, &e.left), (Trouble::TokenMismatch, &Left::Clear), "{e}");
+    assert_eq!((e.kind, &e.left), (ErrorKind::TokenMismatch, &SideEffect::Clear), "{e}");
     assert_eq!(site.alive("f").len(), 3);
 
     // the answer is lost, and the SDK asks again by itself
@@ -52,7 +52,7 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     site.cloud.fault(Fault::lost_answer("RunInstances"));
     site.cloud.fault(Fault::throttle("RunInstances").always());
     let e = site.refused(&lost);
-    assert_eq!((e.trouble, &e.left), (Trouble::Transient, &Left::Unknown), "{e}");
+    assert_eq!((e.kind, &e.left), (ErrorKind::Transient, &SideEffect::Unknown), "{e}");
     site.cloud.clear_faults();
     assert_eq!(site.launch(&lost).len(), 1);
     assert_eq!(site.alive("f").len(), 6);
@@ -126,7 +126,7 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     wanted.spot = true;
     wanted.max_price_usd = Some(0.03);
     let e = site.refused(&wanted);
-    assert_eq!((e.trouble, e.elsewhere(), &e.left), (Trouble::SpotPrice, true, &Left::Clear), "{e}");
+    assert_eq!((e.kind, e.elsewhere(), &e.left), (ErrorKind::SpotPrice, true, &SideEffect::Clear), "{e}");
     wanted.tags.lease = Some("f-2".into());
     wanted.max_price_usd = Some(0.05);
     let spot = site.launch(&wanted);

@@ -137,7 +137,7 @@ fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> 
         efa: false,
         root: Disk { size_gib: Some(20), ..Disk::default() },
         volumes: vec![Volume { mount: "/data".into(), kind: "gp3".into(), size_gib: 50, iops: Some(4000), throughput_mib_s: Some(250) }],
-        alike: None,
+        config_digest: None,
         lifetime_s: 3600,
     }
 }

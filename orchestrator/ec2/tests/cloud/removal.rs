@@ -2,7 +2,7 @@
 
 use crate::{KEY, OTHER_KEY, Site, fleet, order};
 use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
-use cvc_controller::provider::{FleetOrder, ResourceKind, Trouble};
+use cvc_controller::provider::{ErrorKind, FleetOrder, ResourceKind};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn a_fleet_keeps_to_its_key_and_its_rules() {
     assert_eq!(changes, Vec::<String>::new(), "nothing is left to be done");
 
     let e = site.wait(site.provider.prepare(&FleetOrder { allow_from: "everybody".into(), ..fleet("f") })).expect_err("no network");
-    assert_eq!(e.trouble, Trouble::Invalid);
+    assert_eq!(e.kind, ErrorKind::Invalid);
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();
 }
@@ -74,11 +74,11 @@ fn what_has_the_name_without_the_tags_is_not_touched() {
     let key = aws_sdk_ec2::primitives::Blob::new(KEY);
     site.wait(stranger.import_key_pair().key_name("f").public_key_material(key).send()).expect("a key pair");
     let e = site.wait(site.provider.prepare(&fleet("f"))).expect_err("somebody else's");
-    assert!(e.trouble == Trouble::Invalid && e.said.contains("does not touch it"), "{e}");
+    assert!(e.kind == ErrorKind::Invalid && e.said.contains("does not touch it"), "{e}");
     let group = stranger.create_security_group().group_name("g").description("somebody's").send();
     let group = site.wait(group).expect("a group").group_id.expect("its name");
     let e = site.wait(site.provider.prepare(&fleet("g"))).expect_err("somebody else's");
-    assert!(e.trouble == Trouble::Invalid && e.said.contains("does not touch it"), "{e}");
+    assert!(e.kind == ErrorKind::Invalid && e.said.contains("does not touch it"), "{e}");
     // the key pair of g was made before
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     let left = site.cloud.alive();

@@ -120,7 +120,7 @@ pub(super) async fn gather(
     let head = ways[0].node.clone();
     let all = order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
     let mut instances = BTreeMap::new();
-    if orders.brief.site.ec2.is_some() {
+    if orders.context.site.ec2.is_some() {
         for (node, answer) in crew.instances(&names, spot_interruption::service().as_deref(), SOON).await {
             match answer {
                 Ok(facts) => {
@@ -279,7 +279,7 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
 /// Where the storage areas of a site are.
 pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
     // as runs see them: relative ones are below the spool
-    let areas = orders.brief.site.storage.iter();
+    let areas = orders.context.site.storage.iter();
     areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(root, p)))).collect()
 }
 

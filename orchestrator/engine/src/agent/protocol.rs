@@ -1,6 +1,6 @@
 //! What controller and agent say to each other.
 
-use crate::attempt::{Brief, Found, Task};
+use crate::attempt::{Found, SiteContext, Task};
 use camino::Utf8PathBuf;
 use cvc_core::{
     ids::{PointId, RunId},
@@ -19,7 +19,7 @@ pub struct Orders {
     /// [`PROTOCOL`] of the controller.
     pub protocol: u32,
     /// What the runs depend on.
-    pub brief: Brief,
+    pub context: SiteContext,
     /// The points that are meant for this site: of each the agent says whether it can run.
     pub points: Vec<PlannedPoint>,
     /// Where `cvc-node` lies on the nodes.
@@ -43,8 +43,8 @@ pub enum Request {
     Forget {
         /// Which run.
         run: RunId,
-        /// Its lap.
-        lap: u32,
+        /// Its dispatch.
+        dispatch: u32,
         /// Attempt.
         attempt: u32,
     },
@@ -76,15 +76,15 @@ pub enum Event {
     },
     /// It cannot work.
     Unable {
-        /// Why, and how to mend it.
+        /// Why, and how to fix it.
         reason: String,
     },
     /// An attempt has begun.
     Started {
         /// Which run.
         run: RunId,
-        /// Its lap.
-        lap: u32,
+        /// Its dispatch.
+        dispatch: u32,
         /// Process of its shepherd on the head.
         pid: u32,
         /// Start time of that process in kernel ticks.
@@ -101,8 +101,8 @@ pub enum Event {
     Finished {
         /// Which run.
         run: RunId,
-        /// Its lap.
-        lap: u32,
+        /// Its dispatch.
+        dispatch: u32,
         /// Attempt.
         attempt: u32,
         /// How it ended.
@@ -116,15 +116,15 @@ pub enum Event {
     Interrupted {
         /// Which run.
         run: RunId,
-        /// Its lap.
-        lap: u32,
+        /// Its dispatch.
+        dispatch: u32,
     },
     /// An attempt was lost with an earlier agent, or this one is being ended; it does not count.
     Lost {
         /// Which run.
         run: RunId,
-        /// Its lap.
-        lap: u32,
+        /// Its dispatch.
+        dispatch: u32,
         /// Why.
         reason: String,
         /// The job that the agent is in reached its time limit, and the run had had it for itself from the beginning.

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::agent::spot_interruption::{Heard, Watch};
 use crate::attempt::{
-    Attempted, Bench, Debts, Found, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, area_name,
+    AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Task,
+    Ways, area_name,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -15,7 +16,7 @@ use cvc_core::{
     ids::{PointId, RunId},
     outcome::Outcome,
     point::{CheckpointerKind, PlannedPoint, Point},
-    stop::Wish,
+    stop::StopRequest,
     store::StoreError,
 };
 use cvc_probe::proc::ProcessId;
@@ -56,25 +57,25 @@ pub enum AgentError {
 
 /// An attempt under way.
 struct UnderWay {
-    lap: u32,
+    dispatch: u32,
     /// No other attempt had ended before it began: all of a job's time was for it.
     first: bool,
     nodes: Vec<String>,
-    wish: watch::Sender<Wish>,
+    stop_request: watch::Sender<StopRequest>,
 }
 
 struct Agent {
     spool: Spool,
     orders: Orders,
     log: EventLog,
-    bench: Arc<Bench>,
+    executor: Arc<LocalExecutor>,
     /// Whether the other nodes see this spool, as far as any was there to be asked.
     spool_kind: Option<StorageKind>,
     /// Requests that were taken in.
     taken: HashSet<String>,
     under_way: HashMap<RunId, UnderWay>,
     attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
-    tell: mpsc::UnboundedSender<(RunId, News)>,
+    tell: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
     lost: BTreeSet<String>,
     /// Nodes that the cloud takes back.
     leaving: BTreeSet<String>,
@@ -118,7 +119,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
-    let (bench, ready, spool_kind) = match ready {
+    let (executor, ready, spool_kind) = match ready {
         Ok(ready) => ready,
         Err(reason) => {
             log.write(Event::Unable { reason: reason.clone() })?;
@@ -131,7 +132,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         spool,
         orders,
         log,
-        bench: Arc::new(bench),
+        executor: Arc::new(executor),
         spool_kind,
         taken: HashSet::new(),
         under_way: HashMap::new(),
@@ -165,19 +166,19 @@ async fn get_ready(
     takes_over: bool,
     program: &Utf8Path,
     log: &mut EventLog,
-) -> Result<(Bench, Event, Option<StorageKind>), String> {
+) -> Result<(LocalExecutor, Event, Option<StorageKind>), String> {
     if orders.protocol != PROTOCOL {
         return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
     }
-    let cluster = orders.brief.site.cluster.clone().ok_or("the site has no machines")?;
+    let cluster = orders.context.site.cluster.clone().ok_or("the site has no machines")?;
     let mut noted = Vec::new();
     let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
     let (mut gathered, ways) = gathered?;
-    let mut brief = orders.brief.clone();
-    brief.base = spool.root().to_owned();
+    let mut context = orders.context.clone();
+    context.base = spool.root().to_owned();
     let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
     let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
     let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
@@ -185,7 +186,7 @@ async fn get_ready(
     nodes::ask_places(&mut gathered, areas.values()).await?;
     for (name, directory) in areas {
         let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
-        let Some(area) = brief.site.storage.get_mut(&name) else { continue };
+        let Some(area) = context.site.storage.get_mut(&name) else { continue };
         match found {
             Err(problem) => {
                 area_problems.insert(name, problem);
@@ -206,7 +207,7 @@ async fn get_ready(
             Ok(_) => {}
         }
     }
-    let mut site = ReadySite::ask(Arc::new(brief), Readiness::Build, |what| noted.push(what)).await;
+    let mut site = ReadySite::ask(Arc::new(context), Readiness::Build, |what| noted.push(what)).await;
     for what in noted {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
@@ -224,8 +225,14 @@ async fn get_ready(
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
-    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
-    Ok((bench, ready, spool_kind))
+    let executor = LocalExecutor {
+        site: Arc::new(site),
+        nodes: Arc::new(gathered),
+        dir: spool.campaign(),
+        shepherd,
+        pending_cleanup: PendingCleanup::default(),
+    };
+    Ok((executor, ready, spool_kind))
 }
 
 /// The kernels that were compiled here go to the nodes that do not see them.
@@ -303,7 +310,7 @@ async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<
 /// Programs that every node must have for a point.
 fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     let mut files = Vec::new();
-    if let Some(app) = site.brief.apps.get(&point.app)
+    if let Some(app) = site.context.apps.get(&point.app)
         && let Ok(program) = site.program(&app.descriptor, point)
     {
         files.push(program);
@@ -324,12 +331,12 @@ impl Agent {
         events: &[Event],
         ready: Event,
         terminate: &mut Signal,
-        news: &mut mpsc::UnboundedReceiver<(RunId, News)>,
+        news: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
     ) -> Result<&'static str, AgentError> {
         // what an earlier agent was at comes before it takes new runs
         self.recover(events).await?;
         self.log.write(ready)?;
-        self.watch = self.orders.brief.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.bench.nodes, ec2.market));
+        self.watch = self.orders.context.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.executor.nodes, ec2.market));
         loop {
             tokio::select! {
                 biased;
@@ -365,11 +372,11 @@ impl Agent {
         let mut worked_before = false;
         for event in events {
             match event {
-                Event::Finished { run, lap, .. } | Event::Interrupted { run, lap } | Event::Lost { run, lap, .. } => {
-                    settled.insert((run.clone(), *lap));
+                Event::Finished { run, dispatch, .. } | Event::Interrupted { run, dispatch } | Event::Lost { run, dispatch, .. } => {
+                    settled.insert((run.clone(), *dispatch));
                 }
-                Event::Started { run, lap, pid, start_ticks } => {
-                    started.insert((run.clone(), *lap), (*pid, *start_ticks));
+                Event::Started { run, dispatch, pid, start_ticks } => {
+                    started.insert((run.clone(), *dispatch), (*pid, *start_ticks));
                 }
                 Event::Ready { .. } => worked_before = true,
                 // it cut off what it was at: requests without an end came later, and are for this agent
@@ -387,7 +394,7 @@ impl Agent {
         for name in self.spool.names()? {
             match self.spool.request(&name)? {
                 Request::Run(task) => {
-                    let key = (task.planned.id.clone(), task.lap);
+                    let key = (task.planned.id.clone(), task.dispatch);
                     if settled.contains(&key) {
                         self.taken.insert(name);
                     } else if worked_before {
@@ -404,24 +411,24 @@ impl Agent {
     }
 
     async fn recover_run(&mut self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), AgentError> {
-        let (run, lap) = (task.planned.id.clone(), task.lap);
-        let (_, whole) = self.bench.recover(task, shepherd).await?;
+        let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
+        let (_, whole) = self.executor.recover(task, shepherd).await?;
         match whole {
-            Some(file) => self.finished(run, lap, file),
+            Some(file) => self.finished(run, dispatch, file),
             None => {
                 let restarts = std::env::var("SLURM_RESTART_COUNT").ok().filter(|c| c != "0");
                 let reason = match restarts {
                     Some(count) => format!("its job was put back into the queue (restart {count})"),
                     None => "the agent on the head ended before it did".to_owned(),
                 };
-                self.log.write(Event::Lost { run, lap, reason, time_limit: false }).map_err(AgentError::from)
+                self.log.write(Event::Lost { run, dispatch, reason, time_limit: false }).map_err(AgentError::from)
             }
         }
     }
 
-    fn finished(&mut self, run: RunId, lap: u32, file: OutcomeFile) -> Result<(), AgentError> {
+    fn finished(&mut self, run: RunId, dispatch: u32, file: OutcomeFile) -> Result<(), AgentError> {
         let OutcomeFile { attempt, outcome, records, wall_s } = file;
-        Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records, wall_s })?)
+        Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records, wall_s })?)
     }
 
     /// Says that it is alive.
@@ -446,11 +453,11 @@ impl Agent {
                 Request::Run(task) => self.begin(task)?,
                 Request::Stop { run } => {
                     if let Some(under_way) = self.under_way.get(&run) {
-                        under_way.wish.send_replace(Wish::StopNow);
+                        under_way.stop_request.send_replace(StopRequest::StopNow);
                     }
                     self.spool.drop_request(&name);
                 }
-                Request::Forget { run, lap, attempt } => self.forget(&run, lap, attempt, &name),
+                Request::Forget { run, dispatch, attempt } => self.forget(&run, dispatch, attempt, &name),
                 Request::Close => {
                     self.spool.drop_request(&name);
                     return Ok(true);
@@ -467,25 +474,26 @@ impl Agent {
         self.hear_cloud()?;
         let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
         // an earlier controller chose it, and the cloud or the scheduler has given others since
-        let unknown = task.nodes.iter().find(|n| self.bench.nodes.all.iter().all(|known| known.name != **n));
+        let unknown = task.nodes.iter().find(|n| self.executor.nodes.all.iter().all(|known| known.name != **n));
         let lost = lost.or_else(|| unknown.map(|node| format!("{node}, on which it was to be, is not there any more")));
-        let leaving = task.nodes.iter().chain([&self.bench.nodes.head.name]).find(|n| self.leaving.contains(*n));
+        let leaving = task.nodes.iter().chain([&self.executor.nodes.head.name]).find(|n| self.leaving.contains(*n));
         let leaving = leaving.map(|node| format!("{node} is being taken back by the cloud, and it had not begun"));
         if let Some(reason) = lost.or(leaving) {
-            return Ok(self.log.write(Event::Lost { run, lap: task.lap, reason, time_limit: false })?);
+            return Ok(self.log.write(Event::Lost { run, dispatch: task.dispatch, reason, time_limit: false })?);
         }
-        let (wish, wishes) = watch::channel(Wish::GoOn);
-        self.under_way.insert(run.clone(), UnderWay { lap: task.lap, first: !self.worked, nodes: task.nodes.clone(), wish });
-        let (bench, teller) = (Arc::clone(&self.bench), Teller { run: run.clone(), to: self.tell.clone() });
+        let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
+        self.under_way
+            .insert(run.clone(), UnderWay { dispatch: task.dispatch, first: !self.worked, nodes: task.nodes.clone(), stop_request });
+        let (executor, reporter) = (Arc::clone(&self.executor), AttemptReporter { run: run.clone(), to: self.tell.clone() });
         self.attempts.spawn(async move {
-            let result = bench.attempt(&task, wishes, &teller).await;
+            let result = executor.attempt(&task, stop_signal, &reporter).await;
             (task, result.map_err(|e| e.to_string()))
         });
         Ok(())
     }
 
     /// The controller has everything of an attempt.
-    fn forget(&mut self, run: &RunId, lap: u32, attempt: u32, name: &str) {
+    fn forget(&mut self, run: &RunId, dispatch: u32, attempt: u32, name: &str) {
         let campaign = self.spool.campaign();
         for dir in [campaign.run(run), campaign.failed(run, attempt)] {
             // a later attempt may stand under the run's own name: its outcome says which it is
@@ -495,38 +503,38 @@ impl Agent {
                 let _ = fs::remove_dir_all(&dir);
             }
         }
-        self.spool.drop_request(&request_name(run, lap));
+        self.spool.drop_request(&request_name(run, dispatch));
         self.spool.drop_request(name);
     }
 
-    fn hear(&mut self, run: RunId, news: News) -> Result<(), AgentError> {
-        let Some(lap) = self.under_way.get(&run).map(|u| u.lap) else { return Ok(()) };
+    fn hear(&mut self, run: RunId, news: AttemptEvent) -> Result<(), AgentError> {
+        let Some(dispatch) = self.under_way.get(&run).map(|u| u.dispatch) else { return Ok(()) };
         let event = match news {
-            News::Started(ProcessId { pid, start_ticks }) => Event::Started { run, lap, pid, start_ticks },
-            News::Stage(stage) => Event::Stage { run, stage },
+            AttemptEvent::Started(ProcessId { pid, start_ticks }) => Event::Started { run, dispatch, pid, start_ticks },
+            AttemptEvent::Stage(stage) => Event::Stage { run, stage },
         };
         Ok(self.log.write(event)?)
     }
 
     fn ended(&mut self, task: &Task, result: Result<Attempted, String>) -> Result<(), AgentError> {
-        let (run, lap, attempt) = (task.planned.id.clone(), task.lap, task.attempt);
+        let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
         self.under_way.remove(&run);
         self.worked = true;
         self.active = Instant::now();
         // before the end that it has caused, or the controller would take the same nodes again
         self.watch_nodes()?;
         match result {
-            Ok(Attempted::Ended(file)) => self.finished(run, lap, file),
-            Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, lap })?),
-            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, lap, reason, time_limit })?),
+            Ok(Attempted::Ended(file)) => self.finished(run, dispatch, file),
+            Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, dispatch })?),
+            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, dispatch, reason, time_limit })?),
             Ok(Attempted::Failed { cause, detail }) => {
                 let outcome = Outcome::Failed { cause, detail };
-                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
             // its directory could not be written: that is its failure
             Err(detail) => {
                 let outcome = Outcome::Failed { cause: cvc_core::outcome::Cause::Store, detail };
-                Ok(self.log.write(Event::Finished { run, lap, attempt, outcome, records: None, wall_s: 0.0 })?)
+                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
         }
     }
@@ -549,7 +557,7 @@ impl Agent {
     }
 
     fn watch_nodes(&mut self) -> Result<(), AgentError> {
-        let now = self.bench.nodes.crew.lost().borrow().clone();
+        let now = self.executor.nodes.crew.lost().borrow().clone();
         for (node, reason) in &now {
             if self.lost.insert(node.clone()) {
                 self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
@@ -581,25 +589,25 @@ impl Agent {
         if wanted.is_empty() {
             return;
         }
-        let bench = Arc::clone(&self.bench);
+        let executor = Arc::clone(&self.executor);
         self.reviving = Some(tokio::spawn(async move {
-            let (back, _) = bench.nodes.crew.revive_of(|name| wanted.contains(name)).await;
-            bench.settle_debts(&back).await;
+            let (back, _) = executor.nodes.crew.revive_of(|name| wanted.contains(name)).await;
+            executor.settle_pending_cleanup(&back).await;
         }));
     }
 
     /// Before the end: what was left on nodes that are there again, or nearly, is removed.
     async fn last_revival(&mut self) {
-        let bench = Arc::clone(&self.bench);
+        let executor = Arc::clone(&self.executor);
         let reviving = self.reviving.take();
         let last = async move {
             if let Some(reviving) = reviving {
                 // one that failed has nothing to say
                 let _ = reviving.await;
             }
-            if !bench.nodes.crew.lost().borrow().is_empty() {
-                let back = bench.nodes.crew.revive().await;
-                bench.settle_debts(&back).await;
+            if !executor.nodes.crew.lost().borrow().is_empty() {
+                let back = executor.nodes.crew.revive().await;
+                executor.settle_pending_cleanup(&back).await;
             }
         };
         // a node that does not even answer by then is off
@@ -618,7 +626,7 @@ impl Agent {
 
     /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
     fn near_time_limit(&self) -> bool {
-        let Some(slurm) = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
+        let Some(slurm) = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
         let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
         let end = std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok());
         let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
@@ -629,7 +637,7 @@ impl Agent {
     /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same. What could not be
     /// removed.
     async fn clear_others(&self) -> Vec<String> {
-        let nodes = &self.bench.nodes;
+        let nodes = &self.executor.nodes;
         let others = nodes.others();
         if others.is_empty() {
             return Vec::new();
@@ -642,12 +650,12 @@ impl Agent {
         if spool_kind == Ok(StorageKind::NodeLocal) {
             dirs.push(self.spool.root().into());
         }
-        let brief = &self.bench.site.brief;
-        let kept = brief.run.keep_images || brief.run.keep_outputs;
+        let context = &self.executor.site.context;
+        let kept = context.run.keep_images || context.run.keep_outputs;
         for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
-            let area = brief.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+            let area = context.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
             if area.is_some() && !kept {
-                dirs.push(directory.join(area_name(brief, &self.bench.dir)).into());
+                dirs.push(directory.join(area_name(context, &self.executor.dir)).into());
             }
         }
         let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;
@@ -659,10 +667,10 @@ impl Agent {
     }
 
     /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
-    async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, News)>) -> Result<(), AgentError> {
+    async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>) -> Result<(), AgentError> {
         let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
         let of_job = self.near_time_limit().then(|| {
-            let limit_s = self.orders.brief.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
+            let limit_s = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
             let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
             format!(
                 "cut off {after_s} s after the agent had begun, since the job may take {limit_s} s (slurm.time_limit_s) and Slurm announces \
@@ -671,7 +679,7 @@ impl Agent {
         });
         let first: HashSet<RunId> = self.under_way.iter().filter(|(_, u)| u.first).map(|(run, _)| run.clone()).collect();
         for under_way in self.under_way.values() {
-            under_way.wish.send_replace(Wish::StopNow);
+            under_way.stop_request.send_replace(StopRequest::StopNow);
         }
         let begin = Instant::now();
         while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
@@ -694,12 +702,12 @@ impl Agent {
         for what in self.clear_others().await {
             written = written.and(self.note(what));
         }
-        let lost: Vec<String> = self.bench.nodes.crew.lost().borrow().keys().cloned().collect();
+        let lost: Vec<String> = self.executor.nodes.crew.lost().borrow().keys().cloned().collect();
         for node in lost {
             let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
             written = written.and(self.note(what));
         }
-        self.bench.nodes.crew.close().await;
+        self.executor.nodes.crew.close().await;
         written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
     }
 
@@ -717,8 +725,8 @@ fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
 }
 
 /// Name of the request for an attempt.
-pub fn request_name(run: &RunId, lap: u32) -> String {
-    format!("run-{run}-{lap}")
+pub fn request_name(run: &RunId, dispatch: u32) -> String {
+    format!("run-{run}-{dispatch}")
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use super::{
     dmtcp::{Checkpoint, Driven},
     error::RunError,
     execute::Restarted,
-    nodes::{Used, Ways},
+    nodes::{AllocatedNodes, Ways},
     outputs::{self, Outputs},
     prepare::Prepared,
 };
-use crate::attempt::context::Brief;
+use crate::attempt::context::SiteContext;
 use crate::{
     ckpt::{
         dmtcp::images_by_host,
@@ -39,7 +39,7 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// What there is to judge a run by.
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
-    pub brief: &'a Brief,
+    pub context: &'a SiteContext,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
     pub restarted: Option<&'a Restarted>,
@@ -66,7 +66,12 @@ pub(super) fn text(path: &Utf8Path) -> String {
 }
 
 /// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
-pub(super) fn node_of<'n>(used: &'n Used, image: &DirImage, seen_by: &[&'n str], hosts: &BTreeMap<String, String>) -> Option<&'n str> {
+pub(super) fn node_of<'n>(
+    used: &'n AllocatedNodes,
+    image: &DirImage,
+    seen_by: &[&'n str],
+    hosts: &BTreeMap<String, String>,
+) -> Option<&'n str> {
     if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
         return Some(place);
     }
@@ -277,12 +282,12 @@ impl Judge<'_> {
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
     pub(super) fn verifies(&self) -> bool {
         let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.brief.checkpoint.moment.kills() || self.evidence.brief.checkpoint.restart_check))
+        !(under_dmtcp && (self.evidence.context.checkpoint.moment.kills() || self.evidence.context.checkpoint.restart_check))
     }
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.brief.checkpoint.moment.kills()
+        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.context.checkpoint.moment.kills()
     }
 
     fn end(&mut self) -> Result<(), RunError> {
@@ -420,7 +425,7 @@ impl Judge<'_> {
 
     fn restart(&mut self) -> Result<(), RunError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.brief.checkpoint.restart_check
+            let wanted = self.evidence.context.checkpoint.restart_check
                 && self.failure.is_none()
                 && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
             if wanted {
@@ -496,7 +501,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
     let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
     let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
-    if evidence.brief.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
+    if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
         notes
             .push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
     }

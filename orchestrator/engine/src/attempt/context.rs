@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What of a campaign the runs of one site depend on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Brief {
+pub struct SiteContext {
     /// Name of the campaign.
     pub campaign: String,
     /// Name of the site.
@@ -33,7 +33,7 @@ pub struct Brief {
     pub rate: Option<NodeRate>,
 }
 
-impl Brief {
+impl SiteContext {
     /// Of a site of this campaign.
     pub fn of(spec: &Spec, name: &str) -> Option<Self> {
         let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(".")).to_owned();

@@ -5,14 +5,14 @@ use super::{
     prepare::Prepared,
     shepherd::Shepherd,
 };
-use crate::attempt::reporter::Teller;
+use crate::attempt::reporter::AttemptReporter;
 use crate::{
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
     crew::{self, CrewError},
     host::{Host, LocalHost},
 };
 use camino::Utf8PathBuf;
-use cvc_core::stop::{Wishes, stop_now};
+use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::{
     campaign::{CheckpointSettings, Moment},
     outcome::Cause,
@@ -72,7 +72,7 @@ pub(super) async fn kill(prepared: &Prepared) {
     let Some((install, layout)) = &prepared.dmtcp else { return };
     if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
         // where the coordinator is gone, so are the ranks
-        let _ = Coordinator { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
+        let _ = DmtcpClient { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
     }
 }
 
@@ -86,14 +86,14 @@ pub(super) struct Driven {
 }
 
 /// Talks to the coordinator of one run.
-struct Coordinator<'a> {
+struct DmtcpClient<'a> {
     prepared: &'a Prepared,
     install: &'a DmtcpInstall,
     layout: &'a DmtcpLayout,
     port: String,
 }
 
-impl Coordinator<'_> {
+impl DmtcpClient<'_> {
     async fn say(&self, letter: &str) -> Result<String, NoCheckpoint> {
         let argv =
             [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
@@ -111,20 +111,20 @@ pub(super) async fn drive(
     prepared: &Prepared,
     settings: &CheckpointSettings,
     shepherd: &mut Shepherd,
-    wishes: &mut Wishes,
-    teller: &Teller,
+    stop_signal: &mut StopSignal,
+    reporter: &AttemptReporter,
 ) -> Driven {
     let mut driven = Driven::default();
     let Some((install, layout)) = &prepared.dmtcp else { return driven };
     let everywhere = prepared.used.everywhere();
-    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, teller);
-    let mut wishes = wishes.clone();
+    let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, reporter);
+    let mut stop_signal = stop_signal.clone();
     tokio::select! {
         result = work => driven.failure = result.err(),
         (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
             driven.failure = Some(NoCheckpoint { cause: Cause::NodeLost, detail: format!("{node}: {reason}") });
         }
-        () = stop_now(&mut wishes) => driven.interrupted = true,
+        () = stop_now(&mut stop_signal) => driven.interrupted = true,
     }
     driven
 }
@@ -136,11 +136,11 @@ async fn take_all(
     layout: &DmtcpLayout,
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
-    teller: &Teller,
+    reporter: &AttemptReporter,
 ) -> Result<(), NoCheckpoint> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
-    let coordinator = Coordinator { prepared, install, layout, port };
+    let coordinator = DmtcpClient { prepared, install, layout, port };
     let goes_on = !settings.moment.kills() && !settings.restart_check;
     // until the program computes, a checkpoint would be one of a start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
@@ -168,7 +168,7 @@ async fn take_all(
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
-        teller.stage(&format!("checkpoint {number}"));
+        reporter.stage(&format!("checkpoint {number}"));
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let peers = peers(&coordinator, shepherd, limit).await?;
         // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
@@ -197,7 +197,7 @@ async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, N
 }
 
 /// Waits until every rank and launcher takes part and runs.
-async fn peers(coordinator: &Coordinator<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
+async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
     let prepared = coordinator.prepared;
     let begin = Instant::now();
     let mut last: Option<(u32, Instant)> = None;
@@ -240,7 +240,7 @@ fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
 }
 
 async fn take(
-    coordinator: &Coordinator<'_>,
+    coordinator: &DmtcpClient<'_>,
     shepherd: &mut Shepherd,
     number: u32,
     peers: u32,

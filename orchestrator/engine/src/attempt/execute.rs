@@ -11,10 +11,10 @@ use super::{
     shepherd::Shepherd,
 };
 use crate::attempt::{
-    context::Brief,
-    reporter::{News, Teller},
+    context::SiteContext,
+    reporter::{AttemptEvent, AttemptReporter},
 };
-use cvc_core::stop::{Wishes, stop_now};
+use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::{
     outcome::{Cause, Outcome},
     point::CheckpointerKind,
@@ -45,21 +45,21 @@ pub(super) struct Restarted {
 
 /// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. The shepherd's process is told as soon as it is known.
 pub(super) async fn execute(
-    brief: &Brief,
+    context: &SiteContext,
     prepared: &Prepared,
     shepherd_program: &[String],
-    wishes: &mut Wishes,
-    teller: &Teller,
+    stop_signal: &mut StopSignal,
+    reporter: &AttemptReporter,
 ) -> Result<Executed, RunError> {
     let mut shepherd = Shepherd::start(shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
-    teller.tell(News::Started(shepherd.id));
+    reporter.tell(AttemptEvent::Started(shepherd.id));
     let mut driven = Driven::default();
     let under_dmtcp = prepared.point.checkpointer == CheckpointerKind::Dmtcp;
     if under_dmtcp {
-        driven = dmtcp::drive(prepared, &brief.checkpoint, &mut shepherd, wishes, teller).await;
+        driven = dmtcp::drive(prepared, &context.checkpoint, &mut shepherd, stop_signal, reporter).await;
     }
-    let restart_from_images = under_dmtcp && brief.checkpoint.restart_check && driven.failure.is_none();
-    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && brief.checkpoint.moment.kills());
+    let restart_from_images = under_dmtcp && context.checkpoint.restart_check && driven.failure.is_none();
+    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && context.checkpoint.moment.kills());
     let mut exit = None;
     let mut cut_off = None;
     if !driven.interrupted {
@@ -85,7 +85,7 @@ pub(super) async fn execute(
                 }
                 (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
                 wrong = &mut misplaced => Some((Cause::Misplaced, wrong)),
-                () = stop_now(wishes) => {
+                () = stop_now(stop_signal) => {
                     driven.interrupted = true;
                     None
                 }
@@ -120,7 +120,7 @@ pub(super) async fn execute(
     }
     let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
     let mut restarted = None;
-    let own_restart = brief.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
+    let own_restart = context.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
     let job = if let (true, Some(last)) = (restart_from_images && driven.failure.is_none(), driven.checkpoints.last()) {
         match restart::by_node(prepared, last) {
             Ok(nodes) => Some(prepared.dmtcp_restart_job(nodes)?),
@@ -135,7 +135,7 @@ pub(super) async fn execute(
         None
     };
     if let Some(job) = job {
-        teller.stage("restart");
+        reporter.stage("restart");
         restart::restore_session_files(prepared).await?;
         let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
         let everywhere = prepared.used.everywhere();
@@ -147,7 +147,7 @@ pub(super) async fn execute(
                 cut_off.get_or_insert((Cause::NodeLost, format!("{node}: {reason}")));
                 ended
             }
-            () = stop_now(wishes) => {
+            () = stop_now(stop_signal) => {
                 tokio::join!(prepared.used.end_others(), second.end());
                 return Ok(interrupted());
             }
@@ -156,12 +156,12 @@ pub(super) async fn execute(
         let text = |name: &str| collect::text(&prepared.dir.join(name));
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
-    teller.stage("collecting");
+    reporter.stage("collecting");
     dmtcp::read_rest(prepared, &mut driven).await;
     let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
     let own = collect::own_files(prepared).await?;
     let outputs = outputs::look(prepared).await?;
-    let evidence = Evidence { prepared, brief, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own, outputs };
+    let evidence = Evidence { prepared, context, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own, outputs };
     let (outcome, records, facts) = collect::collect(&evidence)?;
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }

@@ -1,4 +1,4 @@
-//! The bench: where attempts are carried out. One on this machine serves local sites; on a cluster the agent has one.
+//! The executor: where attempts are carried out. One on this machine serves local sites; on a cluster the agent has one.
 
 use super::{
     error::RunError,
@@ -8,10 +8,10 @@ use super::{
     recover::{self, OUTCOME, OutcomeFile},
     site::ReadySite,
 };
-use crate::attempt::{context::Brief, reporter::Teller};
+use crate::attempt::{context::SiteContext, reporter::AttemptReporter};
 use crate::crew::{self, CrewError};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::stop::Wishes;
+use cvc_core::stop::StopSignal;
 use cvc_core::{
     campaign::StorageKind,
     ids::RunId,
@@ -36,7 +36,7 @@ pub struct Task {
     pub point: Point,
     pub attempt: u32,
     /// Number of this try among all of the run, those that were cut off included: no other has it.
-    pub lap: u32,
+    pub dispatch: u32,
     /// Nodes to use, in the order of the mapping.
     pub nodes: Vec<String>,
     /// Bytes that it needs in its storage area at most, where that is known.
@@ -62,33 +62,33 @@ pub enum Attempted {
 }
 
 /// Where attempts are carried out.
-pub struct Bench {
+pub struct LocalExecutor {
     pub site: Arc<ReadySite>,
     pub nodes: Arc<Nodes>,
     pub dir: CampaignDir,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
-    pub debts: Debts,
+    pub pending_cleanup: PendingCleanup,
 }
 
 /// Directories that could not be removed, because their node was lost.
 #[derive(Debug, Default)]
-pub struct Debts(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
+pub struct PendingCleanup(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
 
-impl Debts {
+impl PendingCleanup {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<PathBuf>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Bench {
+impl LocalExecutor {
     /// One attempt, from its preparation to its directory's final name.
-    pub async fn attempt(&self, task: &Task, mut wishes: Wishes, teller: &Teller) -> Result<Attempted, RunError> {
+    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, RunError> {
         let run = task.planned.id.clone();
         let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {
             Ok(prepared) => prepared,
             Err(error) => {
-                let work = work_dir(&self.site.brief, &self.dir, &task.point, &run);
+                let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
                 return self.finish(&run, &work, task.attempt, failed(cause_of(&error), error.to_string())).map(Attempted::Ended);
             }
         };
@@ -96,7 +96,7 @@ impl Bench {
         let began = std::time::Instant::now();
         let mut executed = match self.get_ready(&prepared, task.disk_bytes).await {
             Err((cause, detail)) => failed(cause, detail),
-            Ok(()) => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
+            Ok(()) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;
@@ -127,8 +127,8 @@ impl Bench {
 
     /// What a node of the site costs, if anybody has said so.
     fn rate(&self) -> Option<NodeRate> {
-        let brief = &self.site.brief;
-        brief.rate.clone().or_else(|| NodeRate::of_settings(&brief.site.price, Some(self.site.cores)))
+        let context = &self.site.context;
+        context.rate.clone().or_else(|| NodeRate::of_settings(&context.site.price, Some(self.site.cores)))
     }
 
     /// What must be there before anything is started: room on every node, and directories on those beside this one.
@@ -156,7 +156,7 @@ impl Bench {
         if others.is_empty() {
             return;
         }
-        let run = &self.site.brief.run;
+        let run = &self.site.context.run;
         let (images, outputs) = (may_keep && run.keep_images, may_keep && run.keep_outputs);
         let work = prepared.work.as_std_path();
         let mut dirs: Vec<PathBuf> = vec![prepared.request.tmp_dir.clone().into()];
@@ -168,25 +168,25 @@ impl Bench {
                 (true, _) => {}
             }
         }
-        self.remove_or_owe(&others, &dirs).await;
+        self.remove_or_defer(&others, &dirs).await;
         let _ = used.crew.unguard(&others, &used.marker, SOON).await;
     }
 
     /// Removes directories on nodes; on one that is lost, when it is there again.
-    async fn remove_or_owe(&self, nodes: &[&str], dirs: &[PathBuf]) {
+    async fn remove_or_defer(&self, nodes: &[&str], dirs: &[PathBuf]) {
         for (node, removed) in self.nodes.crew.remove(nodes, dirs, &[], LATER).await {
             if removed.is_err() {
-                self.debts.lock().entry(node).or_default().extend(dirs.iter().cloned());
+                self.pending_cleanup.lock().entry(node).or_default().extend(dirs.iter().cloned());
             }
         }
     }
 
     /// Removes what was left on nodes that were lost.
-    pub async fn settle_debts(&self, nodes: &[String]) {
+    pub async fn settle_pending_cleanup(&self, nodes: &[String]) {
         for node in nodes {
-            let owed = self.debts.lock().remove(node);
+            let owed = self.pending_cleanup.lock().remove(node);
             if let Some(dirs) = owed {
-                self.remove_or_owe(&[node], &dirs.into_iter().collect::<Vec<_>>()).await;
+                self.remove_or_defer(&[node], &dirs.into_iter().collect::<Vec<_>>()).await;
             }
         }
     }
@@ -195,17 +195,17 @@ impl Bench {
     /// ended, and the outcome if the run was whole.
     pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
         let run = &task.planned.id;
-        let work = work_dir(&self.site.brief, &self.dir, &task.point, run);
+        let work = work_dir(&self.site.context, &self.dir, &task.point, run);
         let tmp = tmp_dir(&self.dir, run);
         let others = self.nodes.others();
         let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
         // a node that does not answer now is lost, and what it guarded is ended there
         let _ = self.nodes.crew.end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON).await;
-        let recovered = recover_run(&self.dir, |_| Some(&*self.site.brief), run, task.attempt, shepherd)?;
-        let shared = self.site.brief.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
+        let recovered = recover_run(&self.dir, |_| Some(&*self.site.context), run, task.attempt, shepherd)?;
+        let shared = self.site.context.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
         let keep = shared || recovered.1.is_some();
         let gone = if keep { vec![tmp.into()] } else { dirs.to_vec() };
-        self.remove_or_owe(&others, &gone).await;
+        self.remove_or_defer(&others, &gone).await;
         Ok(recovered)
     }
 
@@ -253,7 +253,7 @@ impl Bench {
                 remove_all(&from)?;
             }
         }
-        let (images, outputs) = (self.site.brief.run.keep_images, self.site.brief.run.keep_outputs);
+        let (images, outputs) = (self.site.context.run.keep_images, self.site.context.run.keep_outputs);
         if !work.exists() || (!images && !outputs) {
             return remove_with_parent(work);
         }
@@ -271,7 +271,7 @@ impl Bench {
 /// Ends what is left of a run that was open when its engine was killed, and removes it unless it was whole.
 pub fn recover_run<'b>(
     dir: &CampaignDir,
-    brief_of: impl Fn(&str) -> Option<&'b Brief>,
+    context_of: impl Fn(&str) -> Option<&'b SiteContext>,
     run: &RunId,
     attempt: u32,
     shepherd: Option<(u32, u64)>,
@@ -279,7 +279,7 @@ pub fn recover_run<'b>(
     let partial = dir.partial(run);
     // the point may have left the plan; what its run was started with says where it worked
     let work = recorded_point(&partial)
-        .and_then(|point| Some(work_dir(brief_of(&point.site)?, dir, &point, run)))
+        .and_then(|point| Some(work_dir(context_of(&point.site)?, dir, &point, run)))
         .unwrap_or_else(|| dir.root().join("work").join(run.as_str()));
     let ended = recover::end_leftovers(dir, run, shepherd, &work);
     let whole = recover::sealed_outcome(dir, run, attempt);

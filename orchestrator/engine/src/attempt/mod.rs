@@ -16,12 +16,12 @@ mod restart;
 mod shepherd;
 mod site;
 
-pub use context::Brief;
-pub use executor::{Attempted, Bench, Debts, Task, conclude_failed, free_bytes, recover_run, seal};
+pub use context::SiteContext;
+pub use executor::{Attempted, LocalExecutor, PendingCleanup, Task, conclude_failed, free_bytes, recover_run, seal};
 
 pub use error::RunError;
 pub use nodes::{LATER, Node, Nodes, SOON, Ways};
-pub use reporter::{News, Teller};
+pub use reporter::{AttemptEvent, AttemptReporter};
 
 pub use prepare::area_name;
 pub use recover::{OutcomeFile, sealed_outcome};

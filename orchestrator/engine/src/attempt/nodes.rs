@@ -1,4 +1,4 @@
-//! The nodes that a bench has: what they are called, how they are reached, who answers on them.
+//! The nodes that a executor has: what they are called, how they are reached, who answers on them.
 
 use crate::crew::Crew;
 use cvc_core::{
@@ -37,7 +37,7 @@ pub enum Ways {
     Slurm(SlurmLauncher),
 }
 
-/// The nodes that a bench has.
+/// The nodes that a executor has.
 #[derive(Debug)]
 pub struct Nodes {
     pub crew: Crew,
@@ -93,7 +93,7 @@ impl Nodes {
 
 /// The nodes of one run.
 #[derive(Clone, Debug)]
-pub struct Used {
+pub struct AllocatedNodes {
     pub crew: Crew,
     pub head: Node,
     /// Where its ranks are to be, in the order of the mapping.
@@ -107,7 +107,7 @@ pub struct Used {
     pub dirs: Vec<PathBuf>,
 }
 
-impl Used {
+impl AllocatedNodes {
     /// Every node that the run touches, this one first.
     pub fn everywhere(&self) -> Vec<&str> {
         let mut names = vec![self.head.name.as_str()];

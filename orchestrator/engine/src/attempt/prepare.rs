@@ -2,10 +2,10 @@
 
 use super::{
     error::RunError,
-    nodes::{Node, Nodes, Used, Ways},
+    nodes::{AllocatedNodes, Node, Nodes, Ways},
     site::ReadySite,
 };
-use crate::attempt::{context::Brief, executor::Task};
+use crate::attempt::{context::SiteContext, executor::Task};
 use crate::{
     ckpt::{
         dmtcp::{self, DmtcpInstall, DmtcpLayout},
@@ -55,7 +55,7 @@ pub(super) struct Prepared {
     /// What the other nodes must have first.
     pub elsewhere: Request,
     /// Its nodes.
-    pub used: Used,
+    pub used: AllocatedNodes,
     /// What those of its ranks are like.
     pub node_facts: Vec<Value>,
     /// Which machines of a cloud they are.
@@ -67,7 +67,7 @@ pub(super) const RANKS: &str = ".cvc-ranks";
 /// What is started for every rank.
 const RANK_SCRIPT: &str = ".cvc-rank.sh";
 
-/// Source of the library that mends DMTCP between nodes, in the working directory.
+/// Source of the library that repairs DMTCP between nodes, in the working directory.
 const BETWEEN_NODES: &str = "dmtcp-nodes.c";
 
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
@@ -79,21 +79,21 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 }
 
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
-pub(super) fn work_dir(brief: &Brief, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
-    match brief.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_core::paths::expand_below(&brief.base, path).join(area_name(brief, campaign)).join(run.as_str()),
+pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+    match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
+        Some(path) => cvc_core::paths::expand_below(&context.base, path).join(area_name(context, campaign)).join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
 }
 
 /// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
 /// campaigns of the same name, so that the place of this one is a part of it.
-pub fn area_name(brief: &Brief, campaign: &CampaignDir) -> String {
-    if brief.site.cluster.is_none() {
-        return brief.campaign.clone();
+pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
+    if context.site.cluster.is_none() {
+        return context.campaign.clone();
     }
     let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
-    format!("{}-{}", brief.campaign, &digest[..8])
+    format!("{}-{}", context.campaign, &digest[..8])
 }
 
 /// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
@@ -121,10 +121,10 @@ fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<Str
 
 /// Writes everything into the run's new directory.
 pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Prepared, RunError> {
-    let brief = &site.brief;
+    let context = &site.context;
     let (planned, point) = (&task.planned, &task.point);
     let run = planned.id.clone();
-    let app = brief
+    let app = context
         .apps
         .get(&point.app)
         .map(|a| a.descriptor.clone())
@@ -136,17 +136,17 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     };
     let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
     let dir = campaign.partial(&run);
-    let work = work_dir(brief, campaign, point, &run);
+    let work = work_dir(context, campaign, point, &run);
     let tmp = tmp_dir(campaign, &run);
     let marker = marker(campaign, &run);
     let ranks = nodes
         .choose(&task.nodes, &point.mapping)
         .ok_or_else(|| problem(format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), task.nodes.len())))?;
-    let used = Used {
+    let used = AllocatedNodes {
         crew: nodes.crew.clone(),
         head: nodes.head.clone(),
         ways: nodes.ways,
-        storage: brief.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
+        storage: context.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
         marker: marker.clone(),
         dirs: vec![work.clone().into(), tmp.clone().into()],
         ranks,
@@ -197,7 +197,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
             Ways::Slurm(launcher) => Reach::Slurm { launcher },
         },
         interface: nodes.interface.clone(),
-        oversubscribe: brief.site.oversubscribe,
+        oversubscribe: context.site.oversubscribe,
         export,
         marker: marker.clone(),
     };
@@ -230,7 +230,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         env.insert(name.clone(), text(&format!("command.env.{name}"), template)?);
     }
     let mut prefix: Vec<String> = Vec::new();
-    match (brief.trace.tracer, &site.strace, &site.darshan) {
+    match (context.trace.tracer, &site.strace, &site.darshan) {
         (TracerKind::Strace, Ok(strace), _) => {
             let traces = work.join("trace");
             std::fs::create_dir_all(&traces).map_err(StoreError::io("make", &traces))?;
@@ -271,7 +271,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     }
     let script_values = json!({
         "run": run.as_str(),
-        "campaign": brief.campaign,
+        "campaign": context.campaign,
         "cvc": env!("CARGO_PKG_VERSION"),
         "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
             .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
@@ -282,13 +282,13 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         "inputs": inputs,
         "prefix": prefix,
         "command": command,
-        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, &used, brief.run.timeout_s)),
+        "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, &used, context.run.timeout_s)),
     });
     let script = dir.join("launch.sh");
     std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
     let description = json!({
         "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
-        "checkpoint": brief.checkpoint, "trace": brief.trace,
+        "checkpoint": context.checkpoint, "trace": context.trace,
     });
     let file = dir.join("run.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&description).unwrap_or_default()).map_err(StoreError::io("write", &file))?;
@@ -306,7 +306,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         stderr: dir.join("stderr").into(),
         pid_file: dir.join("shepherd.json").into(),
         exit_file: dir.join("exit.json").into(),
-        timeout_s: brief.run.timeout_s,
+        timeout_s: context.run.timeout_s,
         ends_with_controller: true,
     };
     let peers = point.processes() + launch.launcher_processes;
@@ -325,7 +325,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         program,
         quirks,
         values: script_values,
-        tracer: brief.trace.tracer,
+        tracer: context.trace.tracer,
         elsewhere,
         used,
         node_facts,
@@ -357,7 +357,7 @@ fn facts_of(node: &Node, nodes: &Nodes, work: &Utf8Path) -> Value {
 
 /// What the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs as well.
 fn elsewhere(
-    used: &Used,
+    used: &AllocatedNodes,
     work: &Utf8Path,
     tmp: &Utf8Path,
     inputs: &[Value],
@@ -380,7 +380,7 @@ fn elsewhere(
     Ok(Request::Make { remove, dirs, files })
 }
 
-fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, used: &Used, timeout_s: f64) -> Value {
+fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, used: &AllocatedNodes, timeout_s: f64) -> Value {
     // long enough for the slowest start, short enough not to stay for hours if the program never comes
     let stale_s = (timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
     let second = DmtcpLayout {
@@ -390,7 +390,7 @@ fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, use
         log: layout.kvdir.join("restart.log"),
         tmpdir: layout.tmpdir.clone(),
     };
-    // what mends DMTCP between nodes
+    // what repairs DMTCP between nodes
     let work = layout.kvdir.parent().unwrap_or(&layout.kvdir);
     let library = used.several().then(|| work.join("dmtcp-nodes.so"));
     json!({

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 /// What happened in a run.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum AttemptEvent {
     /// Its shepherd is alive.
     Started(ProcessId),
     /// What it does now.
@@ -15,18 +15,18 @@ pub enum News {
 
 /// Tells of one run.
 #[derive(Clone, Debug)]
-pub struct Teller {
+pub struct AttemptReporter {
     pub run: RunId,
-    pub to: mpsc::UnboundedSender<(RunId, News)>,
+    pub to: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
 }
 
-impl Teller {
-    pub fn tell(&self, news: News) {
+impl AttemptReporter {
+    pub fn tell(&self, news: AttemptEvent) {
         // nobody listens any more once the campaign cannot go on
         let _ = self.to.send((self.run.clone(), news));
     }
 
     pub fn stage(&self, stage: &str) {
-        self.tell(News::Stage(stage.to_owned()));
+        self.tell(AttemptEvent::Stage(stage.to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! A site that was asked what it has: cores, MPI libraries, DMTCP, programs. Plans do not depend on it; runs do.
 
 use crate::{
-    attempt::context::Brief,
+    attempt::context::SiteContext,
     ckpt::dmtcp::{self, DmtcpInstall},
     host::LocalHost,
     kernels,
@@ -33,7 +33,7 @@ pub enum Readiness {
 #[derive(Debug)]
 pub struct ReadySite {
     /// What its runs depend on.
-    pub brief: Arc<Brief>,
+    pub context: Arc<SiteContext>,
     /// Cores of a node.
     pub cores: u32,
     /// Node names, in the order of mappings.
@@ -53,16 +53,16 @@ pub struct ReadySite {
 }
 
 impl ReadySite {
-    /// Asks this machine, whatever kind of site the brief is of.
-    pub async fn ask(brief: Arc<Brief>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
-        let site = &brief.site;
+    /// Asks this machine, whatever kind of site the context is of.
+    pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
+        let site = &context.site;
         let host = LocalHost;
         let mut mpi = IndexMap::new();
         for (library, entry) in &site.mpi {
             mpi.insert(library.clone(), mpi::find(&host, library, entry).await);
         }
         let mut kernels = IndexMap::new();
-        if readiness == Readiness::Build && brief.apps.values().any(|a| a.descriptor.kernel) {
+        if readiness == Readiness::Build && context.apps.values().any(|a| a.descriptor.kernel) {
             for (library, install) in &mpi {
                 if let Ok(install) = install {
                     note(format!("built-in kernels for {library}"));
@@ -77,11 +77,11 @@ impl ReadySite {
             mpi,
             dmtcp: dmtcp::find(&host, &site.dmtcp).await,
             strace: paths::on_path(&["strace"], &path)
-                .ok_or_else(|| Missing { what: "strace is not installed".into(), mend: "Debian, Ubuntu: apt-get install strace".into() }),
+                .ok_or_else(|| Missing { what: "strace is not installed".into(), hint: "Debian, Ubuntu: apt-get install strace".into() }),
             darshan: darshan(&path),
             kernels,
-            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&brief.base, d)).collect(),
-            brief,
+            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&context.base, d)).collect(),
+            context,
         }
     }
 
@@ -92,7 +92,7 @@ impl ReadySite {
         for template in &app.program.names {
             names.push(
                 render::render_text(&format!("{}: program.names", app.name), template, &values)
-                    .map_err(|e| Missing { what: e.to_string(), mend: "mend the descriptor".into() })?,
+                    .map_err(|e| Missing { what: e.to_string(), hint: "fix the descriptor".into() })?,
             );
         }
         if let Some(name) = names.iter().find(|n| n.starts_with('/')) {
@@ -102,7 +102,7 @@ impl ReadySite {
             } else {
                 Err(Missing {
                     what: format!("{} is not installed: there is no program {path}", app.name),
-                    mend: app.program.install.clone(),
+                    hint: app.program.install.clone(),
                 })
             };
         }
@@ -134,24 +134,24 @@ impl ReadySite {
         let places: Vec<String> = self.app_dirs.iter().map(ToString::to_string).chain(["PATH".to_owned()]).collect();
         Err(Missing {
             what: format!("{} is not installed: no {} in {}", app.name, names.join(" or "), places.join(", ")),
-            mend: app.program.install.clone(),
+            hint: app.program.install.clone(),
         })
     }
 
-    /// Why a point cannot run here, if it cannot: everything that is missing, with its mend.
+    /// Why a point cannot run here, if it cannot: everything that is missing, with its hint.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
         let mut missing = Vec::new();
         match self.mpi.get(&point.mpi) {
             Some(Ok(_)) => {}
             Some(Err(m)) => missing.push(m.to_string()),
-            None => missing.push(format!("site {} has no MPI library `{}`", self.brief.name, point.mpi)),
+            None => missing.push(format!("site {} has no MPI library `{}`", self.context.name, point.mpi)),
         }
         if point.checkpointer == CheckpointerKind::Dmtcp
             && let Err(m) = &self.dmtcp
         {
             missing.push(m.to_string());
         }
-        let tracer = match self.brief.trace.tracer {
+        let tracer = match self.context.trace.tracer {
             TracerKind::None => None,
             TracerKind::Strace => self.strace.as_ref().err(),
             TracerKind::Darshan => self.darshan.as_ref().err(),
@@ -159,19 +159,19 @@ impl ReadySite {
         missing.extend(tracer.map(ToString::to_string));
         // a missing library is said once, not again for the kernels that it would compile
         if missing.is_empty()
-            && let Some(app) = self.brief.apps.get(&point.app)
+            && let Some(app) = self.context.apps.get(&point.app)
             && let Err(m) = self.program(&app.descriptor, point)
         {
             missing.push(m.to_string());
         }
         let own_checkpoint = point.checkpointer == CheckpointerKind::Application;
         if point.mapping.nodes() > 1
-            && self.brief.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
-            && self.brief.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
+            && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
+            && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
         {
             missing.push(cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage));
         }
-        if !self.brief.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
+        if !self.context.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
             missing.push(format!(
                 "{} puts more processes on a node than its {} cores; set oversubscribe = true for the site to allow it",
                 point.mapping, self.cores
@@ -188,7 +188,7 @@ fn cores() -> u32 {
 fn darshan(path: &str) -> Result<Utf8PathBuf, Missing> {
     let missing = || Missing {
         what: "Darshan's runtime library is not installed".into(),
-        mend: "install it (Spack: spack install darshan-runtime darshan-util) and set CVC_DARSHAN_LIB to libdarshan.so".into(),
+        hint: "install it (Spack: spack install darshan-runtime darshan-util) and set CVC_DARSHAN_LIB to libdarshan.so".into(),
     };
     if let Ok(given) = std::env::var("CVC_DARSHAN_LIB") {
         return Some(Utf8PathBuf::from(given)).filter(|p| p.is_file()).ok_or_else(missing);

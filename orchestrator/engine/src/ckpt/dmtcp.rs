@@ -6,7 +6,7 @@ use cvc_core::{campaign::DmtcpSettings, point::Compression};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// C source of the library that mends DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path on
+/// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path on
 /// all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
 pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
@@ -29,7 +29,7 @@ pub const MEND: &str = "install it (Spack: spack install dmtcp; or from https://
 
 /// Finds DMTCP at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
 pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
-    let missing = |what: String| Missing { what, mend: MEND.into() };
+    let missing = |what: String| Missing { what, hint: MEND.into() };
     let launch = match &settings.prefix {
         Some(prefix) => {
             let launch = cvc_core::paths::expand(prefix).join("bin/dmtcp_launch");

@@ -71,7 +71,7 @@ pub struct NotStarted {
 const MENDS: [(&[&str], &str); 12] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known"],
-        "the host's key is not the known one: if the host was really set up anew, remove its old key from the known-hosts file",
+        "the host's key is not the known one: if the host was really set up restart_fresh, remove its old key from the known-hosts file",
     ),
     (&["Permission denied (", "Too many authentication failures"], "the node must accept a key of this user without a password"),
     (
@@ -112,12 +112,12 @@ impl NotStarted {
         of_shell || self.problem.contains("exit status: 127")
     }
 
-    /// How to mend it.
+    /// how to fix it.
     #[must_use]
-    pub fn mend(&self) -> String {
+    pub fn hint(&self) -> String {
         let known = MENDS.iter().find(|(words, _)| words.iter().any(|w| self.said.contains(w) || self.problem.contains(w)));
         match known {
-            Some((_, mend)) => (*mend).to_owned(),
+            Some((_, hint)) => (*hint).to_owned(),
             None => format!("try it by hand: {}", self.argv.join(" ")),
         }
     }
@@ -134,7 +134,7 @@ fn started(failed: &[NotStarted]) -> String {
         for line in one.said.lines() {
             let _ = write!(text, "\n    {line}");
         }
-        let _ = write!(text, "\n    mend: {}", one.mend());
+        let _ = write!(text, "\n    hint: {}", one.hint());
     }
     text
 }
@@ -165,9 +165,9 @@ impl CrewError {
         matches!(self, Self::Refused { problem, .. } if problem.contains("No space left on device") || problem.contains("Disk quota exceeded"))
     }
 
-    /// How to mend it, where that is not in the text already.
+    /// how to fix it, where that is not in the text already.
     #[must_use]
-    pub fn help(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Start(_) | Self::Refused { .. } | Self::Unknown { .. } => None,
             Self::Lost { .. } => Some("see whether the node is up and its network works; `cvc doctor` tries both"),

@@ -70,7 +70,7 @@ impl Crew {
     /// Starts the sentinels of all members, side by side.
     ///
     /// # Errors
-    /// When one of them does not answer in time: all that failed, each with what it said and the mend. Those that did start are ended.
+    /// When one of them does not answer in time: all that failed, each with what it said and the hint. Those that did start are ended.
     pub async fn start(members: Vec<Member>, settings: Settings) -> Result<Self, CrewError> {
         let (crew, failed) = Self::start_some(members, settings).await;
         if failed.is_empty() {
@@ -80,7 +80,7 @@ impl Crew {
         Err(CrewError::Start(failed))
     }
 
-    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and told with the mend.
+    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and told with the hint.
     pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;

@@ -133,7 +133,7 @@ impl std::fmt::Display for ChangedKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { host, name, offered, known, file, line } = self;
         write!(f, "{host}: its host key has changed: `{name}` offers {offered}, but {file}:{line} has {known}; ")?;
-        write!(f, "either the machine was installed anew or replaced, or somebody stands between")
+        write!(f, "either the machine was installed restart_fresh or replaced, or somebody stands between")
     }
 }
 
@@ -169,8 +169,8 @@ impl HostError {
         }
     }
 
-    /// How to mend it, where that can be said.
-    pub fn mend(&self) -> Option<String> {
+    /// how to fix it, where that can be said.
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { host, cause, .. } => Some(match cause {
                 Obstacle::Name => format!("give `{host}` an `address` in the campaign file, or a HostName in ~/.ssh/config; or see whether this machine is online"),

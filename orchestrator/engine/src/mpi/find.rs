@@ -53,19 +53,19 @@ impl MpiInstall {
 
 /// Something that is not installed, what it costs, how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}; {mend}")]
+#[error("{what}; {hint}")]
 pub struct Missing {
     /// What is missing, and where it was looked for.
     pub what: String,
     /// How to get it.
-    pub mend: String,
+    pub hint: String,
 }
 
 /// Finds a library of a site and asks it for its version, device and I/O layer.
 pub async fn find(host: &dyn Host, name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missing> {
     let mut env: BTreeMap<String, String> = library.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let mpiexec = locate(host, name, library, &mut env).await?;
-    let missing = |what: String| Missing { what, mend: "check the library's entry in the campaign file".into() };
+    let missing = |what: String| Missing { what, hint: "check the library's entry in the campaign file".into() };
     let run = |argv: Vec<String>| {
         let env = env.clone();
         async move { host.run(&argv, &env, LIMIT).await.map(|o| format!("{}\n{}", o.stdout, o.stderr)) }
@@ -187,14 +187,14 @@ async fn locate(host: &dyn Host, name: &str, library: &MpiLibrary, env: &mut BTr
             }
             Err(Missing {
                 what: format!("MPI library `{name}` is not installed: no {} on PATH", names.join(", ")),
-                mend: format!("install it (Debian, Ubuntu: apt-get install {package}; Spack: spack install {})", family(library)),
+                hint: format!("install it (Debian, Ubuntu: apt-get install {package}; Spack: spack install {})", family(library)),
             })
         }
         MpiSource::Prefix(prefix) => {
             let prefix = cvc_core::paths::expand(prefix);
             ["mpiexec", "mpirun"].iter().map(|n| prefix.join("bin").join(n)).find(|p| is_executable(p)).ok_or_else(|| Missing {
                 what: format!("MPI library `{name}` is not installed: no bin/mpiexec below {prefix}"),
-                mend: format!("install it there, or give another prefix (Spack: spack location -i {})", family(library)),
+                hint: format!("install it there, or give another prefix (Spack: spack location -i {})", family(library)),
             })
         }
         MpiSource::Mpiexec(program) => {
@@ -202,17 +202,17 @@ async fn locate(host: &dyn Host, name: &str, library: &MpiLibrary, env: &mut BTr
             let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
             found.ok_or_else(|| Missing {
                 what: format!("MPI library `{name}` is not installed: there is no {program}"),
-                mend: "give a launcher that exists, or a prefix".into(),
+                hint: "give a launcher that exists, or a prefix".into(),
             })
         }
         MpiSource::Module(module) => {
-            let mend = format!("see `module avail {}`", module.split('/').next().unwrap_or(module));
+            let hint = format!("see `module avail {}`", module.split('/').next().unwrap_or(module));
             // `module` is a shell function, so this one goes through a shell; the module's name is an argument, not text of the script
             let script = "module load \"$1\" >/dev/null 2>&1 || exit 9; command -v mpiexec || command -v mpirun || exit 8; env -0";
             let argv: Vec<String> = ["bash", "-lc", script, "module", module].map(String::from).into();
-            let output = host.run(&argv, env, LIMIT).await.map_err(|e| Missing { what: e.to_string(), mend: mend.clone() })?;
+            let output = host.run(&argv, env, LIMIT).await.map_err(|e| Missing { what: e.to_string(), hint: hint.clone() })?;
             if output.code != Some(0) {
-                return Err(Missing { what: format!("MPI library `{name}`: module {module} cannot be loaded or has no mpiexec"), mend });
+                return Err(Missing { what: format!("MPI library `{name}`: module {module} cannot be loaded or has no mpiexec"), hint });
             }
             let (launcher, variables) = output.stdout.split_once('\n').unwrap_or((&output.stdout, ""));
             for (key, value) in variables.split('\0').filter_map(|v| v.split_once('=')) {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says how to mend it.
+/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says how to fix it.
 #[derive(Debug)]
 pub struct ImageError {
     /// The image, or the directory that could not be listed.
@@ -134,7 +134,7 @@ impl ImageError {
         Self { path: path.to_owned(), offset: None, gzip: false, kind: ImageErrorKind::Io(error) }
     }
 
-    /// How to mend it.
+    /// how to fix it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match &self.kind {
@@ -160,7 +160,7 @@ impl ImageError {
                 "the image is damaged here, or an earlier header has a wrong size; `mtcp_restart --simulate` reads the same headers"
             }
             ImageErrorKind::TooManyRegions { .. } => "the image is damaged, or made to exhaust memory",
-            ImageErrorKind::Told(_) => "`cvc image` on that machine says how to mend it",
+            ImageErrorKind::Told(_) => "`cvc image` on that machine says how to fix it",
             ImageErrorKind::SizeIdentity { .. } => "the file changed while it was read: wait until the checkpoint is complete",
         }
     }

@@ -70,7 +70,7 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
 /// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.
 ///
 /// # Errors
-/// What waiting does not mend: no such file, not an image, damaged.
+/// What waiting does not fix: no such file, not an image, damaged.
 pub fn is_complete(path: &Path) -> Result<bool, ImageError> {
     match read_image(path) {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! What a rule can read: the cells of the papers' tables, as printed or with known misprints mended.
+//! What a rule can read: the cells of the papers' tables, as printed or with known misprints corrected.
 
 use super::Because;
 use crate::paper::{
@@ -15,7 +15,7 @@ type Place = (usize, usize, usize);
 #[derive(Debug, Default)]
 pub(in crate::paper) struct Reads {
     /// Read the likely number where print is known to be wrong.
-    pub mended: bool,
+    pub corrected: bool,
     /// Read this input so much larger.
     pub shift: Option<(Place, f64)>,
     /// Inputs with the distance that their rounding may hide, in the order in which they were first read.
@@ -72,7 +72,7 @@ impl<'a> At<'a> {
         let Some(index) = table.column(column) else { return "" };
         match self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.text()?))) {
             Some((anomaly, text)) => {
-                self.mends(anomaly);
+                self.note_correction(anomaly);
                 text
             }
             None => table.cells[self.row][index].text(),
@@ -86,12 +86,12 @@ impl<'a> At<'a> {
 
     /// What was probably meant in a column of this row, with the anomaly that says so.
     fn meant(&self, column: usize) -> Option<(usize, &'a Likely)> {
-        let mended = self.reads.borrow().mended;
-        self.printed().attached[self.row][column].iter().filter(|_| mended).find_map(|a| Some((a.anomaly, a.meant()?)))
+        let corrected = self.reads.borrow().corrected;
+        self.printed().attached[self.row][column].iter().filter(|_| corrected).find_map(|a| Some((a.anomaly, a.meant()?)))
     }
 
-    /// Notes that a misprint was mended.
-    fn mends(&self, anomaly: usize) {
+    /// Notes that a misprint was corrected.
+    fn note_correction(&self, anomaly: usize) {
         let mut reads = self.reads.borrow_mut();
         if !reads.used.contains(&anomaly) {
             reads.used.push(anomaly);
@@ -117,7 +117,7 @@ impl<'a> At<'a> {
         let place = (self.table, self.row, index);
         let mut value = printed.value();
         if let Some((anomaly, likely)) = self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.number()?))) {
-            self.mends(anomaly);
+            self.note_correction(anomaly);
             value = likely;
         }
         let mut reads = self.reads.borrow_mut();

@@ -2,7 +2,7 @@
 //!
 //! A rule reads other cells through [`At`] and gives the number without rounding; comparing it with print is not its business. Which inputs a
 //! rule reads is noted, so that [`judge`](super::judge) can tell how far the rounding of the printed inputs reaches, and can try again with
-//! inputs mended that are known to be misprints.
+//! inputs corrected that are known to be misprints.
 //!
 //! To add a rule: a file here with a type that implements [`Rule`], and a line in [`RULES`]. `paper.toml` then names it.
 
@@ -141,24 +141,24 @@ pub fn model(name: &str) -> Option<&'static dyn ModelRule> {
 /// What is wrong with the use of a rule.
 pub(super) struct WrongUse {
     pub message: String,
-    pub help: String,
+    pub hint: String,
 }
 
 /// Checks that a rule exists and has what it needs.
 pub(super) fn check(used: &RuleUse, table: &TableDefinition) -> Result<(), WrongUse> {
     let name = used.name();
     let Some(rule) = rule(name) else {
-        let help = suggestion(name, "rules", RULES.iter().map(|r| r.name()));
-        return Err(WrongUse { message: format!("there is no rule `{name}`"), help });
+        let hint = suggestion(name, "rules", RULES.iter().map(|r| r.name()));
+        return Err(WrongUse { message: format!("there is no rule `{name}`"), hint });
     };
     if used.of().len() < rule.needs() {
         let message = format!("the rule `{name}` needs {} names in `of`, and there are {}", rule.needs(), used.of().len());
-        return Err(WrongUse { message, help: format!("write {{ name = \"{name}\", of = [...] }} with {}", rule.arguments()) });
+        return Err(WrongUse { message, hint: format!("write {{ name = \"{name}\", of = [...] }} with {}", rule.arguments()) });
     }
     for column in used.of().iter().take(rule.columns()) {
         if !table.columns.iter().any(|c| c.id == *column) {
-            let help = suggestion(column, "columns", table.columns.iter().map(|c| c.id.as_str()));
-            return Err(WrongUse { message: format!("table {} has no column `{column}`", table.id), help });
+            let hint = suggestion(column, "columns", table.columns.iter().map(|c| c.id.as_str()));
+            return Err(WrongUse { message: format!("table {} has no column `{column}`", table.id), hint });
         }
     }
     Ok(())
@@ -169,8 +169,8 @@ pub(super) fn check_model(used: &RuleUse) -> Result<(), WrongUse> {
     match model(used.name()) {
         Some(_) => Ok(()),
         None => {
-            let help = suggestion(used.name(), "models", MODELS.iter().map(|r| r.name()));
-            Err(WrongUse { message: format!("there is no model `{}`", used.name()), help })
+            let hint = suggestion(used.name(), "models", MODELS.iter().map(|r| r.name()));
+            Err(WrongUse { message: format!("there is no model `{}`", used.name()), hint })
         }
     }
 }

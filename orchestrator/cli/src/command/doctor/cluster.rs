@@ -52,17 +52,17 @@ pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result
             found.add_row([mark(check.state), &check.what, check.host.as_deref().unwrap_or("all"), &check.found]);
         }
         writeln!(out, "{}", found.trim_fmt())?;
-        let mended: Vec<&Check> = checks.iter().filter(|c| !c.mend.is_empty()).collect();
-        if !mended.is_empty() {
-            writeln!(out, "\nhow to mend it:")?;
+        let fixed: Vec<&Check> = checks.iter().filter(|c| !c.hint.is_empty()).collect();
+        if !fixed.is_empty() {
+            writeln!(out, "\nhow to fix it:")?;
         }
-        for check in mended {
+        for check in fixed {
             let host = check.host.as_ref().map(|h| format!(", {h}")).unwrap_or_default();
             writeln!(
                 out,
                 "{}\n{}",
                 paragraph("  ", &format!("{}{host}: {}", check.what, check.found)),
-                paragraph("    ", &format!("mend: {}", check.mend))
+                paragraph("    ", &format!("hint: {}", check.hint))
             )?;
         }
     }

@@ -26,7 +26,7 @@ struct Finding {
     found: Result<String, String>,
     /// What cannot be done without it.
     cost: &'static str,
-    mend: String,
+    hint: String,
 }
 
 /// What is looked for when no campaign is given: a campaign that uses everything.
@@ -88,7 +88,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if args.json {
         let findings: Vec<_> = findings
             .iter()
-            .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "mend": f.mend }))
+            .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "hint": f.hint }))
             .collect();
         let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles, "clusters": clusters });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
@@ -105,13 +105,13 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     writeln!(out, "{}", found.trim_fmt())?;
     let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err()).collect();
     if !gaps.is_empty() {
-        writeln!(out, "\nwhat each gap costs, and how to mend it:")?;
+        writeln!(out, "\nwhat each gap costs, and how to fix it:")?;
         for gap in gaps {
             writeln!(
                 out,
                 "{}\n{}",
                 paragraph("  ", &format!("{}: {}", gap.what, gap.cost)),
-                paragraph("    ", &format!("mend: {}", gap.mend))
+                paragraph("    ", &format!("hint: {}", gap.hint))
             )?;
         }
     }
@@ -154,21 +154,21 @@ fn campaign(
 
 fn of_site(site: &ReadySite) -> Vec<Finding> {
     let mut findings = vec![Finding {
-        what: format!("site {}", site.brief.name),
+        what: format!("site {}", site.context.name),
         found: Ok(format!(
             "{} cores, oversubscription {}",
             site.cores,
-            if site.brief.site.oversubscribe { "allowed" } else { "not allowed" }
+            if site.context.site.oversubscribe { "allowed" } else { "not allowed" }
         )),
         cost: "",
-        mend: String::new(),
+        hint: String::new(),
     }];
     for (name, install) in &site.mpi {
         findings.push(Finding {
             what: format!("MPI library {name}"),
             found: install.as_ref().map(|i| format!("{} at {}", i.describe(), i.mpiexec)).map_err(|m| m.what.clone()),
             cost: "its points are skipped",
-            mend: install.as_ref().err().map(|m| m.mend.clone()).unwrap_or_default(),
+            hint: install.as_ref().err().map(|m| m.hint.clone()).unwrap_or_default(),
         });
         if let Ok(install) = install {
             let compiler = cvc_engine::kernels::mpicc(install);
@@ -176,15 +176,15 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
                 what: format!("compiler of {name}"),
                 found: compiler.as_ref().map(ToString::to_string).map_err(|m| m.what.clone()),
                 cost: "the built-in kernels cannot run with this library",
-                mend: compiler.err().map(|m| m.mend).unwrap_or_default(),
+                hint: compiler.err().map(|m| m.hint).unwrap_or_default(),
             });
         }
     }
     let mut add = |what: &str, found: Result<String, (String, String)>, cost| {
-        let mend = found.as_ref().err().map(|e| e.1.clone()).unwrap_or_default();
-        findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, mend });
+        let hint = found.as_ref().err().map(|e| e.1.clone()).unwrap_or_default();
+        findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, hint });
     };
-    let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.mend.clone());
+    let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.hint.clone());
     add(
         "DMTCP",
         site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
@@ -197,11 +197,11 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
 
 fn of_machine() -> Vec<Finding> {
     let path = std::env::var("PATH").unwrap_or_default();
-    let tool = |name: &str, cost, mend: &str| Finding {
+    let tool = |name: &str, cost, hint: &str| Finding {
         what: name.into(),
         found: cvc_core::paths::on_path(&[name], &path).map(|p| p.to_string()).ok_or_else(|| format!("{name} is not installed")),
         cost,
-        mend: mend.into(),
+        hint: hint.into(),
     };
     vec![
         tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"),

@@ -54,12 +54,12 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
     let excludes = filters(&args.exclude)?;
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
     if observations.is_empty() && !args.from.is_empty() {
-        let (message, help) = if excludes.is_empty() {
+        let (message, hint) = if excludes.is_empty() {
             ("nothing was observed: no run of these campaigns succeeded", "`cvc status` tells how far a campaign has come")
         } else {
             ("--exclude leaves out every observation", "leave out fewer: `--exclude` names what is not wanted, `--train` what is")
         };
-        return Err(PredictError::Model { message: message.into(), help: help.into() }.into());
+        return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
     }
     let apps = [cvc_core::app::embedded::directory()?];
     let known = Known { apps: &apps, observations: &observations };
@@ -69,7 +69,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {
             message: format!("none of the {} observations is one to train on", observations.len()),
-            help: format!("there are for example: {}", examples(&observations)),
+            hint: format!("there are for example: {}", examples(&observations)),
         }
         .into());
     }

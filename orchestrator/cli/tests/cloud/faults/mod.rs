@@ -1,4 +1,4 @@
-//! What goes wrong in a cloud: in each case the right cause is told with its mend, no run is lost or doubled, nothing is left, and the campaign
+//! What goes wrong in a cloud: in each case the right cause is told with its hint, no run is lost or doubled, nothing is left, and the campaign
 //! goes on where it can.
 
 mod calls;

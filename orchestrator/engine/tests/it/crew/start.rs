@@ -38,7 +38,7 @@ async fn all_members_answer_in_the_order_of_their_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_host_that_cannot_be_used_is_named_with_what_it_said_and_the_mend() {
+async fn every_host_that_cannot_be_used_is_named_with_what_it_said_and_the_hint() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("sentinel.pid");
     let said = |text: &str| vec!["sh".to_owned(), "-c".into(), text.into()];
