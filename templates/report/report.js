@@ -1,4 +1,4 @@
-// Long tables show only the rows that have all the words that are typed.
+// Filters long tables: shows only the rows that contain all words typed.
 for (const table of document.querySelectorAll("table")) {
   const rows = [...table.tBodies[0].rows];
   if (rows.length <= 16) continue;
@@ -6,7 +6,7 @@ for (const table of document.querySelectorAll("table")) {
   const input = document.createElement("input");
   label.className = "filter";
   input.type = "search";
-  label.append("Only rows with: ", input);
+  label.append("Filter rows: ", input);
   table.parentElement.before(label);
   const texts = new Map(rows.map((row) => [row, [...row.cells].map((cell) => cell.dataset.sort).join(" ").toLowerCase()]));
   input.addEventListener("input", () => {
@@ -14,7 +14,7 @@ for (const table of document.querySelectorAll("table")) {
     for (const row of rows) row.hidden = !words.every((word) => texts.get(row).includes(word));
   });
 }
-// Tables sort by a click on a heading, or by Enter or Space on it. Numbers by their size, texts as people read them, empty cells last.
+// Sorts a table on a click on a heading, or Enter or Space on it: numbers by size, texts in natural order, empty cells last.
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.querySelectorAll("th")];
   const body = table.tBodies[0];
