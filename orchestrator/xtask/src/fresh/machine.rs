@@ -193,7 +193,7 @@ impl Copy {
         }
         let index = ours.join("registry/index");
         if index.is_dir() {
-            self.command("cp", &["-a".as_ref(), index.as_ref(), theirs.join("registry").as_ref()])?;
+            succeed(Command::new("cp").arg("-a").arg(&index).arg(theirs.join("registry")))?;
         }
         for registry in subdirectories(&ours.join("registry/cache")) {
             link_all(&registry, &theirs.join("registry/cache").join(name(&registry)), "crate")?;
@@ -206,7 +206,7 @@ impl Copy {
         self.make_dir(home)?;
         let to = self.root.join(home).join("cvc");
         // no hard links: the clone changes hands
-        self.command("git", &["clone".as_ref(), "--quiet".as_ref(), "--no-hardlinks".as_ref(), repository.as_ref(), to.as_ref()])
+        succeed(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(to))
     }
 
     /// Keeps the packages and crates that were downloaded, for the next machine.
@@ -238,7 +238,7 @@ impl Copy {
         let to = self.root.join(path.trim_start_matches('/'));
         let (Some(parent), true) = (to.parent(), Path::new(path).exists()) else { return Ok(()) };
         fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
-        self.command("cp", &["-a".as_ref(), path.as_ref(), parent.as_ref()])
+        succeed(Command::new("cp").arg("-a").arg(path).arg(parent))
     }
 
     /// Copies what a file of this machine contains, also behind symbolic links.
@@ -251,12 +251,6 @@ impl Copy {
         // a link there would lead out of the copy
         remove(&to)?;
         fs::write(&to, content).map_err(|e| format!("{}: {e}", to.display()))
-    }
-
-    fn command(&self, program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
-        let status =
-            Command::new(program).args(arguments).stdin(Stdio::null()).status().map_err(|e| format!("cannot start {program}: {e}"))?;
-        if status.success() { Ok(()) } else { Err(format!("{program} failed ({status}): its messages are above")) }
     }
 }
 
@@ -337,13 +331,14 @@ fn remove(path: &Path) -> Result<(), String> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
-    let status = Command::new("rm")
-        .args(["-rf", "--one-file-system"])
-        .arg(path)
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|e| format!("cannot start rm: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cannot remove {}: rm: {status}", path.display())) }
+    succeed(Command::new("rm").args(["-rf", "--one-file-system"]).arg(path))
+}
+
+/// Runs a program that has to succeed.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().map_err(|e| format!("cannot start {name}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name} failed ({status}): its messages are above")) }
 }
 
 #[cfg(test)]
