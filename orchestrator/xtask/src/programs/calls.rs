@@ -29,8 +29,8 @@ const TAKES_ARGUMENTS: &[&str] = &["words", "argv"];
 /// Methods that take an argument vector.
 const RUNS_ARGUMENTS: &[&str] = &["exec", "run", "output", "say", "ask"];
 
-/// Methods that take a shell script.
-const TAKES_A_SCRIPT: &[&str] = &["shell"];
+/// Functions and methods whose last argument is a shell script.
+const TAKES_A_SCRIPT: &[&str] = &["shell", "ssh"];
 
 /// Programs whose `-c` is not a shell's.
 const OTHER_SHELLS: &[&str] = &["python", "python3", "ssh", "sacct", "head", "stat", "cut", "cc", "gcc", "mpicc"];
@@ -252,6 +252,9 @@ impl<'ast> Visit<'ast> for Visitor {
         if let (true, Some(first)) = (NAMES_A_PROGRAM.contains(&last) || NAMES_PROGRAMS.contains(&last), first) {
             self.programs(first);
         }
+        if let (true, Some(script)) = (TAKES_A_SCRIPT.contains(&last), call.args.last()) {
+            self.script(script);
+        }
         self.visit_expr(&call.func);
         let kind = if TAKES_ARGUMENTS.contains(&last) { Array::Vector } else { Array::Arguments };
         call.args.iter().for_each(|argument| self.argument(argument, kind));
@@ -259,13 +262,13 @@ impl<'ast> Visit<'ast> for Visitor {
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         let method = call.method.to_string();
-        if let Some(first) = call.args.first() {
+        if let Some(script) = call.args.last() {
             let after_c = || {
                 let Expr::MethodCall(before) = &*call.receiver else { return false };
                 before.method == "arg" && before.args.first().and_then(literal).is_some_and(|t| t.literal.value() == "-c")
             };
             if TAKES_A_SCRIPT.contains(&method.as_str()) || method == "arg" && after_c() {
-                self.script(first);
+                self.script(script);
             }
         }
         self.visit_expr(&call.receiver);
@@ -331,6 +334,7 @@ mod tests {
     #[test]
     fn scripts_are_read_from_literals_formats_and_names() {
         assert_eq!(programs("node.shell(\"aa x\nbb\");"), [(2, "aa".to_owned()), (3, "bb".to_owned())]);
+        assert_eq!(names("lab.ssh(\"ada@n1\", \"sudo aa\"); ssh(&lab, key, \"bb\");"), ["aa", "bb", "sudo"]);
         assert_eq!(names("node.shell(&format!(\"aa {name} $(bb {{}} {0:?}); {program} x\"));"), ["aa", "bb"]);
         assert_eq!(names("const S: &str = \"aa; bb\"; host.exec(&[\"sh\", \"-c\", S]); let no = \"cc\";"), ["aa", "bb", "sh"]);
         assert_eq!(
