@@ -1,40 +1,37 @@
 # shellcheck shell=bash
-# Sourced by ./quickstart and ./test: makes this machine ready, installing only what is missing. Debian and Ubuntu by apt; elsewhere it
-# says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none of which is
-# started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible and moto.
+# Sourced by ./quickstart and ./test: makes this machine ready, installing what is missing of packages.txt. Debian and Ubuntu by apt;
+# elsewhere it says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none
+# of which is started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible and moto.
 
-# What is missing, as Debian packages, in the array `packages`; with `tests` also for the tests.
+# Whether one of the things that a package is needed for is here. Administrators' programs may not be on PATH of others.
+is_here() {
+    case "$1" in
+    python:*) python3 -c "import ${1#python:}" >/dev/null 2>&1 ;;
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ] ;;
+    esac
+}
+
+# What is missing: the Debian packages in the array `packages`, their services in `units`. With `tests` also for the tests.
 missing_packages() {
-    packages=()
-    have() { command -v "$1" >/dev/null 2>&1; }
-    have cc || packages+=(gcc)
-    [ -e /usr/include/stdio.h ] || packages+=(libc6-dev)
-    have make || packages+=(make)
-    have mpiexec.mpich || have mpiexec.hydra || packages+=(mpich)
-    have mpicc.mpich || packages+=(libmpich-dev)
-    have mpirun.openmpi || packages+=(openmpi-bin)
-    have mpicc.openmpi || packages+=(libopenmpi-dev)
-    have h5pcc.mpich || packages+=(libhdf5-mpich-dev)
-    have h5pcc.openmpi || packages+=(libhdf5-openmpi-dev)
-    have strace || packages+=(strace)
-    [ "${1:-}" = tests ] || return 0
-    # administrators' programs may not be on PATH of others
-    have_daemon() { have "$1" || [ -x "/usr/sbin/$1" ]; }
-    have ssh || packages+=(openssh-client)
-    have_daemon sshd || packages+=(openssh-server)
-    have_daemon ip || packages+=(iproute2)
-    have_daemon munged || packages+=(munge)
-    have_daemon slurmctld || packages+=(slurmctld)
-    have_daemon slurmd || packages+=(slurmd)
-    have sinfo || packages+=(slurm-client)
-    have_daemon slurmdbd || packages+=(slurmdbd)
-    have_daemon mariadbd || packages+=(mariadb-server)
-    have_daemon glusterd || packages+=(glusterfs-server)
-    have_daemon glusterfs || packages+=(glusterfs-client)
-    have mmdebstrap || packages+=(mmdebstrap)
-    have apt-ftparchive || packages+=(apt-utils)
-    python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
-    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
+    packages=() units=()
+    local when package what unit alternatives alternative found missing
+    while read -r when package what; do
+        [ "$when" = build ] || [ "$when" = "${1:-build}" ] || continue
+        unit='' missing=''
+        for alternatives in $what; do
+            case "$alternatives" in
+            unit=*) unit=${alternatives#unit=} && continue ;;
+            esac
+            found=''
+            for alternative in ${alternatives//|/ }; do
+                ! is_here "$alternative" || found=yes
+            done
+            [ -n "$found" ] || missing=yes
+        done
+        [ -z "$missing" ] || packages+=("$package")
+        [ -z "$missing" ] || [ -z "$unit" ] || units+=("$unit")
+    done <"${BASH_SOURCE[0]%/*}/packages.txt"
 }
 
 # Installs packages without a daemon of theirs being started, here and now or when the machine boots next. In a shell of its own, so that
@@ -60,10 +57,8 @@ install_packages() (
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod 755 "$policy" || exit 1
     as_root "${apt[@]}" update && as_root "${apt[@]}" install -y --no-install-recommends "${packages[@]}" || exit 1
     command -v systemctl >/dev/null 2>&1 || exit 0
-    for unit in openssh-server:ssh munge:munge slurmctld:slurmctld slurmd:slurmd slurmdbd:slurmdbd mariadb-server:mariadb glusterfs-server:glusterd; do
-        case " ${packages[*]} " in
-        *" ${unit%%:*} "*) as_root systemctl disable "${unit##*:}" >/dev/null 2>&1 || true ;;
-        esac
+    for unit in ${units[@]+"${units[@]}"}; do
+        as_root systemctl disable "$unit" >/dev/null 2>&1 || true
     done
 )
 
@@ -150,16 +145,17 @@ by_hand() {
 }
 
 setup_machine() {
+    local oldest version
+    oldest="$(sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' "${BASH_SOURCE[0]%/*}/../../Cargo.toml")"
     # where rustup puts cargo, also in a shell that has not been started anew since
     PATH="$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
     if ! command -v cargo >/dev/null 2>&1; then
-        echo "error: cargo is not installed: get Rust 1.90 or newer from https://rustup.rs" >&2
+        echo "error: cargo is not installed: get Rust 1.$oldest or newer from https://rustup.rs" >&2
         exit 1
     fi
-    local version
     version="$(cargo --version)"
-    if [[ "$version" =~ ^cargo\ 1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -lt 90 ]; then
-        echo "error: $version is too old: get Rust 1.90 or newer from https://rustup.rs" >&2
+    if [[ "$version" =~ ^cargo\ 1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -lt "$oldest" ]; then
+        echo "error: $version is too old: get Rust 1.$oldest or newer from https://rustup.rs" >&2
         exit 1
     fi
     missing_packages "${1:-}"

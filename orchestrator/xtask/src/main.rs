@@ -1,39 +1,43 @@
-//! Developer commands, by `cargo xtask`: nothing but the standard library, so that they are compiled in a moment.
+//! Developer commands, by `cargo xtask`: few dependencies, so that they are compiled in a moment.
 
+mod fresh;
+mod interrupt;
+mod layers;
+mod programs;
 mod reference;
 mod suite;
+mod workspace;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
+  fresh [--user] [--target DIR] COMMAND...
+                type a command in a clone of this repository on a fresh machine
+  layers [CRATE] [--all]
+                print the module graph of each crate; fail on import cycles and forbidden dependencies
+  programs      list the programs that are called; fail on those that packages.txt does not declare
   reference     write the generated pages and schemas again";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let done = match arguments.next().as_deref() {
-        Some("test") => suite::run(&arguments.collect::<Vec<_>>()),
-        Some("reference") => reference::write().map(|()| true),
+    let command = arguments.next();
+    let arguments: Vec<String> = arguments.collect();
+    let done = match command.as_deref() {
+        Some("test") => suite::run(&arguments).map(code),
+        Some("fresh") => fresh::run(&arguments),
+        Some("layers") => layers::run(&arguments).map(code),
+        Some("programs") => programs::run().map(code),
+        Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
         _ => Err(USAGE.into()),
     };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    done.unwrap_or_else(|problem| {
+        eprintln!("{problem}");
+        ExitCode::from(2)
+    })
 }
 
-/// The root of the repository.
-fn root() -> Result<std::path::PathBuf, String> {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.join("../..").canonicalize().map_err(|e| format!("{}: {e}", here.display()))
-}
-
-/// The cargo that runs this.
-fn cargo() -> std::process::Command {
-    std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+fn code(success: bool) -> ExitCode {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask reference`: writes the pages and schemas that are made by the program itself. Tests check that they are current.
 
+use crate::workspace;
 use std::fs;
 
 /// Arguments of cvc, and the file that its output makes.
@@ -11,9 +12,9 @@ const GENERATED: [(&[&str], &str); 3] = [
 
 /// Writes all of them.
 pub fn write() -> Result<(), String> {
-    let root = crate::root()?;
+    let root = workspace::root()?;
     for (arguments, file) in GENERATED {
-        let mut command = crate::cargo();
+        let mut command = workspace::cargo();
         command.args(["run", "--quiet", "--locked", "--package", "cvc", "--bin", "cvc", "--"]).args(arguments).current_dir(&root);
         let said = command.stderr(std::process::Stdio::inherit()).output().map_err(|e| format!("cannot start cargo: {e}"))?;
         if !said.status.success() {

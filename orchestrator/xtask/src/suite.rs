@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all tests, with their output as it comes, and at the end what a reader wants to know.
 
+use crate::workspace;
 use std::{
     collections::BTreeMap,
     fs,
@@ -52,12 +53,12 @@ fn skipped(log: &str) -> BTreeMap<String, Vec<String>> {
 
 /// Runs them; whether all passed.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
-    let root = crate::root()?;
+    let root = workspace::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
     fs::create_dir_all(&target).map_err(|e| format!("{}: {e}", target.display()))?;
     let log = target.join(format!("skipped-{}.log", std::process::id()));
     fs::write(&log, "").map_err(|e| format!("{}: {e}", log.display()))?;
-    let mut child = crate::cargo()
+    let mut child = workspace::cargo()
         .args(["test", "--locked", "--no-fail-fast"])
         // all crates, unless one is named
         .args((!arguments.iter().any(|a| a.starts_with("-p") || a.starts_with("--package"))).then_some("--workspace"))

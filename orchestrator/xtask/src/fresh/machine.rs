@@ -1,0 +1,381 @@
+//! Files of a fresh machine: the cached minimal system, a throw-away copy of it, and what is carried into the copy.
+
+use crate::interrupt::Interrupts;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Prefix of the directories of copies in use.
+const RUN: &str = "run-";
+
+/// Locked as long as a copy is in use.
+const IN_USE: &str = "in-use";
+
+/// A program inside the copy's directories reads these settings of registries and proxies.
+const SETTINGS: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "PIP_PROXY",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_RETRIES",
+    "PIP_CERT",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+];
+
+/// Likewise every variable with one of these prefixes: cargo's registries and network.
+const SETTINGS_BY_PREFIX: &[&str] = &["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_SOURCE_"];
+
+/// Packages of the minimal system, besides what the distribution calls essential, and apt.
+const PACKAGES: &str = "ca-certificates,git";
+
+/// Keeps downloaded packages, for the next machine: images of containers tell apt to delete them.
+const KEEP_PACKAGES: &str = "#clear DPkg::Post-Invoke;\n#clear APT::Update::Post-Invoke;\n\
+    APT::Keep-Downloaded-Packages \"true\";\nBinary::apt::APT::Keep-Downloaded-Packages \"true\";\n";
+
+/// Where minimal systems and downloaded packages are kept between calls.
+pub struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    /// `CVC_FRESH_CACHE`, else `cvc-fresh` in the user's cache.
+    pub fn open() -> Result<Self, String> {
+        let own = std::env::var_os("CVC_FRESH_CACHE").map(PathBuf::from);
+        let users = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cache")));
+        let dir = own.or_else(|| Some(users()?.join("cvc-fresh"))).ok_or("no cache directory; hint: set CVC_FRESH_CACHE")?;
+        fs::create_dir_all(dir.join("packages")).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
+        Ok(Self { dir })
+    }
+
+    /// Returns the minimal system, after making it if it is not there yet.
+    pub fn base(&self, interrupts: &Interrupts) -> Result<PathBuf, String> {
+        let suite = codename()?;
+        let base = self.dir.join(format!("base-{suite}"));
+        let lock = lock(&self.dir.join("lock"))?;
+        lock.lock().map_err(|e| format!("{}: {e}", self.dir.display()))?;
+        if base.exists() {
+            return Ok(base);
+        }
+        eprintln!("== making a minimal {suite} in {} (once)", base.display());
+        let partial = self.dir.join("base.partial");
+        remove(&partial)?;
+        let made = interrupts
+            .run(
+                isolated()
+                    .args(["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase"])
+                    .arg(format!("--include={PACKAGES}"))
+                    .arg(&suite)
+                    .arg(&partial)
+                    .args(sources())
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null()),
+            )
+            .and_then(|status| if status.success() { Ok(()) } else { Err(format!("mmdebstrap failed ({status}): its messages are above")) })
+            .and_then(|()| fs::rename(&partial, &base).map_err(|e| format!("{}: {e}", base.display())));
+        if made.is_err() {
+            remove(&partial)?;
+        }
+        made.map(|()| base)
+    }
+
+    /// Copies the minimal system. Removes first the copies that killed calls have left.
+    pub fn copy(&self, base: &Path, interrupts: &Interrupts) -> Result<Copy, String> {
+        self.remove_abandoned()?;
+        let dir = self.dir.join(format!("{RUN}{}", std::process::id()));
+        fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let in_use = lock(&dir.join(IN_USE))?;
+        in_use.lock().map_err(|e| format!("{}: {e}", dir.display()))?;
+        let copy = Copy { root: dir.join("root"), dir, packages: self.dir.join("packages"), _in_use: in_use };
+        let status = interrupts.run(isolated().args(["cp", "-a", "--reflink=auto"]).arg(base).arg(&copy.root))?;
+        if !status.success() {
+            return Err(format!("cannot copy {}: cp: {status}", base.display()));
+        }
+        Ok(copy)
+    }
+
+    fn remove_abandoned(&self) -> Result<(), String> {
+        let entries = fs::read_dir(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
+        for dir in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(RUN)).map(|e| e.path()) {
+            let Ok(in_use) = File::open(dir.join(IN_USE)) else { continue };
+            if in_use.try_lock().is_ok() {
+                eprintln!("== removing {}, which an earlier call has left", dir.display());
+                remove(&dir)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A throw-away copy of the minimal system; removed when dropped.
+pub struct Copy {
+    /// Its root directory.
+    pub root: PathBuf,
+    dir: PathBuf,
+    packages: PathBuf,
+    _in_use: File,
+}
+
+impl Copy {
+    /// Carries over how this machine reaches its registries, and downloaded crates and packages; nothing that is installed.
+    pub fn equip(&self) -> Result<(), String> {
+        for dir in ["opt/rust", "opt/cargo/registry", "opt/fresh", "target", "etc/apt/apt.conf.d"] {
+            self.make_dir(dir)?;
+        }
+        self.write("opt/fresh/inside.sh", include_str!("inside.sh"))?;
+        let hosts = fs::read_to_string("/etc/hosts").unwrap_or_else(|_| "127.0.0.1 localhost\n".into());
+        self.write("etc/hosts", &format!("{hosts}\n127.0.1.1 fresh\n"))?;
+        self.write("etc/hostname", "fresh\n")?;
+        self.carry_content("/etc/resolv.conf")?;
+        self.equip_apt()?;
+        self.carry("/etc/ssl/certs")?;
+        self.carry("/usr/local/share/ca-certificates")?;
+        self.carry("/etc/pip.conf")?;
+        for (_, value) in settings() {
+            if value.starts_with('/') && Path::new(&value).is_file() {
+                self.carry_content(&value)?;
+            }
+        }
+        self.equip_cargo()
+    }
+
+    /// Sources, keys, preferences and how to reach them. Other settings belong to programs that are installed here, and not there.
+    fn equip_apt(&self) -> Result<(), String> {
+        for listed in ["etc/apt/sources.list", "etc/apt/sources.list.d"] {
+            remove(&self.root.join(listed))?;
+        }
+        let parts = [
+            "sources.list",
+            "sources.list.d",
+            "auth.conf",
+            "auth.conf.d",
+            "keyrings",
+            "trusted.gpg",
+            "trusted.gpg.d",
+            "preferences",
+            "preferences.d",
+        ];
+        for part in parts {
+            self.carry(&format!("/etc/apt/{part}"))?;
+        }
+        self.carry("/usr/share/keyrings")?;
+        let dump = Command::new("apt-config").arg("dump").output().map_err(|e| format!("cannot start apt-config: {e}"))?;
+        let dump = String::from_utf8_lossy(&dump.stdout).into_owned();
+        let acquire: String = dump.lines().filter(|l| l.starts_with("Acquire::")).map(|l| format!("{l}\n")).collect();
+        self.write("etc/apt/apt.conf.d/00acquire", &acquire)?;
+        self.write("etc/apt/apt.conf.d/zz-keep-packages", KEEP_PACKAGES)?;
+        link_all(&self.packages, &self.archives(), "deb")
+    }
+
+    /// Settings of cargo, and the crates that it has downloaded.
+    fn equip_cargo(&self) -> Result<(), String> {
+        let Some(ours) = cargo_home() else { return Ok(()) };
+        let theirs = self.root.join("opt/cargo");
+        for file in ["config.toml", "config", "credentials.toml"] {
+            let from = ours.join(file);
+            if from.is_file() {
+                fs::copy(&from, theirs.join(file)).map_err(|e| format!("{}: {e}", from.display()))?;
+            }
+        }
+        let index = ours.join("registry/index");
+        if index.is_dir() {
+            succeed(Command::new("cp").arg("-a").arg(&index).arg(theirs.join("registry")))?;
+        }
+        for registry in subdirectories(&ours.join("registry/cache")) {
+            link_all(&registry, &theirs.join("registry/cache").join(name(&registry)), "crate")?;
+        }
+        Ok(())
+    }
+
+    /// Clones the commit that is checked out in a repository.
+    pub fn clone(&self, repository: &Path, home: &str) -> Result<(), String> {
+        self.make_dir(home)?;
+        let to = self.root.join(home).join("cvc");
+        // no hard links: the clone changes hands
+        succeed(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(to))
+    }
+
+    /// Keeps the packages and crates that were downloaded, for the next machine.
+    pub fn keep_downloads(&self) -> Result<(), String> {
+        link_all(&self.archives(), &self.packages, "deb")?;
+        let Some(ours) = cargo_home() else { return Ok(()) };
+        for registry in subdirectories(&self.root.join("opt/cargo/registry/cache")) {
+            link_all(&registry, &ours.join("registry/cache").join(name(&registry)), "crate")?;
+        }
+        Ok(())
+    }
+
+    fn archives(&self) -> PathBuf {
+        self.root.join("var/cache/apt/archives")
+    }
+
+    fn make_dir(&self, dir: &str) -> Result<(), String> {
+        let dir = self.root.join(dir);
+        fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))
+    }
+
+    fn write(&self, file: &str, content: &str) -> Result<(), String> {
+        let file = self.root.join(file);
+        fs::write(&file, content).map_err(|e| format!("{}: {e}", file.display()))
+    }
+
+    /// Copies a file or directory of this machine, if there is one, to the same place.
+    fn carry(&self, path: &str) -> Result<(), String> {
+        let to = self.root.join(path.trim_start_matches('/'));
+        let (Some(parent), true) = (to.parent(), Path::new(path).exists()) else { return Ok(()) };
+        fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
+        succeed(Command::new("cp").arg("-a").arg(path).arg(parent))
+    }
+
+    /// Copies what a file of this machine contains, also behind symbolic links.
+    fn carry_content(&self, path: &str) -> Result<(), String> {
+        let Ok(content) = fs::read(path) else { return Ok(()) };
+        let to = self.root.join(path.trim_start_matches('/'));
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
+        }
+        // a link there would lead out of the copy
+        remove(&to)?;
+        fs::write(&to, content).map_err(|e| format!("{}: {e}", to.display()))
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        if let Err(problem) = remove(&self.dir) {
+            eprintln!("warning: {problem}");
+        }
+    }
+}
+
+/// A program in namespaces of its own, all of whose processes end with it, and with us.
+pub fn isolated() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]);
+    command
+}
+
+/// Variables with settings of registries and proxies.
+pub fn settings() -> Vec<(String, String)> {
+    let wanted = |name: &str| SETTINGS.contains(&name) || SETTINGS_BY_PREFIX.iter().any(|p| name.starts_with(p));
+    std::env::vars().filter(|(name, _)| wanted(name)).collect()
+}
+
+/// apt's lists of sources, in both formats.
+fn sources() -> Vec<PathBuf> {
+    let mut sources: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|e| e.path()).collect();
+    sources.push("/etc/apt/sources.list".into());
+    sources.retain(|path| path.is_file() && path.extension().is_some_and(|e| e == "list" || e == "sources"));
+    sources.sort();
+    sources
+}
+
+/// The name of the distribution's release.
+fn codename() -> Result<String, String> {
+    let release = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
+    let name = release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).map(|n| n.trim_matches('"').to_owned());
+    name.filter(|n| !n.is_empty())
+        .ok_or_else(|| "/etc/os-release has no VERSION_CODENAME; hint: `cargo xtask fresh` needs Debian or Ubuntu".into())
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from)
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cargo")))
+}
+
+fn lock(path: &Path) -> Result<File, String> {
+    File::options().create(true).append(true).open(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect()
+}
+
+fn name(path: &Path) -> &std::ffi::OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+/// Links the files with an extension into another directory, or copies them where links are not possible.
+fn link_all(from: &Path, to: &Path, extension: &str) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    for file in fs::read_dir(from).into_iter().flatten().flatten().map(|e| e.path()) {
+        let target = to.join(name(&file));
+        if file.extension().is_some_and(|e| e == extension) && !target.exists() && fs::hard_link(&file, &target).is_err() {
+            // under another name until it is whole
+            let partial = to.join(format!("{}.partial-{}", name(&file).display(), std::process::id()));
+            fs::copy(&file, &partial).and_then(|_| fs::rename(&partial, &target)).map_err(|e| format!("{}: {e}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file or a directory, and nothing that is mounted below it.
+fn remove(path: &Path) -> Result<(), String> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    succeed(Command::new("rm").args(["-rf", "--one-file-system"]).arg(path))
+}
+
+/// Runs a program that has to succeed.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().map_err(|e| format!("cannot start {name}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name} failed ({status}): its messages are above")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn downloads_of_one_kind_are_shared_without_being_copied() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (from, to) = (dir.path().join("from"), dir.path().join("to/deeper"));
+        fs::create_dir(&from).expect("from");
+        for file in ["a.deb", "b.deb", "lock"] {
+            fs::write(from.join(file), file).expect("a file");
+        }
+        link_all(&from, &to, "deb").expect("linked");
+        fs::write(from.join("a.deb"), "changed").expect("a file");
+        link_all(&from, &to, "deb").expect("linked again");
+        let mut linked: Vec<_> = fs::read_dir(&to).expect("to").flatten().map(|e| e.file_name()).collect();
+        linked.sort();
+        assert_eq!(linked, ["a.deb", "b.deb"]);
+        assert_eq!(fs::read_to_string(to.join("a.deb")).expect("a.deb"), "changed", "it is the same file");
+        link_all(&dir.path().join("missing"), &to, "deb").expect("nothing to link");
+    }
+
+    #[test]
+    fn copies_whose_owner_is_gone_are_removed_and_those_in_use_are_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let cache = Cache { dir: dir.path().to_path_buf() };
+        let held = ["run-1", "run-2"].map(|run| {
+            fs::create_dir(dir.path().join(run)).expect("a copy");
+            let file = lock(&dir.path().join(run).join(IN_USE)).expect("a lock file");
+            file.lock().expect("a lock");
+            file
+        });
+        let [gone, _held] = held;
+        drop(gone);
+        cache.remove_abandoned().expect("removed");
+        assert!(!dir.path().join("run-1").exists() && dir.path().join("run-2").exists());
+    }
+}

@@ -1,0 +1,100 @@
+//! The layers: which crate of the workspace may depend on which.
+
+use crate::workspace::Package;
+
+/// This file, for messages.
+const TABLE: &str = "orchestrator/xtask/src/layers/crates.rs";
+
+/// Every crate may use the test kit in its tests, and only there.
+const TESTKIT: &str = "cvc-testkit";
+
+/// Each crate with the crates that it may depend on, lowest layer first.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("cvc-probe", &[]),
+    ("cvc-core", &["cvc-probe"]),
+    ("cvc-model", &["cvc-core"]),
+    ("cvc-engine", &["cvc-core", "cvc-probe"]),
+    ("cvc-controller", &["cvc-core", "cvc-engine", "cvc-probe"]),
+    ("cvc-analysis", &["cvc-core", "cvc-model"]),
+    ("cvc-ec2", &["cvc-core", "cvc-controller", "cvc-lib"]),
+    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-probe"]),
+    ("cvc-lib", &["cvc-probe"]),
+    ("cvc", &["cvc-core", "cvc-model", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-ec2", "cvc-probe", "cvc-lib"]),
+    (TESTKIT, &[]),
+    ("xtask", &[]),
+];
+
+/// Returns one message for each dependency that the layers forbid.
+pub fn violations(packages: &[Package]) -> Vec<String> {
+    violations_of(packages, ALLOWED)
+}
+
+fn violations_of(packages: &[Package], table: &[(&str, &[&str])]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for package in packages {
+        let manifest = package.dir.join("Cargo.toml");
+        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == package.name) else {
+            wrong.push(format!(
+                "{}: crate `{}` is not assigned to a layer; hint: list what it may depend on in {TABLE}",
+                manifest.display(),
+                package.name
+            ));
+            continue;
+        };
+        for need in &package.needs {
+            let name = need.package.as_str();
+            if allowed.contains(&name) || need.dev && (name == TESTKIT || name == package.name) {
+                continue;
+            }
+            let hint = if name == TESTKIT {
+                "make it a dev-dependency".to_owned()
+            } else {
+                format!("move the shared code to a crate below both, or the code that needs `{name}` to a crate above it (layers: {TABLE})")
+            };
+            wrong.push(format!("{}: `{}` must not depend on `{name}`; hint: {hint}", manifest.display(), package.name));
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Need;
+
+    fn package(name: &str, needs: &[(&str, bool)]) -> Package {
+        let needs = needs.iter().map(|(package, dev)| Need { package: (*package).to_owned(), dev: *dev }).collect();
+        Package { name: name.into(), dir: name.into(), targets: Vec::new(), needs }
+    }
+
+    const TABLE: &[(&str, &[&str])] = &[("low", &[]), ("left", &["low"]), ("right", &["low"])];
+
+    #[test]
+    fn dependencies_on_lower_layers_and_the_test_kit_in_tests_are_allowed() {
+        let packages = [package("low", &[(TESTKIT, true)]), package("left", &[("low", false), ("low", true)])];
+        assert_eq!(violations_of(&packages, TABLE), Vec::<String>::new());
+    }
+
+    #[test]
+    fn forbidden_dependencies_and_unknown_crates_are_reported_with_a_hint() {
+        let packages = [package("low", &[("left", false), (TESTKIT, false)]), package("right", &[("left", true)]), package("new", &[])];
+        let wrong = violations_of(&packages, TABLE);
+        assert_eq!(wrong.len(), 4, "{wrong:#?}");
+        assert!(wrong[0].starts_with("low/Cargo.toml: `low` must not depend on `left`; hint: move"), "{wrong:#?}");
+        assert!(wrong[1].ends_with("make it a dev-dependency"), "{wrong:#?}");
+        assert!(wrong[2].starts_with("right/Cargo.toml: `right` must not depend on `left`"), "{wrong:#?}");
+        assert!(wrong[3].contains("`new` is not assigned to a layer"), "{wrong:#?}");
+    }
+
+    #[test]
+    fn the_table_lists_lower_layers_first() {
+        for (at, (name, allowed)) in ALLOWED.iter().enumerate() {
+            for other in *allowed {
+                let place = ALLOWED.iter().position(|(n, _)| n == other);
+                assert!(place.is_some_and(|p| p < at || *other == "cvc-lib"), "`{name}` depends on `{other}`, which is not below it");
+            }
+        }
+        let allowed = |name: &str| ALLOWED.iter().find(|(n, _)| *n == name).expect("a row").1;
+        assert!(!allowed("cvc-analysis").contains(&"cvc-controller") && !allowed("cvc-controller").contains(&"cvc-analysis"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The workspace as cargo describes it: its packages, their targets and dependencies.
+
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A member of the workspace.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// Name in its manifest.
+    pub name: String,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Libraries, programs, tests, benchmarks, examples.
+    pub targets: Vec<Target>,
+    /// Other members that it depends on.
+    pub needs: Vec<Need>,
+}
+
+/// Something that cargo compiles.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Name of the target.
+    pub name: String,
+    /// `lib`, `bin`, `test`, `bench`, `example`.
+    pub kind: String,
+    /// Its root file.
+    pub root: PathBuf,
+}
+
+/// A dependency on another member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Name of the other package.
+    pub package: String,
+    /// Whether only tests, benchmarks and examples have it.
+    pub dev: bool,
+}
+
+/// The members, by name.
+pub fn packages() -> Result<Vec<Package>, String> {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root()?);
+    let answer = command.output().map_err(|e| format!("cannot start cargo: {e}"))?;
+    if !answer.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&answer.stderr).trim()));
+    }
+    let metadata: Value = serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+    let mut packages: Vec<Package> = list(&metadata, "packages").iter().map(package).collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(packages)
+}
+
+fn package(value: &Value) -> Package {
+    let manifest = PathBuf::from(text(value, "manifest_path"));
+    let needs = list(value, "dependencies").iter().filter(|d| d["path"].is_string());
+    Package {
+        name: text(value, "name"),
+        dir: manifest.parent().map(Path::to_path_buf).unwrap_or_default(),
+        targets: list(value, "targets").iter().map(target).collect(),
+        needs: needs.map(|d| Need { package: text(d, "name"), dev: d["kind"] == "dev" }).collect(),
+    }
+}
+
+fn target(value: &Value) -> Target {
+    // a library may have several kinds (`rlib`, `cdylib`), none of which matters here
+    let kind = list(value, "kind").first().and_then(Value::as_str).unwrap_or_default();
+    let kind = if kind.ends_with("lib") { "lib" } else { kind };
+    Target { name: text(value, "name"), kind: kind.to_owned(), root: text(value, "src_path").into() }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// The root of the repository.
+pub fn root() -> Result<PathBuf, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.join("../..").canonicalize().map_err(|e| format!("{}: {e}", here.display()))
+}
+
+/// The cargo that runs this.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
