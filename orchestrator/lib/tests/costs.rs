@@ -2,7 +2,6 @@
 
 mod common;
 
-use camino::Utf8Path;
 use cvc_lib::{
     cost::{self, Expected, PriceBook, SETUP_S},
     plan::{self, Estimates, Machines},
@@ -10,10 +9,11 @@ use cvc_lib::{
     spec::{self, Format},
     store::Index,
 };
+use cvc_testkit::utf8;
 use std::{collections::HashMap, fs, path::Path};
 
 fn report(dir: &Path) -> (Report, Index) {
-    let index = Index::rebuild(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index");
+    let index = Index::rebuild(utf8(dir)).expect("an index");
     (build(&index).expect("a report"), index)
 }
 
@@ -22,7 +22,7 @@ fn runs_and_instances_have_their_cost_and_what_is_not_known_is_said() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_with_costs(dir.path());
     let (report, index) = report(dir.path());
-    let to = Utf8Path::from_path(dir.path()).expect("UTF-8").join("report");
+    let to = utf8(dir.path()).join("report");
     write_all(&report, &to, &Format::ALL).expect("files");
     let markdown = fs::read_to_string(to.join("report.md")).expect("markdown");
     let section = markdown.split("\n## ").find(|s| s.starts_with("Cost\n")).expect("a section");
@@ -58,16 +58,6 @@ fn without_any_price_there_is_no_section() {
     common::campaign(dir.path());
     let (report, _) = report(dir.path());
     assert!(report.sections.iter().all(|s| s.id != "cost"));
-}
-
-/// `CVC_COSTS_PAGE=/tmp/x cargo test -p cvc-lib --test costs` leaves a page to look at.
-#[test]
-fn leave_a_page_to_look_at() {
-    let Ok(to) = std::env::var("CVC_COSTS_PAGE") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    common::campaign_with_costs(dir.path());
-    let (report, _) = report(dir.path());
-    write_all(&report, Utf8Path::new(&to), &Format::ALL).expect("files");
 }
 
 /// What the sites of this campaign are expected to cost; an application of the tests computes 1 core-second.

@@ -3,7 +3,6 @@
 #[path = "common/measured.rs"]
 mod measured;
 
-use camino::Utf8Path;
 use cvc_lib::{
     plan::Plan,
     point::Point,
@@ -12,13 +11,10 @@ use cvc_lib::{
     spec::Format,
     store::Index,
 };
-use std::{collections::HashSet, fs, path::Path};
+use cvc_testkit::utf8;
+use std::{collections::HashSet, fs};
 
 const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n";
-
-fn utf8(path: &Path) -> &Utf8Path {
-    Utf8Path::from_path(path).expect("UTF-8")
-}
 
 struct Made {
     dir: tempfile::TempDir,
@@ -245,19 +241,4 @@ fn the_short_form_of_the_section_is_as_before() {
         })
         .collect();
     insta::assert_snapshot!(shape.join("\n"));
-}
-
-/// Leaves the report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test predictions -- --ignored`.
-#[test]
-#[ignore = "for people who want to look at the page"]
-fn leave_a_page_to_look_at() {
-    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
-    fs::create_dir_all(&dir).expect("a directory");
-    measured::campaign(
-        &dir,
-        &format!("{}{SPLIT}max_error = {{ dtapp = 1.0, image = 2.0 }}\nmin_coverage = 90\n", measured::CAMPAIGN),
-        |_| false,
-    );
-    let index = Index::rebuild(utf8(&dir)).expect("an index");
-    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }
