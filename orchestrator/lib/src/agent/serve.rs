@@ -11,7 +11,7 @@ use crate::{
     install::Found,
     journal::Outcome,
     point::{CheckpointerKind, PlannedPoint, Point},
-    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Task, Teller, Ways, Wish, area_name},
+    run::{Attempted, Bench, Debts, LATER, News, Nodes, OutcomeFile, Readiness, ReadySite, Steps, Task, Teller, Ways, Wish, area_name},
     slurm::WARNING_S,
     spec::StorageKind,
     store::StoreError,
@@ -223,7 +223,8 @@ async fn get_ready(
     let found = Found::of(&site);
     let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
     let shepherd = vec![program.to_string(), "shepherd".into()];
-    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts: Debts::default() };
+    let (debts, steps) = (Debts::default(), Steps::default());
+    let bench = Bench { site: Arc::new(site), nodes: Arc::new(gathered), dir: spool.campaign(), shepherd, debts, steps };
     Ok((bench, ready, spool_kind))
 }
 

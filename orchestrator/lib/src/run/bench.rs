@@ -4,12 +4,14 @@ use super::{
     Wishes,
     brief::Brief,
     error::EngineError,
-    execute::{Executed, execute},
+    execute::{Executed, execute, interrupted},
     news::Teller,
     nodes::{LATER, Nodes, SOON, Ways},
     prepare::{Prepared, marker, prepare, tmp_dir, work_dir},
     recover::{self, OUTCOME, OutcomeFile},
     site::ReadySite,
+    slurm_steps::Steps,
+    stop_now,
 };
 use crate::{
     cost::NodeRate,
@@ -70,6 +72,7 @@ pub(crate) struct Bench {
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
     pub debts: Debts,
+    pub steps: Steps,
 }
 
 /// Directories that could not be removed, because their node was lost.
@@ -95,9 +98,17 @@ impl Bench {
         };
         let used = &prepared.used;
         let began = std::time::Instant::now();
-        let mut executed = match self.get_ready(&prepared, task.disk_bytes).await {
+        let ready = match self.get_ready(&prepared, task.disk_bytes).await {
+            Ok(()) => tokio::select! {
+                started = self.steps.wait(&prepared, |what| teller.stage(what)) => started.map(|()| true).map_err(|said| (Cause::Launch, said)),
+                () = stop_now(&mut wishes) => Ok(false),
+            },
+            Err(problem) => Err(problem),
+        };
+        let mut executed = match ready {
             Err((cause, detail)) => failed(cause, detail),
-            Ok(()) => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
+            Ok(false) => interrupted(),
+            Ok(true) => match execute(&self.site.brief, &prepared, &self.shepherd, &mut wishes, teller).await {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;

@@ -17,6 +17,7 @@ mod recover;
 mod restart;
 mod shepherd;
 mod site;
+mod slurm_steps;
 
 pub use bench::Task;
 pub use bench::free_bytes;
@@ -31,6 +32,7 @@ pub(crate) use prepare::area_name;
 pub(crate) use recover::OutcomeFile;
 pub(crate) use site::template_values;
 pub use site::{Readiness, ReadySite};
+pub(crate) use slurm_steps::Steps;
 
 use tokio::sync::watch;
 

@@ -14,6 +14,7 @@ use super::{
     observe::{Observer, Progress},
     recover::{self, OutcomeFile},
     site::ReadySite,
+    slurm_steps::Steps,
 };
 use crate::{
     cloud::{Clouds, Fleet},
@@ -196,7 +197,8 @@ impl<'a> Coordinator<'a> {
         let (speak, words) = mpsc::unbounded_channel();
         let place = |site| {
             let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-            Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts: Debts::default() }))
+            let (debts, steps) = (Debts::default(), Steps::default());
+            Place::Here(Arc::new(Bench { site: Arc::new(site), nodes, dir: dir.clone(), shepherd, debts, steps }))
         };
         Ok(Self {
             spec,
