@@ -1,6 +1,7 @@
 //! A real campaign in a directory of its own, run by the real program under a time limit.
 
 use crate::process;
+use camino::Utf8Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::{
@@ -320,6 +321,11 @@ pub fn cache() -> PathBuf {
     let dir = target.join("tmp").join(format!("cvc-test-cache-{}", nix::unistd::geteuid()));
     fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     dir
+}
+
+/// The same path as one of UTF-8. Panics if it is not.
+pub fn utf8(path: &Path) -> &Utf8Path {
+    Utf8Path::from_path(path).unwrap_or_else(|| panic!("{} is not UTF-8", path.display()))
 }
 
 /// A JSON file.

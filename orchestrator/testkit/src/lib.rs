@@ -6,12 +6,16 @@
 pub mod campaign;
 pub mod cloud;
 pub mod lab;
+pub mod node_program;
 pub mod process;
 pub mod table;
 pub mod tool;
+pub mod turn;
 
-pub use campaign::{Campaign, Finished, Running};
+pub use campaign::{Campaign, Finished, Running, utf8};
 pub use cloud::Cloud;
 pub use lab::Lab;
+pub use node_program::node_program;
 pub use process::wait_until;
 pub use tool::Tool;
+pub use turn::turn;

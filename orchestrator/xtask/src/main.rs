@@ -3,6 +3,7 @@
 mod fresh;
 mod interrupt;
 mod layers;
+mod node;
 mod programs;
 mod reference;
 mod suite;
@@ -17,6 +18,8 @@ usage: cargo xtask COMMAND
                 type a command in a clone of this repository on a fresh machine
   layers [CRATE] [--all]
                 print the module graph of each crate; fail on import cycles and forbidden dependencies
+  node [--release]
+                build cvc-node statically; print its path
   programs      list the programs that are called; fail on those that packages.txt does not declare
   reference     write the generated pages and schemas again";
 
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         Some("test") => suite::run(&arguments).map(code),
         Some("fresh") => fresh::run(&arguments),
         Some("layers") => layers::run(&arguments).map(code),
+        Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("programs") => programs::run().map(code),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
         _ => Err(USAGE.into()),

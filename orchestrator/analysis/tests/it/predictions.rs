@@ -3,20 +3,16 @@
 use crate::common::measured;
 use cvc_analysis::holdout::rebuild_index;
 
-use camino::Utf8Path;
 use cvc_analysis::{
     holdout::{Answer, Line, Outcome},
     index::Index,
     report::{Block, Cell, Report, Section, Table, build, write_all},
 };
 use cvc_core::{campaign::Format, plan::Plan, point::Point, quantity::Quantity};
+use cvc_testkit::utf8;
 use std::{collections::HashSet, fs, path::Path};
 
 const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n";
-
-fn utf8(path: &Path) -> &Utf8Path {
-    Utf8Path::from_path(path).expect("UTF-8")
-}
 
 struct Made {
     dir: tempfile::TempDir,
@@ -243,19 +239,4 @@ fn the_short_form_of_the_section_is_as_before() {
         })
         .collect();
     insta::assert_snapshot!(shape.join("\n"));
-}
-
-/// Leaves the report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test predictions -- --ignored`.
-#[test]
-#[ignore = "for people who want to look at the page"]
-fn leave_a_page_to_look_at() {
-    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
-    fs::create_dir_all(&dir).expect("a directory");
-    measured::campaign(
-        &dir,
-        &format!("{}{SPLIT}max_error = {{ dtapp = 1.0, image = 2.0 }}\nmin_coverage = 90\n", measured::CAMPAIGN),
-        |_| false,
-    );
-    let index = rebuild_index(utf8(&dir)).expect("an index");
-    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }

@@ -3,17 +3,13 @@
 use crate::common;
 use cvc_analysis::holdout::rebuild_index;
 
-use camino::Utf8Path;
 use cvc_analysis::{
     index::Index,
     report::{Cell, build, write_all},
 };
 use cvc_core::{campaign::Format, point::Repeat, store::StoreError};
+use cvc_testkit::utf8;
 use std::{fs, path::Path};
-
-fn utf8(path: &Path) -> &Utf8Path {
-    Utf8Path::from_path(path).expect("UTF-8")
-}
 
 fn page(dir: &Path) -> String {
     let report = build(&rebuild_index(utf8(dir)).expect("an index")).expect("a report");
@@ -424,19 +420,4 @@ fn campaigns_of_other_shapes_have_reports() {
         let rows: i64 = index.connection().query_row("SELECT count(*) FROM v_run_values", [], |r| r.get(0)).expect("a count");
         assert_eq!(rows as usize, count);
     }
-}
-
-/// Leaves the made-up report where it can be looked at: `REPORT_DIR=/tmp/r cargo test -p cvc-lib --test report -- --ignored`.
-#[test]
-#[ignore = "for people who want to look at the page"]
-fn leave_a_page_to_look_at() {
-    let Some(dir) = std::env::var_os("REPORT_DIR").map(std::path::PathBuf::from) else { return };
-    fs::create_dir_all(&dir).expect("a directory");
-    if std::env::var_os("REPORT_MANY").is_some() {
-        common::campaign_of(Path::new(&dir), common::many_points());
-    } else {
-        common::campaign(Path::new(&dir));
-    }
-    let index = rebuild_index(utf8(&dir)).expect("an index");
-    write_all(&build(&index).expect("a report"), &utf8(&dir).join("report"), &Format::ALL).expect("files");
 }

@@ -1,16 +1,14 @@
 //! Campaigns of a script whose runs go on when the test says so.
 
 use crate::common::cluster::{LIMIT, OnLab};
+pub use cvc_testkit::turn;
 use cvc_testkit::{Finished, Lab, Running, Tool, lab, wait_until};
 use nix::sys::signal::Signal;
-use std::{
-    collections::BTreeMap,
-    fs,
-    sync::{Mutex, MutexGuard, TryLockError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 pub const SECOND: Duration = Duration::from_secs(1);
+/// Enough for what is to happen, also on a machine with much other work.
+pub const SOON: Duration = Duration::from_secs(90);
 
 /// Rank 0 says that its run has begun, and ends when it may: the n-th start when there is `/shared/go.n`. The others end with it.
 pub const STEPS: &str = r#"
@@ -28,23 +26,6 @@ else
 fi
 echo SUCCESS
 "#;
-
-static TWO_AT_A_TIME: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-
-/// Held by a test as long as its lab: these tests mostly wait, but MPI on many labs at once is more than small machines can do in time.
-pub fn turn() -> MutexGuard<'static, ()> {
-    loop {
-        for seat in &TWO_AT_A_TIME {
-            match seat.try_lock() {
-                Ok(held) => return held,
-                // of a test that has failed
-                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
-            }
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.
 pub fn site(nodes: usize, keys: &str) -> String {
@@ -141,7 +122,7 @@ impl OnLab {
     /// Waits until there is one rank on each of these nodes.
     #[track_caller]
     pub fn wait_ranks(&self, nodes: &[&str]) {
-        wait_until("one rank on each node", 20 * SECOND, || nodes.iter().all(|n| self.script_on(n) == 1));
+        wait_until("one rank on each node", SOON, || nodes.iter().all(|n| self.script_on(n) == 1));
     }
 
     /// Nothing of cvc on the nodes, nor half-made here.
@@ -149,7 +130,7 @@ impl OnLab {
     pub fn assert_clean(&self, nodes: &[&str]) {
         // the relay ends with the connection, which has ended with cvc
         let relays = |node: &&str| self.lab.node(node).processes("cvc-node").iter().any(|p| p.command.contains(" attach "));
-        wait_until("the end of relays", 5 * SECOND, || !nodes.iter().any(relays));
+        wait_until("the end of relays", SOON, || !nodes.iter().any(relays));
         for node in nodes {
             assert_eq!(self.lab.node(node).processes("steps.sh"), Vec::new(), "{node}");
         }
@@ -195,6 +176,14 @@ fn controller(running: &Running) -> i32 {
 /// Ctrl-C.
 pub fn interrupt(running: &Running) {
     cvc_testkit::process::signal(controller(running), Signal::SIGINT);
+}
+
+/// Ctrl-C, and again once it has heard of the first: two signals of one kind that are both pending are one.
+#[track_caller]
+pub fn interrupt_twice(running: &Running) {
+    interrupt(running);
+    wait_until("it to hear the signal", SOON, || running.said().contains("stopping after"));
+    interrupt(running);
 }
 
 /// Kills what has this text in its arguments on a node; how many there were.

@@ -1,12 +1,7 @@
 //! Campaigns on the nodes of a lab, steered from its laptop.
 
 use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 /// Time limit of a whole campaign on a lab: all labs share the cores of one machine.
 pub const LIMIT: Duration = Duration::from_secs(240);
@@ -15,18 +10,6 @@ pub const LIMIT: Duration = Duration::from_secs(240);
 pub struct OnLab {
     pub lab: Lab,
     pub campaign: Campaign,
-}
-
-/// `cvc-node` without its debug information: it is sent to nodes.
-fn node_program() -> PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let make = || {
-        let built = Path::new(env!("CARGO_BIN_EXE_cvc-node"));
-        let stripped = cvc_testkit::campaign::cache().join(format!("cvc-node-{}", std::process::id()));
-        let done = Command::new("strip").arg("-o").arg(&stripped).arg(built).status();
-        if done.is_ok_and(|s| s.success()) { stripped } else { built.to_owned() }
-    };
-    PROGRAM.get_or_init(make).clone()
 }
 
 /// The two MPI libraries that work between nodes, as keys of a site.
@@ -61,7 +44,7 @@ impl OnLab {
     /// A campaign with this text, of whichever lab.
     pub fn campaign(name: &str, text: &str) -> Campaign {
         let mut campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), name, text);
-        campaign.env("CVC_NODE_PROGRAM", node_program().to_str().expect("UTF-8"));
+        campaign.env("CVC_NODE_PROGRAM", cvc_testkit::node_program().to_str().expect("UTF-8"));
         campaign
     }
 

@@ -25,8 +25,8 @@ use cvc_core::{
     store::{CampaignDir, CampaignLock, StoreError, remove_all, write_whole},
 };
 use cvc_engine::attempt::{
-    self, AttemptEvent, AttemptReporter, Attempted, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Task, conclude_failed,
-    recover_run,
+    self, AttemptEvent, AttemptReporter, Attempted, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Steps, Task,
+    conclude_failed, recover_run,
 };
 use indexmap::IndexMap;
 use std::{
@@ -204,6 +204,7 @@ impl<'a> CampaignRunner<'a> {
                 dir: dir.clone(),
                 shepherd,
                 pending_cleanup: PendingCleanup::default(),
+                steps: Steps::default(),
             }))
         };
         Ok(Self {

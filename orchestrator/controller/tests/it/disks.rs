@@ -38,7 +38,8 @@ impl Site {
              [sites.s.storage.area]\n{area}\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"{nodes}Nx1P\"\n"
         );
         let apps = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-        let mut spec = spec::load_text(&dir.path().join("t.toml"), &text, &[apps.into_std_path_buf()]).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut spec =
+            campaign::load_text(&dir.path().join("t.toml"), &text, &[apps.into_std_path_buf()]).unwrap_or_else(|e| panic!("{e:?}"));
         // as a fleet does
         let cluster = spec.sites["s"].cluster.as_mut().expect("several machines");
         let home = Utf8PathBuf::from_path_buf(lab.home()).expect("UTF-8");

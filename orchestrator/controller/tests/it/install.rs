@@ -17,7 +17,7 @@ fn root() -> Utf8PathBuf {
 
 fn load(directory: &Path, text: &str) -> Spec {
     let text = format!("schema = 1\nname = \"t\"\n{text}");
-    spec::load_text(&directory.join("t.toml"), &text, &[root().join("experiments/apps").into_std_path_buf()])
+    campaign::load_text(&directory.join("t.toml"), &text, &[root().join("experiments/apps").into_std_path_buf()])
         .unwrap_or_else(|e| panic!("{e:?}"))
 }
 

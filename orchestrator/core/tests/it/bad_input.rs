@@ -16,7 +16,7 @@ fn files(dir: &str) -> Vec<PathBuf> {
     files
 }
 
-fn describe(errors: &cvc_core::campaign::SourceErrors) -> String {
+fn describe(errors: &cvc_core::source::SourceErrors) -> String {
     let mut text = String::new();
     for error in &errors.0 {
         let (line, column) = error.position().unwrap_or_else(|| panic!("no position: {error:?}"));

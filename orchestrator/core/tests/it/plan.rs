@@ -19,7 +19,7 @@ fn apps() -> PathBuf {
 
 fn spec(rest: &str) -> Spec {
     let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{rest}");
-    spec::load_text(Path::new("test.toml"), &text, &[apps()]).unwrap_or_else(|e| panic!("{e}"))
+    campaign::load_text(Path::new("test.toml"), &text, &[apps()]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn plan(rest: &str) -> Plan {
@@ -242,7 +242,7 @@ fn committed_campaigns_load() {
                 cvc_testkit::tool::skipped(&format!("plan::committed_campaigns_load {}", path.display()), "experiments/apps");
                 continue;
             }
-            let spec = spec::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
+            let spec = campaign::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
             assert!(!plan::build(&spec).runs.is_empty());
         }
     }
@@ -309,7 +309,7 @@ proptest! {
             let end = (at + length).min(chars.len());
             text = chars[..at].iter().collect::<String>() + &insert + &chars[end..].iter().collect::<String>();
         }
-        match spec::load_text(Path::new("damaged.toml"), &text, &[apps()]) {
+        match campaign::load_text(Path::new("damaged.toml"), &text, &[apps()]) {
             Ok(spec) if spec.combinations() < 10_000 => { plan::build(&spec); }
             Ok(_) => {}
             Err(errors) => {
@@ -388,7 +388,7 @@ formats = ["html", "csv"]
 
 #[test]
 fn the_file_with_every_section_is_sound() {
-    let spec = spec::load_text(Path::new("whole.toml"), WHOLE, &[apps()]).unwrap_or_else(|e| panic!("{e}"));
+    let spec = campaign::load_text(Path::new("whole.toml"), WHOLE, &[apps()]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(spec.combinations(), 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 + 1);
 }
 
@@ -400,7 +400,7 @@ fn the_quickstart_is_as_large_as_promised_and_short() {
         cvc_testkit::tool::skipped("plan::the_quickstart_is_as_large_as_promised_and_short", "experiments/apps/kernel-stencil.toml");
         return;
     }
-    let spec = spec::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let spec = campaign::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
     let plan = plan::build(&spec);
     let own = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Application).count();
     assert_eq!((own, plan.points.len(), plan.runs.len(), plan.excluded.len()), (12, 14, 42, 0));
@@ -417,10 +417,10 @@ fn strange_sizes_and_depths_neither_hang_nor_panic() {
     let nested = format!("{head}processes = 1\n[matrix.user]\nx = {}1{}", "{a=".repeat(10_000), "}".repeat(10_000));
     let dotted = format!("{head}processes = 1\n[{}]\n", vec!["a"; 20_000].join("."));
     for text in [deep, nested, dotted, "\u{feff}".to_owned(), "=".repeat(10_000), "'".repeat(9_999)] {
-        let errors = spec::load_text(Path::new("strange.toml"), &text, &[apps()]).expect_err("no campaign");
+        let errors = campaign::load_text(Path::new("strange.toml"), &text, &[apps()]).expect_err("no campaign");
         assert!(errors.0.iter().all(|e| e.position().is_some()), "{:?}", errors.0[0].message);
     }
     let gzip = vec!["'gzip'"; 100_000].join(", ");
     let long = format!("{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}", list(100_000));
-    assert_eq!(spec::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
+    assert_eq!(campaign::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
 }

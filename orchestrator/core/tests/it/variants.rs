@@ -66,7 +66,7 @@ fn read(text: &str, variant: Option<&str>) -> Result<Spec, String> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("sizes.toml");
     std::fs::write(&path, text).expect("written");
-    spec::load_variant(&path, variant, &[apps()]).map_err(|e| e.to_string().replace(&format!("{}/", dir.path().display()), ""))
+    campaign::load_variant(&path, variant, &[apps()]).map_err(|e| e.to_string().replace(&format!("{}/", dir.path().display()), ""))
 }
 
 fn shown(spec: &Spec) -> Vec<String> {
@@ -88,7 +88,7 @@ fn a_variant_merges_tables_and_replaces_everything_else() {
     assert_eq!((laptop.run.repeats, laptop.run.timeout_s), (2, 7200.0));
     let site = &laptop.sites["local"];
     assert_eq!(site.app_dirs, ["programs"]);
-    assert_eq!(site.mpi["mpich"].source, spec::MpiSource::Prefix("/usr".into()));
+    assert_eq!(site.mpi["mpich"].source, campaign::MpiSource::Prefix("/usr".into()));
     assert!(site.mpi.contains_key("openmpi"));
     // a moment is one value; processes take the place of mappings
     assert_eq!(laptop.checkpoint.moment, Moment::AfterStep(1));
@@ -136,9 +136,9 @@ fn committed_variants_load_and_have_runs() {
     }
     let mut variants = 0;
     for path in files {
-        let all = spec::load(&path, &[experiments.join("apps")]).unwrap_or_else(|e| panic!("{e}")).variants;
+        let all = campaign::load(&path, &[experiments.join("apps")]).unwrap_or_else(|e| panic!("{e}")).variants;
         for variant in std::iter::once(None).chain(all.iter().map(|v| Some(v.as_str()))) {
-            let spec = spec::load_variant(&path, variant, &[experiments.join("apps")]).unwrap_or_else(|e| panic!("{e}"));
+            let spec = campaign::load_variant(&path, variant, &[experiments.join("apps")]).unwrap_or_else(|e| panic!("{e}"));
             assert!(!plan::build(&spec).runs.is_empty(), "{} {variant:?}", path.display());
             variants += usize::from(variant.is_some());
         }

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::agent::spot_interruption::{Heard, Watch};
 use crate::attempt::{
-    AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Task,
-    Ways, area_name,
+    AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Steps,
+    Task, Ways, area_name,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -231,6 +231,7 @@ async fn get_ready(
         dir: spool.campaign(),
         shepherd,
         pending_cleanup: PendingCleanup::default(),
+        steps: Steps::default(),
     };
     Ok((executor, ready, spool_kind))
 }

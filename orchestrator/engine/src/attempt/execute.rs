@@ -166,7 +166,7 @@ pub(super) async fn execute(
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
 }
 
-fn interrupted() -> Executed {
+pub(super) fn interrupted() -> Executed {
     Executed {
         outcome: Outcome::Failed { cause: Cause::Timeout, detail: "cut off by the user".into() },
         records: Vec::new(),

@@ -2,16 +2,17 @@
 
 use super::{
     error::RunError,
-    execute::{Executed, execute},
+    execute::{Executed, execute, interrupted},
     nodes::{LATER, Nodes, SOON, Ways},
     prepare::{Prepared, marker, prepare, tmp_dir, work_dir},
     recover::{self, OUTCOME, OutcomeFile},
     site::ReadySite,
+    slurm_steps::Steps,
 };
 use crate::attempt::{context::SiteContext, reporter::AttemptReporter};
 use crate::crew::{self, CrewError};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::stop::StopSignal;
+use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::{
     campaign::StorageKind,
     ids::RunId,
@@ -69,6 +70,8 @@ pub struct LocalExecutor {
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
     pub pending_cleanup: PendingCleanup,
+    /// Whether Slurm starts steps in this job.
+    pub steps: Steps,
 }
 
 /// Directories that could not be removed, because their node was lost.
@@ -94,9 +97,17 @@ impl LocalExecutor {
         };
         let used = &prepared.used;
         let began = std::time::Instant::now();
-        let mut executed = match self.get_ready(&prepared, task.disk_bytes).await {
+        let ready = match self.get_ready(&prepared, task.disk_bytes).await {
+            Ok(()) => tokio::select! {
+                started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|said| (Cause::Launch, said)),
+                () = stop_now(&mut stop_signal) => Ok(false),
+            },
+            Err(problem) => Err(problem),
+        };
+        let mut executed = match ready {
             Err((cause, detail)) => failed(cause, detail),
-            Ok(()) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
+            Ok(false) => interrupted(),
+            Ok(true) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;

@@ -15,6 +15,7 @@ mod reporter;
 mod restart;
 mod shepherd;
 mod site;
+mod slurm_steps;
 
 pub use context::SiteContext;
 pub use executor::{Attempted, LocalExecutor, PendingCleanup, Task, conclude_failed, free_bytes, recover_run, seal};
@@ -27,3 +28,4 @@ pub use prepare::area_name;
 pub use recover::{OutcomeFile, sealed_outcome};
 
 pub use site::{Found, FoundComponent, Readiness, ReadySite};
+pub use slurm_steps::Steps;

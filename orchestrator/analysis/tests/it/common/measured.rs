@@ -46,7 +46,7 @@ moment = \"size-only\"
 /// Writes the directory of the campaign with this file; runs for which `fails` says so have failed.
 pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-    let spec = spec::load_text(Path::new("campaign.toml"), text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
+    let spec = cvc_core::campaign::load_text(Path::new("campaign.toml"), text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
     let plan = plan::build(&spec);
     let rows = rows();
     fs::create_dir_all(dir.join("runs")).expect("a directory");

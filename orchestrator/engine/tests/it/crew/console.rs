@@ -1,26 +1,16 @@
 //! An agent on a node of the lab, led by the test: commands by lines on its standard input, what happens by lines on its standard output.
 
-use super::process::{ROLE, is_role};
-use cvc_engine::crew::{Crew, Member, Settings, whole};
+use super::process::{HELPER, LIMIT};
 use cvc_testkit::{Lab, lab::Node};
 use std::{
-    collections::BTreeMap,
-    fmt::Debug,
     io::{BufRead, BufReader, Read, Write},
-    path::PathBuf,
     process::{Child, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
 
-/// For what is not to fail, also on a machine with other work.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// Where this test program lies on the nodes.
-const PROGRAM: &str = "/shared/crew-test";
-
-/// Times of crews in the lab.
-pub const SETTINGS: Settings = Settings { beat_s: 0.25, lost_after_s: 3.0, start_limit_s: 20.0, close_limit_s: 20.0 };
+/// Where the helper lies on the nodes.
+pub const PROGRAM: &str = "/shared/crew-helper";
 
 /// What the agent said, and when that was heard.
 #[derive(Debug)]
@@ -42,7 +32,7 @@ impl Console {
     pub fn start(lab: &Lab, head: &Node) -> Self {
         put_program(lab);
         let mut command = head.command(PROGRAM);
-        command.args(["--exact", "console::as_a_console", "--nocapture"]).envs(environment(lab, head, "ssh"));
+        command.args(role(lab, head, "ssh"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { events: listen(stdout), stdin: Some(Box::new(stdin)), child: Some(child) }
@@ -53,11 +43,11 @@ impl Console {
     pub fn submit(lab: &Lab, more: &str) -> Self {
         put_program(lab);
         let head = lab.node("n1");
-        let variables: String = environment(lab, head, "srun").iter().map(|(k, v)| format!("export {k}='{v}'\n")).collect();
         let nodes = lab.nodes().count();
         let script = format!(
-            "#!/bin/sh\n#SBATCH -N {nodes} --exclusive -o /shared/job.out\n{variables}({more}) </dev/null &\n\
-             {PROGRAM} --exact console::as_a_console --nocapture </shared/to >/shared/from\n"
+            "#!/bin/sh\n#SBATCH -N {nodes} --exclusive -o /shared/job.out\n({more}) </dev/null &\n\
+             {PROGRAM} {} </shared/to >/shared/from\n",
+            role(lab, head, "srun").join(" ")
         );
         std::fs::write(lab.shared().join("job.sh"), script).unwrap();
         head.shell("mkfifo /shared/to /shared/from");
@@ -123,22 +113,18 @@ impl Drop for Console {
     }
 }
 
-/// This test program, where all nodes see it.
+/// The helper, where all nodes see it.
 fn put_program(lab: &Lab) {
-    let program = lab.shared().join("crew-test");
+    let program = lab.shared().join("crew-helper");
     if !program.exists() {
-        std::fs::copy(std::env::current_exe().unwrap(), program).unwrap();
+        std::fs::copy(HELPER, program).unwrap();
     }
 }
 
-fn environment(lab: &Lab, head: &Node, by: &str) -> Vec<(&'static str, String)> {
+/// What makes the helper an agent with sentinels on all nodes.
+fn role(lab: &Lab, head: &Node, by: &str) -> [String; 4] {
     let nodes: Vec<&str> = lab.nodes().map(Node::name).collect();
-    vec![
-        (ROLE, "console".into()),
-        ("CVC_TEST_CREW_NODES", nodes.join(",")),
-        ("CVC_TEST_CREW_HEAD", head.name().into()),
-        ("CVC_TEST_CREW_BY", by.into()),
-    ]
+    ["console".into(), nodes.join(","), head.name().into(), by.into()]
 }
 
 fn listen(stdout: impl Read + Send + 'static) -> Receiver<Event> {
@@ -152,99 +138,4 @@ fn listen(stdout: impl Read + Send + 'static) -> Receiver<Event> {
         }
     });
     events
-}
-
-fn tell(what: impl AsRef<str>) {
-    // not by println!, so that a line is one write
-    std::io::stdout().write_all(format!("> {}\n", what.as_ref()).as_bytes()).unwrap();
-}
-
-fn told<T: Debug>(answers: Vec<(String, Result<T, cvc_engine::crew::CrewError>)>) -> String {
-    let told = answers.into_iter().map(|(host, answer)| match answer {
-        Ok(answer) => format!("{host} {answer:?}"),
-        Err(error) if error.is_lost() => format!("{host} is lost"),
-        Err(error) => format!("{host} failed: {error}"),
-    });
-    told.collect::<Vec<_>>().join("; ")
-}
-
-/// No test by itself: the agent.
-#[test]
-fn as_a_console() {
-    if is_role("console") {
-        tokio::runtime::Runtime::new().unwrap().block_on(agent());
-        std::process::exit(0);
-    }
-}
-
-async fn agent() {
-    let names = std::env::var("CVC_TEST_CREW_NODES").unwrap();
-    let head = std::env::var("CVC_TEST_CREW_HEAD").unwrap();
-    let by = std::env::var("CVC_TEST_CREW_BY").unwrap();
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let sentinel = words(&format!("env {ROLE}=sentinel {PROGRAM} --exact process::as_a_sentinel --nocapture"));
-    let members = names.split(',').map(|name| {
-        let way = match by.as_str() {
-            "ssh" => format!("ssh -o BatchMode=yes -o ConnectTimeout=5 {name}"),
-            _ => format!("srun --overlap -N1 -n1 --cpu-bind=none --mpi=none --quiet --unbuffered -w {name}"),
-        };
-        Member { name: name.to_owned(), argv: (name != head).then(|| [words(&way), sentinel.clone()].concat()) }
-    });
-    let begin = Instant::now();
-    let crew = Crew::start(members.collect(), SETTINGS).await.unwrap_or_else(|e| panic!("{e}"));
-    tell(format!("ready {}", begin.elapsed().as_micros()));
-    let mut lost = crew.lost();
-    tokio::spawn(async move {
-        let mut before = BTreeMap::new();
-        while lost.changed().await.is_ok() {
-            let now = lost.borrow_and_update().clone();
-            for (host, reason) in now.iter().filter(|(host, _)| !before.contains_key(*host)) {
-                tell(format!("lost {host}: {reason}"));
-            }
-            before = now;
-        }
-    });
-    while let Some(line) = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await.unwrap() {
-        obey(&crew, &line.unwrap()).await;
-    }
-    crew.close().await;
-    tell("closed");
-}
-
-async fn obey(crew: &Crew, line: &str) {
-    let names = crew.names();
-    let words: Vec<&str> = line.split(' ').collect();
-    match words[..] {
-        ["guard", marker] => {
-            let dirs = [PathBuf::from("/tmp/cvc-lab-run")];
-            tell(format!("guarded {}", told(crew.guard(&names, marker, &dirs, &[], LIMIT).await)));
-        }
-        ["ranks", marker] => {
-            let ranks = crew.ranks(&names, marker, LIMIT).await;
-            let ranks = ranks.into_iter().map(|(host, r)| (host, r.map(|r| r.iter().map(|p| p.rank).collect::<Vec<_>>())));
-            tell(format!("ranks {}", told(ranks.collect())));
-        }
-        ["end", marker] => {
-            let ended = crew.end(&names, marker, &[], 0.3, LIMIT).await;
-            let ended = ended.into_iter().map(|(host, e)| (host, e.map(|e| (e.ended.len(), e.left.len()))));
-            tell(format!("ended {}", told(ended.collect())));
-        }
-        ["clock", times] => {
-            let times: u32 = times.parse().unwrap();
-            let begin = Instant::now();
-            for _ in 0..times {
-                whole(crew.ask_all(&names, cvc_probe::sentinel::Request::Clock, LIMIT).await).unwrap();
-            }
-            tell(format!("clocks {}", (begin.elapsed() / times).as_micros()));
-        }
-        ["hosts"] => {
-            let facts = crew.facts(&names, &["/shared".into(), "/scratch-local".into()], LIMIT).await;
-            let facts = facts.into_iter().map(|(host, f)| {
-                (host, f.map(|f| (f.host, f.places.iter().map(|p| p.file_system.clone()).collect::<Vec<_>>(), f.interfaces.len())))
-            });
-            tell(format!("hosts {}", told(facts.collect())));
-        }
-        ["revive"] => tell(format!("revived {}", crew.revive().await.join(" "))),
-        _ => panic!("`{line}` is no command"),
-    }
 }

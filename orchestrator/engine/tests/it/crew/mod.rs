@@ -6,4 +6,5 @@ mod faults;
 mod nodes;
 mod process;
 mod start;
+mod times;
 mod work;

@@ -1,13 +1,16 @@
 //! A crew over real ssh to the nodes of the lab: what it costs, and each way in which a node or its network can fail.
 
-use super::console::{Console, SETTINGS};
+use super::{
+    console::{Console, PROGRAM},
+    process::LIMIT,
+    times::IN_LAB,
+};
 use cvc_testkit::{Lab, Tool, lab::Node, require, wait_until};
 use std::{
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
-const LIMIT: Duration = Duration::from_secs(30);
 const RUN: &str = "r1@/tmp/cvc-lab-run";
 
 /// Of a run: a process that ignores TERM, as ranks under DMTCP do, on every node, and one of another run beside it.
@@ -43,11 +46,18 @@ fn runs(node: &Node) -> bool {
 }
 
 fn sentinels(node: &Node) -> usize {
-    node.processes("crew-test --exact process::as_a_sentinel").iter().filter(|p| p.command.starts_with("/shared/")).count()
+    node.processes(&format!("{PROGRAM} sentinel")).iter().filter(|p| p.command.starts_with(PROGRAM)).count()
+}
+
+/// Lets every sentinel that is there and the agent hear of each other: none is missed before so long after that.
+fn hear_all(console: &mut Console) -> Instant {
+    let begin = Instant::now();
+    console.ask(&format!("ranks {RUN}"), "ranks");
+    begin
 }
 
 fn silence() -> Duration {
-    Duration::from_secs_f64(SETTINGS.lost_after_s)
+    Duration::from_secs_f64(IN_LAB.lost_after_s)
 }
 
 /// A lab of four nodes with a run on each, guarded by a crew whose agent is on n1.
@@ -106,14 +116,14 @@ fn a_killed_node_is_lost_at_once_and_one_without_power_after_its_silence() {
     lab.node("n2").kill();
     let lost = console.hears("lost n2:");
     eprintln!("n2 killed: lost after {:.2?}: {}", lost.at - begin, lost.text);
-    assert!(lost.at - begin < silence(), "its kernel said good-bye");
+    assert!(!lost.text.contains("nothing was heard"), "its kernel said good-bye: {}", lost.text);
 
-    let begin = Instant::now();
+    let begin = hear_all(&mut console);
     lab.node("n3").poweroff();
     let lost = console.hears("lost n3:");
     eprintln!("n3 without power: lost after {:.2?}: {}", lost.at - begin, lost.text);
     assert_eq!(lost.text, "nothing was heard of it for 3 s");
-    assert!((silence() - Duration::from_millis(600)..silence() * 2).contains(&(lost.at - begin)));
+    assert!(lost.at - begin >= silence());
     let ended = console.ask(&format!("end {RUN}"), "ended");
     // its shell and the one or two that it has started at the moment; nothing is left
     let on_survivors = ["n1", "n4"].iter().all(|n| [2, 3].iter().any(|count| ended.contains(&format!("{n} ({count}, 0)"))));
@@ -140,15 +150,14 @@ fn a_link_that_is_cut_for_a_moment_loses_nobody_and_for_longer_ends_the_run_on_b
     console.is_quiet(silence() * 2);
     assert_eq!(console.ask(&format!("ranks {RUN}"), "ranks"), "n1 [0]; n2 [1]; n3 [2]; n4 [3]");
 
-    let begin = Instant::now();
+    let begin = hear_all(&mut console);
     n4.link(false);
     let lost = console.hears("lost n4:");
     eprintln!("link of n4 cut: lost after {:.2?}", lost.at - begin);
-    assert!((silence() - Duration::from_millis(600)..silence() * 2).contains(&(lost.at - begin)));
+    assert!(lost.at - begin >= silence());
     // nobody can tell it: it notices by itself
     wait_until("the end of the run on the node that is cut off", LIMIT, || !runs(n4));
     eprintln!("link of n4 cut: its run ended after {:.2?}", begin.elapsed());
-    assert!(begin.elapsed() < silence() * 3);
     wait_until("the end of its sentinel", LIMIT, || sentinels(n4) == 0);
     assert!(runs(lab.node("n2")), "what becomes of the others is for the agent to say");
     n4.link(true);
@@ -169,7 +178,7 @@ fn without_sshd_the_line_is_lost_and_back_with_it() {
     n3.sshd_kill();
     let lost = console.hears("lost n3:");
     eprintln!("sshd of n3 killed: lost after {:.2?}: {}", lost.at - begin, lost.text);
-    assert!(lost.at - begin < silence());
+    assert!(!lost.text.contains("nothing was heard"), "{}", lost.text);
     wait_until("the end of the run there", LIMIT, || !runs(n3));
     assert_eq!(console.ask("revive", "revived"), "", "sshd is not there");
     n3.sshd_start();
@@ -180,8 +189,8 @@ fn without_sshd_the_line_is_lost_and_back_with_it() {
 #[test]
 fn when_the_agents_node_loses_power_the_run_ends_on_all_others() {
     require!(Tool::Lab);
-    let (lab, _runs, console) = at_work();
-    let begin = Instant::now();
+    let (lab, _runs, mut console) = at_work();
+    let begin = hear_all(&mut console);
     lab.node("n1").poweroff();
     for name in ["n2", "n3", "n4"] {
         wait_until("the end of the run", LIMIT, || !runs(lab.node(name)));
@@ -191,7 +200,7 @@ fn when_the_agents_node_loses_power_the_run_ends_on_all_others() {
     let took = begin.elapsed();
     eprintln!("the agent's node without power: its run ended on the others after {took:.2?}");
     // not before it could be missed; how long after is a matter of the machine, and bounded by the waits above
-    assert!(took >= silence() - Duration::from_millis(600), "{took:?}");
+    assert!(took >= silence(), "{took:?}");
     drop(console);
 }
 
@@ -231,7 +240,7 @@ fn in_a_job_of_slurm_sentinels_are_steps_and_ranks_are_told_from_all_else() {
     assert!(lab.ssh("login", "scancel --state=RUNNING --me").status.success());
     for node in lab.nodes() {
         wait_until("the end of the run", LIMIT, || !runs(node));
-        wait_until("the end of the sentinels and the agent", LIMIT, || node.processes("crew-test").is_empty());
+        wait_until("the end of the sentinels and the agent", LIMIT, || node.processes(PROGRAM).is_empty());
     }
     drop(console);
 }

@@ -1,5 +1,6 @@
-//! Sentinels and agents as processes: this test program itself, started again.
+//! Sentinels and agents as processes of a helper program.
 
+use super::times::QUICK;
 use cvc_engine::crew::{Crew, Member, Settings};
 use cvc_testkit::process::signal;
 use nix::sys::signal::Signal;
@@ -9,20 +10,15 @@ use std::{
     time::Duration,
 };
 
-/// Says which process the program is to be.
-pub const ROLE: &str = "CVC_TEST_CREW_ROLE";
+/// The program that is a sentinel, an agent, or an agent led by a test.
+pub const HELPER: &str = env!("CARGO_BIN_EXE_crew-helper");
 
 /// Enough for anything that is not meant to fail, also on a machine with other work.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What starts a sentinel: the test harness prints some lines before it, as login shells do.
+/// What starts a sentinel.
 pub fn sentinel() -> Vec<String> {
-    role("sentinel", "process::as_a_sentinel")
-}
-
-fn role(role: &str, test: &str) -> Vec<String> {
-    let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-    ["env".to_owned(), format!("{ROLE}={role}"), program, "--exact".into(), test.into(), "--nocapture".into()].into()
+    vec![HELPER.to_owned(), "sentinel".into()]
 }
 
 /// A sentinel in a shell, with commands before it.
@@ -36,15 +32,20 @@ pub fn member(name: &str, argv: Vec<String>) -> Member {
     Member { name: name.to_owned(), argv: Some(argv) }
 }
 
-/// Beats ten times a second, lost after 1.5 s.
-pub fn quick() -> Settings {
-    Settings { beat_s: 0.1, lost_after_s: 1.5, start_limit_s: 20.0, close_limit_s: 20.0 }
+/// Times of a crew that loses nobody by silence, however busy the machine is.
+pub fn patient() -> Settings {
+    Settings { lost_after_s: 60.0, ..QUICK }
 }
 
-/// A crew of n1, n2, … and the processes of their sentinels.
+/// A crew of n1, n2, … that loses nobody by silence, and the processes of their sentinels.
 pub async fn crew_of(count: usize) -> (Crew, Vec<i32>) {
+    crew_with(count, patient()).await
+}
+
+/// The same with times of its own.
+pub async fn crew_with(count: usize, settings: Settings) -> (Crew, Vec<i32>) {
     let members = (1..=count).map(|i| member(&format!("n{i}"), sentinel())).collect();
-    let crew = Crew::start(members, quick()).await.unwrap_or_else(|e| panic!("{e}"));
+    let crew = Crew::start(members, settings).await.unwrap_or_else(|e| panic!("{e}"));
     let pids = crew.names().iter().map(|name| pid(&crew, name)).collect();
     (crew, pids)
 }
@@ -89,15 +90,8 @@ pub struct Agent(pub Child);
 impl Agent {
     /// Ready when it has written the sentinel's process number into `dir/ready`.
     pub fn start(dir: &Path, marker: &str) -> (Self, i32) {
-        let argv = role("agent", "process::as_an_agent");
-        let child = Command::new(&argv[0])
-            .args(&argv[1..])
-            .env("CVC_TEST_CREW_DIR", dir)
-            .env("CVC_TEST_CREW_MARKER", marker)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut helper = Command::new(HELPER);
+        let child = helper.arg("agent").arg(dir).arg(marker).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let ready = dir.join("ready");
         cvc_testkit::wait_until("the agent", LIMIT, || ready.exists());
         (Self(child), std::fs::read_to_string(ready).unwrap().parse().unwrap())
@@ -113,33 +107,4 @@ impl Drop for Agent {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-pub fn is_role(role: &str) -> bool {
-    std::env::var(ROLE).is_ok_and(|r| r == role)
-}
-
-/// No test by itself: the process of a sentinel, when another test starts it as one.
-#[test]
-fn as_a_sentinel() {
-    if is_role("sentinel") {
-        cvc_probe::sentinel::main(1.0).unwrap();
-        std::process::exit(0);
-    }
-}
-
-/// No test by itself: the process of an agent.
-#[test]
-fn as_an_agent() {
-    if !is_role("agent") {
-        return;
-    }
-    let dir = std::path::PathBuf::from(std::env::var("CVC_TEST_CREW_DIR").unwrap());
-    let marker = std::env::var("CVC_TEST_CREW_MARKER").unwrap();
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let (crew, pids) = crew_of(1).await;
-        cvc_engine::crew::whole(crew.guard(&["n1"], &marker, std::slice::from_ref(&dir), &[], LIMIT).await).unwrap();
-        cvc_probe::shepherd::write_whole(&dir.join("ready"), pids[0].to_string().as_bytes()).unwrap();
-        tokio::time::sleep(Duration::from_secs(60)).await;
-    });
 }

@@ -1,0 +1,41 @@
+//! Writes a report of the tests' campaigns to look at, in all formats, with sections that a small campaign of one's own may not have:
+//! `cargo run -p cvc-analysis --example report_page -- PAGE DIRECTORY`. PAGE is `made-up`, `many-points`, `costs` or `predictions`.
+
+#[path = "../tests/it/common/mod.rs"]
+mod common;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use common::measured;
+use cvc_analysis::{
+    holdout::rebuild_index,
+    report::{build, write_all},
+};
+use cvc_core::campaign::Format;
+use std::{error::Error, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [page, directory] = &args[..] else { return Err("two arguments are needed: PAGE DIRECTORY".into()) };
+    let directory = Utf8Path::new(directory);
+    fs::create_dir_all(directory)?;
+    match page.as_str() {
+        "made-up" => {
+            common::campaign(directory.as_std_path());
+        }
+        "many-points" => common::campaign_of(directory.as_std_path(), common::many_points()),
+        "costs" => common::campaign_with_costs(directory.as_std_path()),
+        "predictions" => {
+            measured::campaign(directory.as_std_path(), &format!("{}{PREDICT}", measured::CAMPAIGN), |_| false);
+        }
+        other => return Err(format!("unknown page `{other}`; known are made-up, many-points, costs and predictions").into()),
+    }
+    let to: Utf8PathBuf = directory.join("report");
+    for file in write_all(&build(&rebuild_index(directory)?)?, &to, &Format::ALL)? {
+        println!("{file}");
+    }
+    Ok(())
+}
+
+/// Bounds that the predictions of the recorded runs do not all keep.
+const PREDICT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n\
+                       max_error = { dtapp = 1.0, image = 2.0 }\nmin_coverage = 90\n";

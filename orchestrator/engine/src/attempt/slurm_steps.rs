@@ -1,0 +1,116 @@
+//! Whether Slurm starts steps in the agent's job.
+//!
+//! A controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it again,
+//! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes and
+//! srun does not try again, and Hydra then waits for its proxies for ever. So no run is begun before a step is known to start.
+
+use super::{
+    nodes::{SOON, Ways},
+    prepare::Prepared,
+};
+use crate::mpi::Reach;
+use std::{
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::process::Command;
+
+/// How long a controller may take until it starts steps.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Between attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// When the controller that was last seen to start steps had begun, in its own words.
+#[derive(Debug, Default)]
+pub struct Steps(Mutex<Option<String>>);
+
+impl Steps {
+    /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that has
+    /// begun anew since the last one. An error says what Slurm said.
+    pub(super) async fn wait(&self, prepared: &Prepared, mut tell: impl FnMut(&str)) -> Result<(), String> {
+        if !matches!((prepared.used.ways, &prepared.request.reach), (Ways::Slurm(_), Reach::Slurm { .. })) {
+            return Ok(());
+        }
+        let mut nodes: Vec<&str> = Vec::new();
+        for node in &prepared.used.ranks {
+            if !nodes.contains(&node.among.as_str()) {
+                nodes.push(&node.among);
+            }
+        }
+        let begin = Instant::now();
+        loop {
+            let controller = controller_began().await;
+            if controller.is_some() && controller == *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                return Ok(());
+            }
+            match start_step(&nodes).await {
+                Ok(()) => {
+                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = controller;
+                    return Ok(());
+                }
+                Err(said) if is_final(&said) || begin.elapsed() >= PATIENCE => {
+                    return Err(format!("Slurm starts no steps on {}: {said}", nodes.join(", ")));
+                }
+                Err(_) => tell("waiting for Slurm to start steps"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Whether there is no use in trying again: the job itself is over.
+fn is_final(said: &str) -> bool {
+    ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| said.contains(end))
+}
+
+/// When the controller began, if it answers.
+async fn controller_began() -> Option<String> {
+    let said = run("scontrol", &["show".into(), "config".into()]).await.ok()?;
+    boot_time(&said).map(str::to_owned)
+}
+
+fn boot_time(configuration: &str) -> Option<&str> {
+    let line = configuration.lines().find_map(|l| l.strip_prefix("BOOT_TIME"))?;
+    line.split_once('=').map(|(_, time)| time.trim()).filter(|time| !time.is_empty())
+}
+
+/// A step that does nothing, asked for as launchers ask for theirs.
+async fn start_step(nodes: &[&str]) -> Result<(), String> {
+    let count = nodes.len();
+    let mut argv: Vec<String> = vec![format!("--nodes={count}"), format!("--ntasks={count}"), format!("--nodelist={}", nodes.join(","))];
+    argv.extend(["--overlap", "--cpu-bind=none", "--mpi=none", "--quiet", "true"].map(String::from));
+    run("srun", &argv).await.map(|_| ())
+}
+
+/// What a tool of Slurm writes, or what it says when it fails.
+async fn run(tool: &str, argv: &[String]) -> Result<String, String> {
+    let mut command = Command::new(tool);
+    command.args(argv).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    match tokio::time::timeout(SOON, command.output()).await {
+        Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
+        Ok(Err(error)) => Err(format!("cannot start {tool}: {error}")),
+        Err(_) => Err(format!("{tool} gave no answer within {} s", SOON.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_known_by_when_it_began() {
+        let configuration = "Configuration data as of 2026-11-22T09:22:27\nAuthType                = auth/munge\n\
+                             BOOT_TIME               = 2026-11-22T09:22:25\nBurstBufferType         = (null)\n";
+        assert_eq!(boot_time(configuration), Some("2026-11-22T09:22:25"));
+        assert_eq!(boot_time("AuthType = auth/munge\n"), None);
+    }
+
+    #[test]
+    fn only_the_end_of_the_job_is_final() {
+        assert!(is_final("srun: error: Unable to create step for job 1: Invalid job id specified"));
+        assert!(!is_final("srun: error: Unable to create step for job 1: Memory required by task is not available"));
+        assert!(!is_final("srun: error: Unable to create step for job 1: Unable to contact slurm controller (connect failure)"));
+    }
+}

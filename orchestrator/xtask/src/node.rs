@@ -1,0 +1,39 @@
+//! `cargo xtask node`: builds `cvc-node`, statically, so that it runs on nodes with any C library.
+
+use std::{path::PathBuf, process::Stdio};
+
+/// Builds it and returns its path. Only the program itself gets the flag: build scripts and procedural macros cannot be static.
+///
+/// # Errors
+/// When cargo cannot be started or the build fails.
+pub fn build(release: bool) -> Result<PathBuf, String> {
+    let root = crate::workspace::root()?;
+    let status = crate::workspace::cargo()
+        .args(["rustc", "--quiet", "--locked", "--package", "cvc-node", "--bin", "cvc-node"])
+        .args(release.then_some("--release"))
+        .args(["--", "-C", "target-feature=+crt-static", "-C", "strip=debuginfo"])
+        .current_dir(&root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|e| format!("cannot start cargo: {e}"))?;
+    if !status.success() {
+        return Err(format!("cvc-node cannot be built ({status}): the compiler's messages are above"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
+    Ok(target.join(if release { "release" } else { "debug" }).join("cvc-node"))
+}
+
+/// The command: builds it, prints the path.
+///
+/// # Errors
+/// As [`build`], or for an unknown argument.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let release = match arguments {
+        [] => false,
+        [one] if one == "--release" => true,
+        _ => return Err("usage: cargo xtask node [--release]".into()),
+    };
+    println!("{}", build(release)?.display());
+    Ok(())
+}
