@@ -9,9 +9,11 @@ pub mod lab;
 pub mod process;
 pub mod table;
 pub mod tool;
+pub mod turn;
 
 pub use campaign::{Campaign, Finished, Running};
 pub use cloud::Cloud;
 pub use lab::Lab;
 pub use process::wait_until;
 pub use tool::Tool;
+pub use turn::{Turn, turn};

@@ -3,12 +3,7 @@
 use crate::common::cluster::{LIMIT, OnLab};
 use cvc_testkit::{Finished, Lab, Running, Tool, lab, wait_until};
 use nix::sys::signal::Signal;
-use std::{
-    collections::BTreeMap,
-    fs,
-    sync::{Mutex, MutexGuard, TryLockError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 pub const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,21 +24,10 @@ fi
 echo SUCCESS
 "#;
 
-static TWO_AT_A_TIME: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-
-/// Held by a test as long as its lab: these tests mostly wait, but MPI on many labs at once is more than small machines can do in time.
-pub fn turn() -> MutexGuard<'static, ()> {
-    loop {
-        for seat in &TWO_AT_A_TIME {
-            match seat.try_lock() {
-                Ok(held) => return held,
-                // of a test that has failed
-                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
-            }
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// Held by a test as long as its lab, by two at a time: these tests mostly wait, but MPI on many labs at once is more than small machines can
+/// do in time.
+pub fn turn() -> cvc_testkit::Turn {
+    cvc_testkit::turn("cluster-faults", 2)
 }
 
 /// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.

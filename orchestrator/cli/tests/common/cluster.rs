@@ -2,9 +2,9 @@
 
 use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
     time::Duration,
 };
 
@@ -17,16 +17,19 @@ pub struct OnLab {
     pub campaign: Campaign,
 }
 
-/// `cvc-node` without its debug information: it is sent to nodes.
+/// `cvc-node` without its debug information: it is sent to nodes. Made once for all tests.
 fn node_program() -> PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let make = || {
-        let built = Path::new(env!("CARGO_BIN_EXE_cvc-node"));
-        let stripped = cvc_testkit::campaign::cache().join(format!("cvc-node-{}", std::process::id()));
-        let done = Command::new("strip").arg("-o").arg(&stripped).arg(built).status();
-        if done.is_ok_and(|s| s.success()) { stripped } else { built.to_owned() }
-    };
-    PROGRAM.get_or_init(make).clone()
+    let built = Path::new(env!("CARGO_BIN_EXE_cvc-node"));
+    let modified = fs::metadata(built).and_then(|m| m.modified()).expect("cvc-node");
+    let age = modified.duration_since(std::time::UNIX_EPOCH).expect("a time").as_nanos();
+    let stripped = cvc_testkit::campaign::cache().join(format!("cvc-node-{age}"));
+    if !stripped.exists() {
+        let partial = stripped.with_extension(std::process::id().to_string());
+        let done = Command::new("strip").arg("-o").arg(&partial).arg(built).status();
+        assert!(done.is_ok_and(|s| s.success()), "strip {}", built.display());
+        fs::rename(&partial, &stripped).expect("the stripped program");
+    }
+    stripped
 }
 
 /// The two MPI libraries that work between nodes, as keys of a site.
