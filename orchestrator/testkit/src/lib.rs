@@ -18,4 +18,4 @@ pub use lab::Lab;
 pub use node_program::node_program;
 pub use process::wait_until;
 pub use tool::Tool;
-pub use turn::turn;
+pub use turn::{Turn, turn};

@@ -1,24 +1,57 @@
-//! Turns of the tests of one program: how many labs there are at the same time.
+//! Turns between tests, each of which may run in a process of its own: tests that measure the machine, or fill it.
 
+use nix::fcntl::{Flock, FlockArg};
 use std::{
-    sync::{Mutex, MutexGuard, TryLockError},
+    fs::{self, File},
+    path::Path,
+    thread,
     time::Duration,
 };
 
-static SEATS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+/// Delay between attempts to get a seat.
+const DELAY: Duration = Duration::from_millis(20);
 
-/// Waits for one of two seats. A test holds it as long as its lab: these tests mostly wait, but MPI on many labs at once is more than small
-/// machines can do in time.
-pub fn turn() -> MutexGuard<'static, ()> {
+/// A seat that a test holds, until this is dropped or the test ends.
+#[must_use]
+pub struct Turn {
+    _seat: Flock<File>,
+}
+
+/// Waits for one of the seats that all tests share which ask by this name.
+pub fn turn(name: &str, seats: usize) -> Turn {
+    turn_in(&crate::campaign::cache().join("turns"), name, seats)
+}
+
+fn turn_in(directory: &Path, name: &str, seats: usize) -> Turn {
+    fs::create_dir_all(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
     loop {
-        for seat in &SEATS {
-            match seat.try_lock() {
-                Ok(held) => return held,
-                // of a test that has failed
-                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
+        for seat in 0..seats {
+            let path = directory.join(format!("{name}-{seat}"));
+            let file = File::options().create(true).append(true).open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            if let Ok(seat) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                return Turn { _seat: seat };
             }
         }
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_turn_waits_until_one_of_the_seats_is_free() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().to_owned();
+        let held = [turn_in(&path, "a", 2), turn_in(&path, "a", 2)];
+        drop(turn_in(&path, "b", 1));
+        let (sender, third) = mpsc::channel();
+        let waits = thread::spawn(move || sender.send(turn_in(&path, "a", 2)));
+        assert!(third.recv_timeout(Duration::from_millis(200)).is_err(), "both seats are taken");
+        drop(held);
+        drop(third.recv_timeout(Duration::from_secs(60)).expect("a turn"));
+        waits.join().expect("a thread").expect("sent");
     }
 }

@@ -4,7 +4,6 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
-    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -19,11 +18,9 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// One lab at a time in this program, but for the tests that want several: the figures are of a machine that is not busy with others.
-static TURN: LazyLock<std::sync::Mutex<()>> = LazyLock::new(std::sync::Mutex::default);
-
-fn turn() -> std::sync::MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// One lab at a time, but for the tests that want several: the figures are of a machine that is not busy with others.
+fn turn() -> cvc_testkit::Turn {
+    cvc_testkit::turn("lab", 1)
 }
 
 #[test]

@@ -1,18 +1,28 @@
 //! Programs that end with us: Ctrl-C, SIGTERM and SIGHUP end what was started, then the caller cleans up.
 
 use nix::{
-    sys::signal::{SigSet, Signal, kill},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
 use std::{
+    collections::BTreeMap,
     fs,
-    process::{Command, ExitStatus},
+    os::unix::process::CommandExt,
+    process::{Child, Command, ExitStatus},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
+
+/// Delay between looks at a program that has a time limit.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Takes over SIGINT, SIGTERM and SIGHUP for this process.
 #[derive(Clone)]
@@ -26,6 +36,15 @@ struct Shared {
     running: Mutex<Vec<Pid>>,
 }
 
+/// How a program with a time limit ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, or by a signal of somebody else.
+    Exited(ExitStatus),
+    /// It was killed when its time was up.
+    Late,
+}
+
 impl Shared {
     fn running(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
@@ -33,20 +52,25 @@ impl Shared {
 }
 
 impl Interrupts {
-    /// Starts to listen. Call it before any other thread is started: all threads inherit the blocked signals, programs do not.
+    /// Starts to listen, by handlers: signals that are blocked would be so in all programs that are started, too.
     pub fn listen() -> Result<Self, String> {
-        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-        signals.thread_block().map_err(|e| format!("cannot block signals: {e}"))?;
-        let shared = Arc::new(Shared::default());
-        let listener = Arc::clone(&shared);
-        thread::spawn(move || {
-            while signals.wait().is_ok() {
-                let running = listener.running();
-                listener.interrupted.store(true, Ordering::SeqCst);
-                running.iter().for_each(|pid| end(*pid));
-            }
-        });
-        Ok(Self { shared })
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("cannot handle signals: {e}"))?;
+        let interrupts = Self { shared: Arc::default() };
+        let listener = interrupts.clone();
+        thread::spawn(move || signals.forever().for_each(|_| listener.interrupt()));
+        Ok(interrupts)
+    }
+
+    /// Listens to nothing: for tests of this crate, in which several threads run.
+    #[cfg(test)]
+    pub fn deaf() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    fn interrupt(&self) {
+        let running = self.shared.running();
+        self.shared.interrupted.store(true, Ordering::SeqCst);
+        running.iter().for_each(|pid| end(*pid));
     }
 
     /// Tells whether a signal came.
@@ -54,8 +78,32 @@ impl Interrupts {
         self.shared.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end. A signal kills it with its children and their process groups.
+    /// Runs a program to its end. A signal kills it with everything below it.
     pub fn run(&self, command: &mut Command) -> Result<ExitStatus, String> {
+        self.start(command, |child| child.wait())
+    }
+
+    /// Runs a program in a process group of its own, for as long as it may.
+    pub fn run_for(&self, limit: Duration, command: &mut Command) -> Result<Ended, String> {
+        let begin = Instant::now();
+        self.start(command.process_group(0), |child| {
+            loop {
+                if let Some(status) = child.try_wait()? {
+                    return Ok(Ended::Exited(status));
+                }
+                if begin.elapsed() > limit {
+                    end(Pid::from_raw(child.id().cast_signed()));
+                    child.wait()?;
+                    return Ok(Ended::Late);
+                }
+                // quick for the many tests that take milliseconds, rare for those that take minutes
+                thread::sleep(LOOK.min(begin.elapsed() / 4 + Duration::from_millis(1)));
+            }
+        })
+    }
+
+    /// Starts a program and waits for it as the caller does. A signal kills it with everything below it.
+    pub fn start<T>(&self, command: &mut Command, wait: impl FnOnce(&mut Child) -> std::io::Result<T>) -> Result<T, String> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut running = self.shared.running();
         if self.interrupted() {
@@ -65,21 +113,102 @@ impl Interrupts {
         let pid = Pid::from_raw(child.id().cast_signed());
         running.push(pid);
         drop(running);
-        let status = child.wait().map_err(|e| format!("cannot wait for {name}: {e}"));
+        let ended = wait(&mut child).map_err(|e| format!("cannot wait for {name}: {e}"));
         self.shared.running().retain(|p| *p != pid);
-        status
+        ended
     }
 }
 
-/// Kills the children of a process, then itself. `unshare --fork` waits for its child, the first process of its namespace: once that is
-/// reaped, the whole namespace is gone.
+/// Kills a process with its group and all that is below it. The first process of a namespace is killed before those that wait for it
+/// (`unshare --fork`): once it is reaped, the whole namespace is gone.
 fn end(pid: Pid) {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<Pid> = children.split_whitespace().filter_map(|p| p.parse().ok()).map(Pid::from_raw).collect();
-    for child in &children {
+    let below = descendants(pid);
+    let waits = fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "unshare");
+    for child in below.iter().rev() {
         let _ = kill(*child, Signal::SIGKILL);
     }
-    if children.is_empty() {
+    if !waits || below.is_empty() {
+        let _ = killpg(pid, Signal::SIGKILL);
         let _ = kill(pid, Signal::SIGKILL);
+    }
+}
+
+/// All processes below one, parents before children.
+fn descendants(pid: Pid) -> Vec<Pid> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // the name, in parentheses, may contain anything
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        if let (Some(parent), Some(own)) = (parent, entry.file_name().to_str().and_then(|n| n.parse().ok())) {
+            children.entry(parent).or_default().push(own);
+        }
+    }
+    let mut found = vec![pid.as_raw()];
+    let mut at = 0;
+    while let Some(parent) = found.get(at) {
+        found.extend(children.get(parent).into_iter().flatten().copied().collect::<Vec<_>>());
+        at += 1;
+    }
+    found.into_iter().skip(1).map(Pid::from_raw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_alive(pid: &str) -> bool {
+        // a zombie that nobody reaps is dead
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn a_program_that_is_late_is_killed_with_all_below_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new("sh");
+        // one in the group, one that has left it
+        command.args(["-c", "sleep 600 & echo $! >a; setsid sh -c 'echo $$ >b; exec sleep 600' & wait"]).current_dir(&dir);
+        assert_eq!(Interrupts::deaf().run_for(Duration::from_secs(4), &mut command), Ok(Ended::Late));
+        for file in ["a", "b"] {
+            let pid = fs::read_to_string(dir.path().join(file)).expect("its number");
+            assert!(!pid.is_empty(), "{file}");
+            // death takes a moment
+            let begin = Instant::now();
+            while is_alive(pid.trim()) {
+                assert!(begin.elapsed() < Duration::from_secs(30), "{file}: {pid}");
+                thread::sleep(LOOK);
+            }
+        }
+    }
+
+    #[test]
+    fn programs_that_are_started_have_no_signal_blocked() {
+        let interrupts = Interrupts::listen().expect("handlers");
+        let mut command = Command::new("sh");
+        let ended = interrupts.run(command.args(["-c", "kill -TERM $$; exit 3"])).expect("a program");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(SIGTERM));
+        assert!(!interrupts.interrupted());
+        kill(Pid::this(), Signal::SIGTERM).expect("a signal");
+        let begin = Instant::now();
+        while !interrupts.interrupted() {
+            assert!(begin.elapsed() < Duration::from_secs(30));
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn an_interrupt_kills_what_runs_and_lets_nothing_start() {
+        let interrupts = Interrupts::deaf();
+        let other = interrupts.clone();
+        let begin = Instant::now();
+        let runs = thread::spawn(move || other.run_for(Duration::from_secs(60), Command::new("sleep").arg("60")));
+        while interrupts.shared.running().is_empty() {
+            thread::sleep(LOOK);
+        }
+        interrupts.interrupt();
+        let ended = runs.join().expect("a thread").expect("a program");
+        assert!(matches!(ended, Ended::Exited(status) if !status.success()), "{ended:?}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+        assert_eq!(interrupts.run(&mut Command::new("true")), Err("interrupted".into()));
     }
 }

@@ -41,6 +41,13 @@ pub struct Need {
 
 /// The members, by name.
 pub fn packages() -> Result<Vec<Package>, String> {
+    let mut packages: Vec<Package> = described()?.iter().map(package).collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(packages)
+}
+
+/// The members as cargo describes them.
+pub fn described() -> Result<Vec<Value>, String> {
     let mut command = cargo();
     command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root()?);
     let answer = command.output().map_err(|e| format!("cannot start cargo: {e}"))?;
@@ -48,9 +55,7 @@ pub fn packages() -> Result<Vec<Package>, String> {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&answer.stderr).trim()));
     }
     let metadata: Value = serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
-    let mut packages: Vec<Package> = list(&metadata, "packages").iter().map(package).collect();
-    packages.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(packages)
+    Ok(list(&metadata, "packages").to_vec())
 }
 
 fn package(value: &Value) -> Package {

@@ -27,6 +27,12 @@ fi
 echo SUCCESS
 "#;
 
+/// Held by a test as long as its lab, by two at a time: these tests mostly wait, but MPI on many labs at once is more than small machines can
+/// do in time.
+pub fn turn() -> cvc_testkit::Turn {
+    cvc_testkit::turn("cluster-faults", 2)
+}
+
 /// An ssh site of `nodes` nodes that is quick to miss one, with MPICH 5.
 pub fn site(nodes: usize, keys: &str) -> String {
     let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();

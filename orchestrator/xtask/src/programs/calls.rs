@@ -135,7 +135,8 @@ impl Visitor {
     fn program(&mut self, literal: &LitStr) {
         let name = literal.value();
         let name = name.rsplit('/').next().unwrap_or_default();
-        if !name.ends_with(".toml")
+        if name.len() > 1
+            && !name.ends_with(".toml")
             && name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c))
         {

@@ -1,0 +1,169 @@
+//! Arguments of `cargo xtask test`, which are those of `cargo test`.
+
+/// Options of cargo that take a value.
+const WITH_VALUE: &[&str] = &[
+    "-p",
+    "--package",
+    "--exclude",
+    "--test",
+    "--bin",
+    "--example",
+    "--bench",
+    "-F",
+    "--features",
+    "--target",
+    "--profile",
+    "--target-dir",
+    "--manifest-path",
+    "-j",
+    "--jobs",
+    "--color",
+    "--config",
+    "-Z",
+];
+
+/// Options that choose targets: without one of them, documentation is tested too.
+const CHOOSE_TARGETS: &[&str] =
+    &["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--benches", "--bench", "--all-targets"];
+
+/// What to compile, what to run of it, and how.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// For cargo: packages, targets, features, profiles.
+    pub cargo: Vec<String>,
+    /// For the test programs' list: words that names contain, `--exact`, `--skip`.
+    pub filters: Vec<String>,
+    /// Whether tests that are marked `#[ignore]` run: never, only these, or these too.
+    pub ignored: Ignored,
+    /// Whether documentation is tested.
+    pub doc: Doc,
+    /// Show what tests print also where they pass.
+    pub show_output: bool,
+    /// Run so many tests at once, and not as many as the machine bears.
+    pub threads: Option<usize>,
+}
+
+/// Tests that are marked `#[ignore]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ignored {
+    /// They are skipped.
+    #[default]
+    Skip,
+    /// They alone run.
+    Only,
+    /// They run with the others.
+    Include,
+}
+
+/// Documentation tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doc {
+    /// With the others.
+    #[default]
+    Too,
+    /// They alone.
+    Only,
+    /// Not now: targets or tests were chosen.
+    No,
+}
+
+impl Arguments {
+    /// Parses them.
+    pub fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut parsed = Self::default();
+        let mut rest = arguments.iter();
+        let mut chosen = false;
+        while let Some(argument) = rest.next() {
+            if argument == "--" {
+                parsed.of_tests(&mut rest)?;
+                break;
+            }
+            let name = argument.split('=').next().unwrap_or_default();
+            match argument.as_str() {
+                "--doc" => parsed.doc = Doc::Only,
+                // said already
+                "--locked" | "--no-fail-fast" => {}
+                _ if argument.starts_with('-') => {
+                    chosen |= CHOOSE_TARGETS.contains(&name);
+                    parsed.cargo.push(argument.clone());
+                    if WITH_VALUE.contains(&argument.as_str()) {
+                        parsed.cargo.push(rest.next().ok_or_else(|| format!("{argument} needs a value"))?.clone());
+                    }
+                }
+                _ => parsed.filters.push(argument.clone()),
+            }
+        }
+        if parsed.doc == Doc::Too && (chosen || !parsed.filters.is_empty() || parsed.ignored == Ignored::Only) {
+            parsed.doc = Doc::No;
+        }
+        Ok(parsed)
+    }
+
+    fn of_tests<'a>(&mut self, rest: &mut impl Iterator<Item = &'a String>) -> Result<(), String> {
+        while let Some(argument) = rest.next() {
+            let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
+            let mut value = || value.clone().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{argument} needs a value"));
+            match name {
+                "--ignored" => self.ignored = Ignored::Only,
+                "--include-ignored" => self.ignored = Ignored::Include,
+                "--nocapture" | "--no-capture" | "--show-output" => self.show_output = true,
+                "--exact" => self.filters.push(argument.clone()),
+                "--skip" => {
+                    let word = value()?;
+                    self.filters.extend(["--skip".into(), word]);
+                }
+                "--test-threads" => {
+                    let count = value()?;
+                    self.threads =
+                        Some(count.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("--test-threads: `{count}` is not a count"))?);
+                }
+                _ if name.starts_with('-') => return Err(format!("unknown option for tests: `{argument}`")),
+                _ => self.filters.push(argument.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Packages are chosen: not all of the workspace.
+    pub fn chooses_packages(&self) -> bool {
+        self.cargo
+            .iter()
+            .any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace" || a.starts_with("--manifest-path"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &str) -> Arguments {
+        Arguments::parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).expect("arguments")
+    }
+
+    #[test]
+    fn everything_runs_without_arguments() {
+        assert_eq!(parse(""), Arguments::default());
+        assert_eq!(parse("--locked --no-fail-fast"), Arguments::default());
+        assert!(!parse("").chooses_packages());
+    }
+
+    #[test]
+    fn cargo_gets_its_options_with_their_values_and_names_are_filters() {
+        let parsed = parse("-p cvc --test cloud -F ec2 sweeps --release");
+        assert_eq!(parsed.cargo, ["-p", "cvc", "--test", "cloud", "-F", "ec2", "--release"]);
+        assert_eq!((parsed.filters.as_slice(), parsed.doc), (&["sweeps".to_owned()][..], Doc::No));
+        assert!(parsed.chooses_packages());
+        assert_eq!(parse("--doc").doc, Doc::Only);
+        assert_eq!(parse("-p cvc").doc, Doc::Too);
+        assert_eq!(parse("--test=cloud").doc, Doc::No);
+    }
+
+    #[test]
+    fn options_of_tests_follow_two_dashes() {
+        let parsed = parse("-- a --exact --skip b --include-ignored --nocapture --test-threads=3");
+        assert_eq!(parsed.filters, ["a", "--exact", "--skip", "b"]);
+        assert_eq!((parsed.ignored, parsed.show_output, parsed.threads), (Ignored::Include, true, Some(3)));
+        let wrong = |text: &str| Arguments::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert!(wrong("-- --test-threads 0").is_err() && wrong("-- --bench").is_err() && wrong("-p").is_err());
+    }
+}
