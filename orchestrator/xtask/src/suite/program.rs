@@ -50,7 +50,29 @@ pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<
         }
         Ok((artifacts, child.wait()?))
     })?;
-    Ok(status.success().then(|| collect(&artifacts, &packages)))
+    if !status.success() {
+        return Ok(None);
+    }
+    let mut compiled = collect(&artifacts, &packages);
+    give_node_program(&mut compiled.programs)?;
+    Ok(Some(compiled))
+}
+
+/// Packages whose tests start `cvc-node`.
+const STARTS_NODE_PROGRAM: [&str; 2] = ["cvc", "cvc-probe"];
+/// Environment variable that names the `cvc-node` to use.
+const NODE_PROGRAM: &str = "CVC_NODE_PROGRAM";
+
+/// Builds the static `cvc-node` once for all tests that need it, instead of by each of them.
+fn give_node_program(programs: &mut [Program]) -> Result<(), String> {
+    let needs = |p: &&mut Program| STARTS_NODE_PROGRAM.iter().any(|package| p.name.split("::").next() == Some(package));
+    let mut users: Vec<&mut Program> = programs.iter_mut().filter(needs).collect();
+    if users.is_empty() || std::env::var_os(NODE_PROGRAM).is_some() {
+        return Ok(());
+    }
+    let path = crate::node::build(false)?.display().to_string();
+    users.iter_mut().for_each(|p| p.environment.push((NODE_PROGRAM.into(), path.clone())));
+    Ok(())
 }
 
 fn collect(artifacts: &[Value], packages: &[Value]) -> Compiled {
