@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{SITE, campaign, scripted};
+use common::{SITE, campaign, scripted, waiting};
 use cvc_testkit::{Tool, campaign::read_json, require};
 use std::{fs, process::Command, time::Duration};
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
 
 const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]\naggregators = [1, 2]\n\
                       checkpointer = \"application\"\n[run]\nrepeats = 1\ntimeout_s = 60\n";
@@ -35,9 +38,8 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
 
     let before = c.events("run-intended").len();
-    let again = c.run().expect(0);
+    c.run().expect(0);
     assert_eq!(c.events("run-intended").len(), before, "a finished campaign starts nothing");
-    assert!(again.took < Duration::from_secs(5), "{:?}", again.took);
     c.assert_whole(4);
 
     // a larger campaign does only what is new
@@ -85,12 +87,13 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
 #[test]
 fn a_second_controller_is_refused_and_the_first_goes_on() {
     require!(Tool::Mpich);
-    let c = scripted("locked", "sleep 1; echo SUCCESS", "repeats = 2");
+    let (c, go) = waiting("locked", "repeats = 2");
     let first = c.start(&["run", "campaign.toml"]);
-    cvc_testkit::wait_until("the first run", Duration::from_secs(20), || !c.events("run-started").is_empty());
+    cvc_testkit::wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
     let second = c.run().expect(7);
     assert!(second.stderr.contains("locked") && second.stderr.contains(&first.pid().to_string()), "{}", second.stderr);
-    first.wait(Duration::from_secs(30)).expect(0);
+    fs::write(go, "").expect("writes");
+    first.wait(LIMIT).expect(0);
     c.assert_whole(2);
 }
 
@@ -129,10 +132,10 @@ fn two_campaigns_of_the_same_content_do_not_meet() {
     );
     let (a, b) = (campaign("same", &text), campaign("same", &text));
     let first = a.start(&["run", "campaign.toml"]);
-    cvc_testkit::wait_until("the first run", Duration::from_secs(20), || fs::exists(format!("{meet}/first")).is_ok_and(|e| e));
+    cvc_testkit::wait_until("the first run", LIMIT, || fs::exists(format!("{meet}/first")).is_ok_and(|e| e));
     b.run().expect(0);
     fs::write(format!("{meet}/go"), "").expect("writes");
-    first.wait(Duration::from_secs(30)).expect(0);
+    first.wait(LIMIT).expect(0);
     assert_eq!(a.run_names(), b.run_names(), "the same content is the same run");
     a.assert_whole(1);
     b.assert_whole(1);

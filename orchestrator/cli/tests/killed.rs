@@ -8,6 +8,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
+
 /// Two processes that ignore SIGTERM, one of them in a session of its own, as MPI programs under DMTCP do.
 const STUBBORN: &str = "trap '' TERM\nsetsid sh -c \"trap '' TERM; sleep 0.15\" &\necho 'Time step 1'\nwait\necho SUCCESS\n";
 
@@ -42,7 +45,7 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
         if i % 3 > 0 {
             // not all kills into the look for software
             let started = c.events("run-started").len();
-            wait_until("a run", Duration::from_secs(20), || c.events("run-started").len() > started);
+            wait_until("a run", LIMIT, || c.events("run-started").len() > started);
         }
         std::thread::sleep(Duration::from_millis(delay));
         controller.kill();
@@ -63,11 +66,11 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
 #[test]
 fn a_controller_that_is_gone_ends_its_run_at_once_without_being_resumed() {
     require!(Tool::Mpich);
-    let c = scripted("orphan", "trap '' TERM; echo 'Time step 1'; sleep 100 & wait; sleep 100", "repeats = 1");
+    let c = scripted("orphan", "trap '' TERM; echo 'Time step 1'; sleep 600 & wait; sleep 600", "repeats = 1");
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", Duration::from_secs(20), || c.processes().iter().any(|(_, line)| line.contains("sleep 100")));
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
     controller.kill();
-    wait_until("the end of the orphans", Duration::from_secs(10), || c.processes().is_empty());
+    wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
 }
 
 #[test]
@@ -79,8 +82,8 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
     let c = scripted("together", "", "repeats = 2\nretries = 0");
     c.script_app("script", &script.replace("$CVC_TEST_MARK", c.dir().join("mark").to_str().expect("UTF-8")), "");
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", Duration::from_secs(20), || c.dir().join("mark").exists());
-    wait_until("the journal", Duration::from_secs(20), || !c.events("run-started").is_empty());
+    wait_until("the program", LIMIT, || c.dir().join("mark").exists());
+    wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
     let shepherd = c.events("run-started")[0]["pid"].as_i64().expect("a pid");
     // first the shepherd's chance to notice is taken, then both are gone at once
     process::signal(shepherd as i32, Signal::SIGSTOP);
@@ -100,21 +103,21 @@ fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
     require!(Tool::Mpich);
     // as a rank has it whose library was killed before it could unlink its segment
     let segment = format!("/dev/shm/mpich_shm_cvctest{}", std::process::id());
-    let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(100)";
+    let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(600)";
     require!(Tool::Python);
     let script = format!("exec python3 -c \"{}\"", python.replace("SEGMENT", &segment));
     for shepherd_too in [false, true] {
         let c = scripted("segments", &script, "repeats = 1\nretries = 0");
         let controller = c.start(&["run", "campaign.toml"]);
         let out = || c.run_names().iter().any(|r| fs::read_to_string(c.run_dir(r).join("stdout")).is_ok_and(|t| t.contains("Time step 1")));
-        wait_until("the program", Duration::from_secs(20), out);
+        wait_until("the program", LIMIT, out);
         if shepherd_too {
             process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
         }
         controller.kill();
         c.put("bin/script.sh", "echo SUCCESS");
         c.run().expect(0);
-        wait_until("the end of the orphans", Duration::from_secs(10), || c.processes().is_empty());
+        wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
         assert!(!Path::new(&segment).exists(), "{segment} is left, shepherd killed too: {shepherd_too}");
     }
 }
@@ -122,12 +125,12 @@ fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
 #[test]
 fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
     require!(Tool::Mpich);
-    let c = scripted("shepherd", "trap '' TERM; echo 'Time step 1'; sleep 100", "repeats = 1\nretries = 0");
+    let c = scripted("shepherd", "trap '' TERM; echo 'Time step 1'; sleep 600", "repeats = 1\nretries = 0");
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", Duration::from_secs(20), || c.processes().iter().any(|(_, line)| line.contains("sleep 100")));
-    wait_until("the journal", Duration::from_secs(20), || !c.events("run-started").is_empty());
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
     process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
-    controller.wait(Duration::from_secs(30)).expect(10);
+    controller.wait(LIMIT).expect(10);
     assert_eq!(c.failures()[0].0, "node-lost");
     c.assert_nothing_left();
 }

@@ -4,7 +4,6 @@ use assert_cmd::Command;
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 fn root() -> PathBuf {
@@ -25,9 +24,10 @@ fn said(bytes: &[u8]) -> String {
 #[test]
 fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
     let dir = tempfile::tempdir().expect("a directory");
-    let began = Instant::now();
-    let done = cvc(dir.path()).arg("thesis").assert().success();
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // seconds of its own work, whatever else the machine does
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -t 20; exec \"$0\" reproduce thesis", env!("CARGO_BIN_EXE_cvc")]);
+    let done = command.current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache")).assert().success();
     let text = said(&done.get_output().stdout);
     assert!(text.lines().any(|l| l.starts_with("4.1 ")), "{text}");
     let report = dir.path().join("reports/papers/thesis");

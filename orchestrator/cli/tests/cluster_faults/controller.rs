@@ -1,6 +1,6 @@
 //! `kill -9` of the controller.
 
-use crate::steps::{SECOND, STEPS, ends, on_lab, scripted, site, turn};
+use crate::steps::{SECOND, SOON, STEPS, ends, on_lab, scripted, site, turn};
 use cvc_testkit::{Lab, Tool, require, wait_until};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
     // kernels are compiled there first
     let text = format!(
         "{}[matrix]\nmpi = \"mpich5\"\n[[points]]\napp = \"script\"\nprocesses = 1\n[[points]]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n\
-         [run]\nrepeats = {}\nretries = 0\ntimeout_s = 60\n",
+         [run]\nrepeats = {}\nretries = 0\ntimeout_s = 600\n",
         site(2, ""),
         RUNS / 2
     );
@@ -31,7 +31,7 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
     for delay in [0, 30, 120, 250, 400, 550, 700] {
         let before = on.campaign.events("run-intended").len();
         let cvc = on.begin();
-        wait_until("a run", 60 * SECOND, || on.campaign.events("run-intended").len() > before || on.starts().len() == RUNS / 2);
+        wait_until("a run", SOON, || on.campaign.events("run-intended").len() > before || on.starts().len() == RUNS / 2);
         std::thread::sleep(Duration::from_millis(delay));
         cvc.kill();
     }
@@ -49,23 +49,23 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
 fn killed_in_a_run_it_finds_it_again_and_killed_at_the_end_nothing_stays() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "again", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 60");
+    let on = scripted(2, "again", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
     std::thread::sleep(SECOND);
     assert_eq!(on.script_on("n2"), 1, "the agent goes on");
     let cvc = on.begin();
-    wait_until("the second controller", 20 * SECOND, || on.campaign.events("started").len() == 2);
+    wait_until("the second controller", SOON, || on.campaign.events("started").len() == 2);
     std::thread::sleep(SECOND);
     on.go(1);
     on.wait_start(2);
     cvc.kill();
     // it ends while no controller is there
     on.go(2);
-    wait_until("its end", 20 * SECOND, || on.script_on("n1") == 0);
+    wait_until("its end", SOON, || on.script_on("n1") == 0);
     let cvc = on.begin();
-    wait_until("the last run", 30 * SECOND, || on.campaign.finishes().len() == 2);
+    wait_until("the last run", SOON, || on.campaign.finishes().len() == 2);
     cvc.kill();
     // nothing is to be run any more: what the killed one did not take away is taken away all the same
     ends(on.begin(), 0);

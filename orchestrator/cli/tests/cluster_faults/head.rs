@@ -1,13 +1,13 @@
 //! The head of a site, out of reach or without its agent.
 
-use crate::steps::{SECOND, STEPS, ends, kill_on, scripted, turn};
-use cvc_testkit::{Tool, require, wait_until};
+use crate::steps::{SECOND, SOON, STEPS, ends, kill_on, scripted, turn};
+use cvc_testkit::{Tool, lab::Line, require, wait_until};
 
 #[test]
 fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "reach", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 90");
+    let on = scripted(2, "reach", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
     let n1 = on.lab.node("n1");
     let cvc = on.begin();
     on.wait_start(1);
@@ -38,15 +38,17 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
     let _turn = turn();
     // what a run says is brought with it: 40 MB of what does not compress
     let script = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 30000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
-    let on = scripted(1, "bring", "", script, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 60");
+    let on = scripted(1, "bring", "", script, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 600");
     let n1 = on.lab.node("n1");
+    // so narrow that bringing it takes seconds on any machine
+    n1.wire(Line { mbit_per_s: Some(160.0), ..Line::default() });
     let cvc = on.begin();
     for run in 0..2 {
         let size = |on: &crate::common::cluster::OnLab| {
             let names = on.campaign.run_names().into_iter().filter(|n| n.ends_with(".partial"));
             names.filter_map(|n| std::fs::metadata(on.campaign.run_dir(&n).join("stdout")).ok()).map(|m| m.len()).max().unwrap_or(0)
         };
-        wait_until("the beginning of the transfer", 60 * SECOND, || size(&on) > 100_000 || on.campaign.finishes().len() > run);
+        wait_until("the beginning of the transfer", SOON, || size(&on) > 100_000 || on.campaign.finishes().len() > run);
         assert_eq!(on.campaign.finishes().len(), run, "it was cut in the middle");
         n1.link(false);
         std::thread::sleep(if run == 0 { 12 * SECOND } else { SECOND });
@@ -63,7 +65,7 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
 fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 60");
+    let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
     let cvc = on.begin();
     on.wait_start(1);
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);

@@ -1,13 +1,13 @@
 //! Nodes that are lost, for a while or for good.
 
-use crate::steps::{SECOND, STEPS, ends, scripted, turn};
+use crate::steps::{SECOND, SOON, STEPS, ends, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
 fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "sshd", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 1\ntimeout_s = 60");
+    let on = scripted(3, "sshd", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 1\ntimeout_s = 600");
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
@@ -22,7 +22,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     let detail = on.only_failure("node-lost");
     assert!(detail.contains("n2") && detail.contains("Connection refused"), "{detail}");
     n2.sshd_start();
-    wait_until("n2", 30 * SECOND, || cvc.said().contains("node n2 is there again"));
+    wait_until("n2", SOON, || cvc.said().contains("node n2 is there again"));
     let n = on.starts().len();
     on.go(n);
     on.wait_start(n + 1);
@@ -45,7 +45,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
 fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "link", "", STEPS, "mapping = \"3Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 60");
+    let on = scripted(3, "link", "", STEPS, "mapping = \"3Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 600");
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
@@ -59,7 +59,7 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
     on.wait_finished(1);
     assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
     assert_eq!((on.script_on("n1"), on.script_on("n3")), (0, 0), "ranks of the other nodes are ended");
-    wait_until("the end of the ranks on the lost node", 10 * SECOND, || on.script_on("n2") == 0);
+    wait_until("the end of the ranks on the lost node", SOON, || on.script_on("n2") == 0);
     n2.link(true);
     on.wait_start(2);
     on.go(2);
@@ -74,7 +74,7 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
 fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_up() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let run = "repeats = 1\nretries = 1\ntimeout_s = 60\norder = \"as-written\"";
+    let run = "repeats = 1\nretries = 1\ntimeout_s = 600\norder = \"as-written\"";
     let on = scripted(3, "power", "", STEPS, "mapping = [\"3Nx1P\", \"2Nx1P\"]", run);
     let cvc = on.begin();
     on.wait_start(1);

@@ -1,13 +1,13 @@
 //! Ctrl-C, and a campaign that was changed.
 
-use crate::steps::{SECOND, STEPS, ends, interrupt, scripted, turn};
+use crate::steps::{SECOND, SOON, STEPS, ends, interrupt, interrupt_twice, scripted, turn};
 use cvc_testkit::{Tool, require, wait_until};
 
 #[test]
 fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "ctrl-c", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 0\ntimeout_s = 60");
+    let on = scripted(2, "ctrl-c", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 0\ntimeout_s = 600");
     let cvc = on.begin();
     on.wait_start(1);
     interrupt(&cvc);
@@ -21,9 +21,7 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
 
     let cvc = on.begin();
     on.wait_start(2);
-    interrupt(&cvc);
-    std::thread::sleep(SECOND / 4);
-    interrupt(&cvc);
+    interrupt_twice(&cvc);
     let said = ends(cvc, 130);
     assert!(said.stderr.contains("2 runs are left"), "{}", said.stderr);
     on.campaign.assert_whole(1);
@@ -50,12 +48,12 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
 fn while_lost_nodes_are_waited_for_it_stops_at_once() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "waiting", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 60");
+    let on = scripted(2, "waiting", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 600");
     let cvc = on.begin();
     on.wait_start(1);
     on.lab.node("n2").kill();
     on.wait_finished(1);
-    wait_until("it to wait", 20 * SECOND, || cvc.said().contains("waiting for lost nodes"));
+    wait_until("it to wait", SOON, || cvc.said().contains("waiting for lost nodes"));
     interrupt(&cvc);
     let said = ends(cvc, 130);
     assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);

@@ -73,10 +73,10 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
     require!(Tool::Slurm);
     let (lab, client) = lab();
     assert!(client.version().await.expect("a version").starts_with(|c: char| c.is_ascii_digit()));
-    let asked = request("cvc-one", 2, "echo here; scontrol show hostnames; sleep 100");
+    let asked = request("cvc-one", 2, "echo here; scontrol show hostnames; sleep 1000");
     let begin = Instant::now();
     let id = client.submit(&asked).await.expect("submits");
-    let running = client.wait_running("cvc-one", Some(Duration::from_secs(60)), |_| {}).await.expect("runs");
+    let running = client.wait_running("cvc-one", Some(Duration::from_secs(90)), |_| {}).await.expect("runs");
     eprintln!("submitted and running after {:.2?}", begin.elapsed());
     assert_eq!((&running.id, running.nodes.as_slice()), (&id, ["n1".to_owned(), "n2".into()].as_slice()));
     assert_eq!(running.time_limit_s, Some(300.0));
@@ -86,19 +86,19 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
     assert_eq!(client.submit(&asked).await.expect("is there"), id);
     assert_eq!(lab.login().shell("squeue -h -n cvc-one | wc -l").trim(), "1");
 
-    let other = request("cvc-two", 2, "sleep 100");
+    let other = request("cvc-two", 2, "sleep 1000");
     client.submit(&other).await.expect("submits");
     client.wait_running("cvc-two", None, |_| {}).await.expect("runs beside the other");
     // by somebody else
     lab.login().shell("scancel -n cvc-two");
-    let ended = until(&client, "cvc-two", 30, |j| matches!(j.stage(), Stage::Ended(_))).await;
+    let ended = until(&client, "cvc-two", 90, |j| matches!(j.stage(), Stage::Ended(_))).await;
     assert_eq!(ended.stage(), Stage::Ended(End::Cancelled));
     assert_eq!(End::Cancelled.cause(), Some(cvc_core::outcome::Cause::Cancelled));
 
-    client.cancel("cvc-one", Duration::from_secs(30)).await.expect("cancels");
+    client.cancel("cvc-one", Duration::from_secs(90)).await.expect("cancels");
     assert_eq!(lab.login().shell("squeue -h -n cvc-one | wc -l").trim(), "0");
-    client.cancel("cvc-one", Duration::from_secs(30)).await.expect("again");
-    client.cancel("cvc-never", Duration::from_secs(30)).await.expect("what is not there is gone");
+    client.cancel("cvc-one", Duration::from_secs(90)).await.expect("again");
+    client.cancel("cvc-never", Duration::from_secs(90)).await.expect("what is not there is gone");
     // its output, on the shared storage
     let said = fs::read_to_string(lab.shared().join("cvc-one.job.out")).expect("output");
     assert!(said.starts_with("here\nn1\nn2\n"), "{said}");
@@ -109,7 +109,7 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
 
     // the code of a script that ends by itself
     client.submit(&request("cvc-code", 1, "exit 3")).await.expect("submits");
-    let ended = until(&client, "cvc-code", 30, |j| matches!(j.stage(), Stage::Ended(_))).await;
+    let ended = until(&client, "cvc-code", 90, |j| matches!(j.stage(), Stage::Ended(_))).await;
     assert_eq!((ended.stage(), ended.exit.map(|e| e.code)), (Stage::Ended(End::Failed), Some(3)));
     // also when only the list of completed jobs has it
     let ended = lab.login().exec(&["sacct", "-c", "-n", "--parsable2", "-o", slurm::SACCT_COMPLETION_FORMAT]);
@@ -136,23 +136,23 @@ async fn what_cannot_run_is_refused_or_explained() {
     assert!(error.contains("PartitionTimeLimit") && error.contains("slurm.time_limit_s"), "{error}");
 
     lab.login().shell("scontrol update nodename=n4 state=drain reason='bad memory'");
-    let mut asked = request("cvc-all", 4, "sleep 60");
+    let mut asked = request("cvc-all", 4, "sleep 600");
     asked.settings.requeue = true;
     client.submit(&asked).await.expect("submits");
     let error = client.wait_running("cvc-all", Some(Duration::from_secs(8)), |_| {}).await.expect_err("a node is away").to_string();
     assert!(error.contains("n4 drained (bad memory)"), "{error}");
     lab.login().shell("scontrol update nodename=n4 state=resume");
-    client.wait_running("cvc-all", Some(Duration::from_secs(60)), |_| {}).await.expect("runs now");
+    client.wait_running("cvc-all", Some(Duration::from_secs(90)), |_| {}).await.expect("runs now");
 
     // back into the queue: it has not ended, and Slurm counts
     lab.login().shell("scontrol requeue $(squeue -h -n cvc-all -o %i)");
-    let again = until(&client, "cvc-all", 30, |j| j.stage() == Stage::Waiting && j.restarts == Some(1)).await;
+    let again = until(&client, "cvc-all", 90, |j| j.stage() == Stage::Waiting && j.restarts == Some(1)).await;
     assert!(!matches!(again.stage(), Stage::Ended(_)));
     lab.login().shell("scontrol uhold $(squeue -h -n cvc-all -o %i)");
     // Slurm's two minutes are not waited for: whoever holds it must release it
     let error = client.wait_running("cvc-all", None, |_| {}).await.expect_err("held").to_string();
     assert!(error.contains("scontrol release"), "{error}");
-    client.cancel("cvc-all", Duration::from_secs(30)).await.expect("cancels");
+    client.cancel("cvc-all", Duration::from_secs(90)).await.expect("cancels");
 
     match client.reserve("cvc-r", 2, Some("debug"), 5).await {
         Ok(()) => {
@@ -168,7 +168,7 @@ async fn what_cannot_run_is_refused_or_explained() {
 async fn a_controller_that_is_away_is_waited_for_and_its_jobs_are_not_doubled() {
     require!(Tool::Slurm);
     let (lab, client) = lab();
-    client.submit(&request("cvc-before", 2, "sleep 100")).await.expect("submits");
+    client.submit(&request("cvc-before", 2, "sleep 1000")).await.expect("submits");
     client.wait_running("cvc-before", None, |_| {}).await.expect("runs");
     tokio::time::sleep(Duration::from_secs(6)).await;
     lab.slurm().stop_controller();
@@ -176,7 +176,7 @@ async fn a_controller_that_is_away_is_waited_for_and_its_jobs_are_not_doubled() 
         let client = client.clone();
         tokio::spawn(async move {
             let running = job(&client, "cvc-before").await.map(|j| j.stage());
-            (running, client.submit(&request("cvc-after", 1, "sleep 100")).await)
+            (running, client.submit(&request("cvc-after", 1, "sleep 1000")).await)
         })
     };
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -193,7 +193,7 @@ async fn a_controller_that_is_away_is_waited_for_and_its_jobs_are_not_doubled() 
     assert!(error.contains("login: Slurm's controller did not answer squeue") && error.contains("scontrol ping"), "{error}");
     lab.slurm().start_controller();
     for name in ["cvc-before", "cvc-after"] {
-        client.cancel(name, Duration::from_secs(60)).await.expect("cancels");
+        client.cancel(name, Duration::from_secs(90)).await.expect("cancels");
     }
 }
 
@@ -215,7 +215,7 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
     require!(Tool::Slurm);
     let (lab, client) = lab();
     for (name, nodes) in [("cvc-a", 3), ("cvc-b", 4)] {
-        client.submit(&request(name, nodes, "sleep 100")).await.expect("submits");
+        client.submit(&request(name, nodes, "sleep 1000")).await.expect("submits");
     }
     client.wait_running("cvc-a", None, |_| {}).await.expect("runs");
     let say = |argv: &[&str]| String::from_utf8(lab.login().exec(argv).stdout).expect("text");

@@ -12,8 +12,11 @@ use std::{
     fs,
     future::Future,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// Enough for what is to happen, also on a machine with much other work.
+pub const SOON: Duration = Duration::from_secs(60);
 
 pub type Heard = Arc<Mutex<Vec<Notice>>>;
 
@@ -68,7 +71,7 @@ impl Site {
     pub fn run<T: Send, F: Future<Output = T>>(&self, piece: impl FnOnce() -> F + Send) -> T {
         self.lab.on_network(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(120), piece()).await.expect("ends within 120 s") })
+            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(300), piece()).await.expect("ends within 300 s") })
         })
     }
 }
@@ -77,6 +80,15 @@ pub fn listened(target: Target) -> (SshHost, Heard) {
     let heard: Heard = Arc::default();
     let to = Arc::clone(&heard);
     (SshHost::with_listener(target, Arc::new(move |notice| to.lock().expect("no panic").push(notice))), heard)
+}
+
+/// Waits until something is so, while the connections of this thread go on; panics with what it waited for.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < SOON, "waited {SOON:?} for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 pub fn argv(words: &[&str]) -> Vec<String> {
