@@ -8,6 +8,9 @@ if [ -n "$NEWCOMER" ]; then
     useradd --shell /bin/bash --no-create-home "$NEWCOMER"
     cp -n /etc/skel/.[!.]* "$home" 2>/dev/null || true
     chown -R "$NEWCOMER:" "$home"
+    # not the downloaded crates, which are links to files of the machine below
+    find /opt/cargo -type d -exec chown "$NEWCOMER:" {} +
+    find /opt/cargo -type f ! -name '*.crate' -exec chown "$NEWCOMER:" {} +
     if [ -n "$TARGET" ]; then
         chown -R "$NEWCOMER:" /target
     fi
