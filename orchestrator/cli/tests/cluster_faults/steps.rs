@@ -1,7 +1,6 @@
 //! Campaigns of a script whose runs go on when the test says so.
 
 use crate::common::cluster::{LIMIT, OnLab};
-pub use cvc_testkit::turn;
 use cvc_testkit::{Finished, Lab, Running, Tool, lab, wait_until};
 use nix::sys::signal::Signal;
 use std::{collections::BTreeMap, fs, time::Duration};

@@ -16,6 +16,9 @@ use table::Table;
 /// Directories with scripts, besides the crates.
 const SCRIPTS: &[&str] = &["ansible", "templates", "orchestrator"];
 
+/// What the scripts at the root source.
+const SOURCED: &str = "orchestrator/xtask/setup.sh";
+
 /// Files at the root that are shell scripts.
 const AT_ROOT: &[&str] = &["test", "quickstart", ".ci/run"];
 
@@ -58,6 +61,7 @@ fn undeclared(table: &Table, called: &BTreeMap<String, Vec<String>>) -> Vec<Stri
 /// The programs that are called, each with the places (`file:line`).
 fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut called: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let sourced = shell::defined(&fs::read_to_string(root.join(SOURCED)).map_err(|e| format!("{SOURCED}: {e}"))?);
     let mut files: Vec<PathBuf> = AT_ROOT.iter().map(|f| root.join(f)).collect();
     for directory in SCRIPTS {
         collect(&root.join(directory), &mut files)?;
@@ -67,7 +71,10 @@ fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let calls: Vec<(usize, String)> = if name.ends_with(".rs") {
             calls::calls(&text).map_err(|e| format!("{name}:{e}"))?.into_iter().map(|c| (c.line, c.program)).collect()
-        } else if name.ends_with(".sh") || AT_ROOT.contains(&name.as_str()) {
+        } else if AT_ROOT.contains(&name.as_str()) {
+            let calls = shell::calls(&text).into_iter().filter(|c| !sourced.contains(&c.program));
+            calls.map(|c| (c.line + 1, c.program)).collect()
+        } else if name.ends_with(".sh") {
             shell::calls(&text).into_iter().map(|c| (c.line + 1, c.program)).collect()
         } else if name.ends_with(".sh.hbs") {
             shell::calls(&without_templates(&text)).into_iter().map(|c| (c.line + 1, c.program)).collect()

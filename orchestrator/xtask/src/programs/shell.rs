@@ -41,8 +41,7 @@ enum Token {
 
 /// Returns the programs that a script calls, each once.
 pub fn calls(script: &str) -> BTreeSet<Call> {
-    let mut lexer = Lexer { text: script.chars().collect(), at: 0, line: 0, tokens: Vec::new(), inner: Vec::new() };
-    lexer.run();
+    let lexer = Lexer::read(script);
     let mut calls = BTreeSet::new();
     let functions = functions(&lexer.tokens);
     commands(&lexer.tokens, &functions, &mut calls);
@@ -51,6 +50,11 @@ pub fn calls(script: &str) -> BTreeSet<Call> {
         calls.extend(below.map(|c| Call { line: c.line + line, ..c }));
     }
     calls
+}
+
+/// Returns the functions that a script defines, for scripts that source it.
+pub fn defined(script: &str) -> BTreeSet<String> {
+    functions(&Lexer::read(script).tokens)
 }
 
 /// Names of the functions that a script defines.
@@ -177,6 +181,12 @@ struct Lexer {
 }
 
 impl Lexer {
+    fn read(script: &str) -> Self {
+        let mut lexer = Self { text: script.chars().collect(), at: 0, line: 0, tokens: Vec::new(), inner: Vec::new() };
+        lexer.run();
+        lexer
+    }
+
     fn peek(&self, ahead: usize) -> Option<char> {
         self.text.get(self.at + ahead).copied()
     }
@@ -435,6 +445,7 @@ mod tests {
         let script = "# no1\nf() { aa; }\nf no2\necho no3 >no4 2>&1 </dev/null 'no5; no6' \"no7; no8\"\n$no9 no10\n\"$dir/no11\" && no12=1 bb\n\
             cat <<END\nno13; no14\nEND\n[ -e no15 ] && (( no16 > 1 )) || cd no17";
         assert_eq!(programs(script), ["aa", "bb", "cat"]);
+        assert_eq!(defined(script), BTreeSet::from(["f".to_owned()]));
     }
 
     #[test]
