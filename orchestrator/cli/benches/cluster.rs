@@ -4,7 +4,7 @@
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is no library")]
 
-#[path = "../tests/common/cluster.rs"]
+#[path = "../tests/it/common/cluster.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod cluster;
 

@@ -8,10 +8,9 @@
 //! PATH and in /usr/local; what needs it is reported as skipped where it is not.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a benchmark")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod common;
-#[path = "../tests/common/dmtcp.rs"]
-mod dmtcp;
 
 use common::{Area, Kind, child, file, header_page, parent};
 use criterion::{Criterion, criterion_group};
@@ -152,7 +151,7 @@ fn inputs() -> &'static Inputs {
             sizes.file_bytes >> 20,
             sizes.area_headers
         );
-        let mtcp_restart = dmtcp::bin().map(|bin| bin.join("mtcp_restart"));
+        let mtcp_restart = common::dmtcp::bin().map(|bin| bin.join("mtcp_restart"));
         Inputs {
             few: at("few"),
             many: at("many"),

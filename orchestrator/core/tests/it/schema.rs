@@ -1,4 +1,4 @@
-//! The committed JSON Schemas are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-lib --test schema`.
+//! The committed JSON Schemas are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-core --test it schema`.
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/predict/nas-runs.csv");
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../analysis/tests/data/predict/nas-runs.csv");
 
 /// The campaign that the runs are of, without its `[predict]`.
 pub const CAMPAIGN: &str = "\

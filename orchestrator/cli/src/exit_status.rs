@@ -1,0 +1,116 @@
+//! Exit codes: the one place where they are decided. The table in the help and the one in docs/cli.md are made from this type.
+
+use std::process::ExitCode;
+
+/// What the exit code of a command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitStatus {
+    /// The command did its work.
+    Done = 0,
+    /// Internal error, or output that cannot be written.
+    Internal = 1,
+    /// The campaign file, a descriptor or the command line is wrong.
+    Usage = 2,
+    /// A cloud or Slurm refused, or cannot be reached.
+    Provider = 3,
+    /// A host cannot be reached or cannot do what it should.
+    Host = 4,
+    /// Software cannot be installed or is missing.
+    Installation = 5,
+    /// A file cannot be read as what it should be.
+    Unreadable = 6,
+    /// A file of a campaign or of a report cannot be used.
+    Store = 7,
+    /// No model fits the observations.
+    Model = 8,
+    /// Leases or other resources are left.
+    Leftover = 9,
+    /// Runs failed.
+    RunsFailed = 10,
+    /// A prediction missed its bound.
+    BoundMissed = 11,
+    /// The budget does not pay for more runs.
+    OverBudget = 12,
+    /// The user interrupted the command.
+    Interrupted = 130,
+}
+
+impl ExitStatus {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 14] = [
+        Self::Done,
+        Self::Internal,
+        Self::Usage,
+        Self::Provider,
+        Self::Host,
+        Self::Installation,
+        Self::Unreadable,
+        Self::Store,
+        Self::Model,
+        Self::Leftover,
+        Self::RunsFailed,
+        Self::BoundMissed,
+        Self::OverBudget,
+        Self::Interrupted,
+    ];
+
+    /// The number that the shell sees.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Its meaning, as the tables of the help and of the docs say it.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Internal => "internal error, or the output cannot be written",
+            Self::Usage => "the campaign file or the command line is wrong",
+            Self::Provider => "a cloud or Slurm refused, or cannot be reached",
+            Self::Host => "a host cannot be reached, or cannot do what it should",
+            Self::Installation => "software is missing or cannot be installed",
+            Self::Unreadable => "a file cannot be read as what it should be",
+            Self::Store => "a file of the campaign or the report cannot be used",
+            Self::Model => "no model fits the observations",
+            Self::Leftover => "leases or resources are left",
+            Self::RunsFailed => "runs failed",
+            Self::BoundMissed => "a prediction missed its bound",
+            Self::OverBudget => "the budget does not pay for more runs",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The table at the end of `cvc --help`.
+    pub fn help_table() -> String {
+        let lines = Self::ALL.map(|status| format!("{:>5}  {}", status.code(), status.meaning()));
+        format!("Exit codes:\n{}", lines.join("\n"))
+    }
+
+    /// The table of docs/cli.md.
+    pub fn markdown_table() -> String {
+        let rows = Self::ALL.map(|status| format!("| {} | {} |\n", status.code(), status.meaning()));
+        format!("| code | meaning |\n| ---: | --- |\n{}", rows.concat())
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitStatus;
+
+    #[test]
+    fn every_code_is_in_both_tables_once_and_in_order() {
+        let codes = ExitStatus::ALL.map(ExitStatus::code);
+        assert!(codes.is_sorted() && codes.windows(2).all(|w| w[0] != w[1]), "{codes:?}");
+        for status in ExitStatus::ALL {
+            let (help, page) = (ExitStatus::help_table(), ExitStatus::markdown_table());
+            assert_eq!(help.lines().filter(|l| l.trim_start().starts_with(&format!("{}  ", status.code()))).count(), 1, "{help}");
+            assert!(page.contains(&format!("| {} | {} |", status.code(), status.meaning())), "{page}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Whole campaigns through the program: what a user types, what is left afterwards.
+
+use crate::common::{SITE, campaign, scripted, waiting};
+use cvc_testkit::{Tool, campaign::read_json, require};
+use std::{fs, process::Command, time::Duration};
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
+
+const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]\naggregators = [1, 2]\n\
+                      checkpointer = \"application\"\n[run]\nrepeats = 1\ntimeout_s = 60\n";
+
+#[test]
+fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
+    require!(Tool::Mpich, Tool::OpenMpi);
+    let mut c = campaign("kernel", &format!("{SITE}{KERNEL}"));
+    c.env("AWS_SECRET_ACCESS_KEY", "sekret123");
+    let first = c.run().expect(0);
+    c.assert_whole(4);
+    c.assert_nothing_left();
+    let report = c.dir().join("reports/kernel");
+    let html = fs::read_to_string(report.join("report.html")).expect("a report");
+    assert!(first.stdout.contains("report.html") && html.contains("kernel-stencil"), "{}", first.stdout);
+    for run in c.run_names() {
+        let records = c.records(&run);
+        let value =
+            |name: &str| records.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{run} has no {name}"))["value"].as_f64();
+        let point = &read_json(&c.run_dir(&run).join("run.json"))["point"];
+        assert_eq!(value("aggregators_effective"), point["aggregators"].as_f64(), "{run}");
+        assert!(value("ckpt_stored_bytes").is_some_and(|b| b > 200_000.0), "{run}");
+        assert!(value("wall_s").is_some_and(|s| s > 0.0), "{run}");
+    }
+
+    // nothing private of the caller's is in any file
+    let grep = Command::new("grep").args(["-rl", "sekret123"]).arg(c.dir()).output().expect("grep");
+    assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
+
+    let before = c.events("run-intended").len();
+    c.run().expect(0);
+    assert_eq!(c.events("run-intended").len(), before, "a finished campaign starts nothing");
+    c.assert_whole(4);
+
+    // a larger campaign does only what is new
+    c.rewrite(&format!("{SITE}{}", KERNEL.replace("repeats = 1", "repeats = 2")));
+    c.run().expect(0);
+    c.assert_whole(8);
+    assert_eq!(c.events("run-intended").len(), 8);
+
+    // any run can be repeated by hand, from another directory
+    for run in c.run_names().into_iter().take(1) {
+        let script = c.run_dir(&run).join("launch.sh");
+        let said = Command::new("timeout").args(["-s", "KILL", "60", "bash"]).arg(&script).current_dir("/").output().expect("bash");
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success() && text.contains("Verification = SUCCESSFUL"), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    }
+}
+
+#[test]
+fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so() {
+    require!(Tool::Mpich);
+    let c = campaign(
+        "gaps",
+        "[sites.local]\nkind = \"local\"\nmpi.there = { family = \"mpich\" }\nmpi.gone = { family = \"mpich\", prefix = \"/nonexistent/mpich\" }\n\
+         [matrix]\napp = \"script\"\nprocesses = 1\nmpi = [\"there\", \"gone\"]\n[run]\nrepeats = 2\n",
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    let said = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5);
+    let doctor: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!((doctor["points"].as_u64(), doctor["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
+    assert!(doctor["obstacles"][0].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
+    let said = c.cvc(&["doctor", "campaign.toml"]).expect(5);
+    assert!(said.stdout.contains("1 of 2 points") && said.stdout.contains("hint:"), "{}", said.stdout);
+
+    // what can run runs
+    let said = c.run().expect(0);
+    assert!(said.stderr.contains("skipped, 2 runs") && said.stderr.contains("/nonexistent/mpich"), "{}", said.stderr);
+    c.assert_whole(2);
+
+    c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"));
+    c.cvc(&["doctor", "campaign.toml"]).expect(0);
+    let said = c.cvc(&["doctor", "--json"]).expect(0);
+    serde_json::from_str::<serde_json::Value>(&said.stdout).expect("JSON");
+}
+
+#[test]
+fn a_second_controller_is_refused_and_the_first_goes_on() {
+    require!(Tool::Mpich);
+    let (c, go) = waiting("locked", "repeats = 2");
+    let first = c.start(&["run", "campaign.toml"]);
+    cvc_testkit::wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
+    let second = c.run().expect(7);
+    assert!(second.stderr.contains("locked") && second.stderr.contains(&first.pid().to_string()), "{}", second.stderr);
+    fs::write(go, "").expect("writes");
+    first.wait(LIMIT).expect(0);
+    c.assert_whole(2);
+}
+
+#[test]
+fn a_newer_or_damaged_journal_is_refused_and_named() {
+    require!(Tool::Mpich);
+    let c = scripted("journal", "echo SUCCESS", "repeats = 1");
+    c.run().expect(0);
+    let path = c.root().join("journal.jsonl");
+    let text = fs::read_to_string(&path).expect("journal");
+    fs::write(&path, text.replacen("\"format\":1", "\"format\":9", 1)).expect("writes");
+    for command in ["run", "status", "report"] {
+        let said = c.cvc(&[command, "campaign.toml"]).expect(7);
+        assert!(said.stderr.contains("journal.jsonl") && said.stderr.contains("newer"), "{command}: {}", said.stderr);
+    }
+    fs::write(&path, text.replacen("\"event\":\"run-intended\"", "\"event\":", 1)).expect("writes");
+    for command in ["run", "status", "report"] {
+        let said = c.cvc(&[command, "campaign.toml"]).expect(7);
+        assert!(said.stderr.contains("journal.jsonl") && said.stderr.contains("line 3"), "{command}: {}", said.stderr);
+    }
+    // refused means untouched
+    assert_eq!(fs::read_to_string(&path).expect("journal"), text.replacen("\"event\":\"run-intended\"", "\"event\":", 1));
+}
+
+#[test]
+fn two_campaigns_of_the_same_content_do_not_meet() {
+    require!(Tool::Mpich);
+    // the first one's private directory must stay its own while the other campaign begins and ends
+    let place = tempfile::tempdir().expect("a directory");
+    let meet = place.path().display().to_string();
+    let script = format!(
+        "if mkdir {meet}/first; then touch $TMPDIR/mine; while [ ! -e {meet}/go ]; do sleep 0.05; done; test -e $TMPDIR/mine || exit 1; fi; echo SUCCESS"
+    );
+    let text = format!(
+        "{SITE}[matrix]\napp = \"command\"\nclass = \"any\"\nprocesses = 1\nmpi = \"mpich\"\nuser.command = \"sh -c '{script}'\"\n[run]\nrepeats = 1\nretries = 0\n"
+    );
+    let (a, b) = (campaign("same", &text), campaign("same", &text));
+    let first = a.start(&["run", "campaign.toml"]);
+    cvc_testkit::wait_until("the first run", LIMIT, || fs::exists(format!("{meet}/first")).is_ok_and(|e| e));
+    b.run().expect(0);
+    fs::write(format!("{meet}/go"), "").expect("writes");
+    first.wait(LIMIT).expect(0);
+    assert_eq!(a.run_names(), b.run_names(), "the same content is the same run");
+    a.assert_whole(1);
+    b.assert_whole(1);
+}
+
+/// A variant is a campaign of its own: its runs, what goes on with them, and what tells of them.
+#[test]
+fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
+    require!(Tool::Mpich);
+    let c = campaign(
+        "sizes",
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = [1, 2]\nmpi = \"mpich\"\n[run]\nrepeats = 3\n[variants.small]\nrun.repeats = 1\nreport.title = \"In small\"\n"
+        ),
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    let said = c.cvc(&["plan", "campaign.toml"]).expect(0);
+    assert!(said.stdout.contains("campaign sizes,") && said.stdout.contains("variants (--variant NAME): small"), "{}", said.stdout);
+    c.cvc(&["run", "campaign.toml", "--variant", "small"]).expect(0);
+    let root = c.dir().join("campaigns/sizes-small");
+    let runs = || fs::read_dir(root.join("runs")).expect("runs").count();
+    assert_eq!(runs(), 2);
+    assert!(!c.dir().join("campaigns/sizes").exists(), "the file itself was not run");
+    let report = fs::read_to_string(c.dir().join("reports/sizes-small/report.md")).expect("a report");
+    assert!(report.starts_with("# In small"), "{report}");
+
+    // the stored file says which variant it is: it goes on with it, and there is nothing left to do
+    fs::create_dir_all(root.join("apps")).expect("writes");
+    fs::copy(c.dir().join("apps/script.toml"), root.join("apps/script.toml")).expect("copies");
+    c.cvc(&["run", "campaigns/sizes-small/campaign.toml"]).expect(0);
+    assert_eq!(runs(), 2);
+    for way in [
+        &["campaign.toml", "--variant", "small"][..],
+        &["campaigns/sizes-small"],
+        &["sizes-small"],
+        &["campaigns/sizes-small/campaign.toml"],
+    ] {
+        let said = c.cvc(&[&["status"], way].concat()).expect(0);
+        assert!(said.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 left"), "{way:?}: {}", said.stdout);
+        let said = c.cvc(&[&["report"], way].concat()).expect(0);
+        assert!(said.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", said.stdout);
+    }
+
+    for command in ["plan", "run", "status", "report", "doctor"] {
+        let said = c.cvc(&[command, "campaign.toml", "--variant", "smal"]).expect(2);
+        assert!(said.stderr.contains("there is no variant") && said.stderr.contains("did you mean `small`?"), "{command}: {}", said.stderr);
+    }
+    let said = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
+    assert!(said.stderr.contains("is no campaign file"), "{}", said.stderr);
+}

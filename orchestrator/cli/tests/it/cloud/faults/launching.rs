@@ -1,0 +1,128 @@
+//! Instances that cannot be had there, or do not come up.
+
+use super::{AT_ONCE, ONE, scripted, small};
+use crate::cluster_faults::steps::turn;
+use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
+
+#[test]
+fn without_room_on_the_spot_market_it_is_on_demand_and_in_the_zone_that_has_some() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("zones", "market = \"spot-then-on-demand\"");
+    cloud.cloud.fault(Fault::no_capacity().matching("InstanceMarketOptions.MarketType", "spot").always());
+    cloud.cloud.fault(Fault::no_capacity().matching("Placement.AvailabilityZone", "us-east-1a").always());
+    // nobody need be allowed to ask for quotas
+    cloud.cloud.fault(Fault::error("GetServiceQuota", "AccessDeniedException", 400).always());
+    let said = cloud.run().expect(0);
+    let launched = cloud.cloud.instances();
+    assert_eq!((launched.len(), launched[0].is_spot, launched[0].zone.as_str()), (1, false, "us-east-1b"));
+    // three zones of the spot market, one on demand, and the one that it is in the end: each is asked once
+    let released = cloud.released();
+    assert_eq!(released.len(), 5, "{released:?}");
+    assert!(released[..4].iter().all(|how| how.contains("sufficient capacity")), "{released:?}");
+    assert_eq!(cloud.cloud.count("RunInstances"), 5, "{}", said.stderr);
+    assert!(said.stderr.contains("launching 1 spot c5.xlarge in us-east-1c"), "{}", said.stderr);
+    assert!(said.stderr.contains("launching 1 on-demand c5.xlarge in us-east-1b"), "{}", said.stderr);
+    cloud.on.campaign.assert_whole(1);
+    cloud.assert_over();
+}
+
+#[test]
+fn without_room_for_the_first_type_it_is_the_second_and_without_any_it_is_told() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("types", "");
+    let file = cloud.on.campaign.dir().join("campaign.toml");
+    let text = std::fs::read_to_string(&file).expect("reads");
+    std::fs::write(&file, text.replace("[\"c5.xlarge\"]", "[\"c5.xlarge\", \"c5a.xlarge\"]")).expect("writes");
+    cloud.cloud.fault(Fault::no_capacity().always());
+    let said = cloud.run().expect(3);
+    assert!(
+        said.stderr.contains("InsufficientInstanceCapacity") && said.stderr.contains("give further `instance_types` or `zones`"),
+        "{}",
+        said.stderr
+    );
+    let tried = cloud.on.campaign.events("lease-intended").len();
+    assert!(tried >= 5 && cloud.cloud.count("RunInstances") == tried, "{tried}");
+    assert!(cloud.cloud.instances().is_empty());
+    cloud.assert_over();
+
+    cloud.cloud.clear_faults();
+    cloud.cloud.fault(Fault::no_capacity().matching("InstanceType", "c5.xlarge").always());
+    cloud.run().expect(0);
+    let launched = cloud.cloud.instances();
+    assert_eq!((launched.len(), launched[0].kind.as_str()), (1, "c5a.xlarge"));
+    cloud.on.campaign.assert_whole(1);
+    cloud.assert_over();
+}
+
+#[test]
+fn a_price_that_is_too_low_and_a_quota_that_is_too_small_are_told_before_anything_is_there() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("price", "market = \"spot\"\nmax_price_usd = 0.001");
+    let said = cloud.run().expect(3);
+    assert!(said.stderr.contains("SpotMaxPriceTooLow") && said.stderr.contains("raise `max_price_usd`"), "{}", said.stderr);
+    assert!(cloud.cloud.instances().is_empty());
+    cloud.assert_over();
+
+    let cloud = scripted(Cloud::builder().quotas(6, 6), "quota", 2, "", AT_ONCE, &ONE.replace("1Nx1P", "2Nx1P"));
+    let said = cloud.run().expect(3);
+    assert!(said.stderr.contains("need 8 vCPUs; the account may have 6 and 0 are running"), "{}", said.stderr);
+    assert!(said.stderr.contains("Service Quotas"), "{}", said.stderr);
+    assert_eq!(cloud.cloud.count("RunInstances"), 0);
+    cloud.assert_over();
+}
+
+#[test]
+fn an_instance_that_nobody_reaches_is_replaced_once() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("deaf", "ready_limit_s = 5");
+    cloud.cloud.never_reachable(1);
+    let said = cloud.run().expect(0);
+    let launched = cloud.cloud.instances();
+    assert_eq!(launched.len(), 2);
+    assert!(said.stderr.contains(&format!("replaced: {} (ssh did not let cvc in", launched[0].id)), "{}", said.stderr);
+    let lost = cloud.on.campaign.events("lease-lost");
+    assert!(lost.len() == 1 && lost[0]["instances"][0] == launched[0].id.as_str(), "{lost:?}");
+    cloud.on.campaign.assert_whole(1);
+    cloud.assert_over();
+}
+
+#[test]
+fn one_that_nobody_reaches_again_is_told() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("dead", "ready_limit_s = 5");
+    cloud.cloud.never_reachable(2);
+    let said = cloud.run().expect(3);
+    assert!(
+        said.stderr.contains("instances fail again after they were replaced") && said.stderr.contains("ssh did not let cvc in"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(cloud.cloud.instances().len(), 2);
+    assert!(cloud.on.starts().is_empty());
+    cloud.assert_over();
+}
+
+#[test]
+fn an_instance_whose_status_checks_fail_is_replaced_before_the_time_is_up() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    // of two: the other one is kept
+    let cloud = scripted(Cloud::builder(), "ill", 2, "", AT_ONCE, &ONE.replace("1Nx1P", "2Nx1P"));
+    cloud.cloud.never_reachable(1);
+    cloud.cloud.impaired(1);
+    let said = cloud.run().expect(0);
+    let launched = cloud.cloud.instances();
+    assert_eq!(launched.len(), 3);
+    assert!(
+        said.stderr.contains(&format!("replaced: {} (its status checks fail: instance status check", launched[0].id)),
+        "{}",
+        said.stderr
+    );
+    cloud.on.campaign.assert_whole(1);
+    cloud.assert_over();
+}

@@ -1,0 +1,31 @@
+//! What cannot be removed.
+
+use super::small;
+use crate::cluster_faults::steps::turn;
+use cvc_testkit::{Tool, require};
+
+#[test]
+fn a_group_that_stays_in_use_is_told_and_down_ends_it_later() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let mut cloud = small("held", "");
+    // ten minutes otherwise
+    cloud.on.campaign.env("CVC_REMOVE_LIMIT_S", "6");
+    cloud.cloud.hold_group(usize::MAX);
+    let said = cloud.run().expect(9);
+    let group =
+        cloud.cloud.calls().into_iter().rfind(|c| c.action == "DeleteSecurityGroup").and_then(|c| c.parameters.get("GroupId").cloned());
+    assert!(group.as_ref().is_some_and(|g| said.stderr.contains(&format!("security group {g}"))), "{group:?} {}", said.stderr);
+    assert!(said.stderr.contains("has a dependent object") && said.stderr.contains("cvc down"), "{}", said.stderr);
+    cloud.on.campaign.assert_whole(1);
+    let left = cloud.cloud.alive();
+    assert!(left.instances.is_empty() && left.security_groups.len() == 1, "{left}");
+    // still
+    cloud.ends(&["down", "campaign.toml"], 9);
+    cloud.cloud.hold_group(2);
+    let said = cloud.ends(&["down", "campaign.toml"], 0);
+    assert!(said.stdout.contains("nothing of held is left on cloud"), "{}", said.stdout);
+    cloud.assert_over();
+    let said = cloud.ends(&["down", "campaign.toml"], 0);
+    assert!(said.stdout.contains("nothing of held was open"), "{}", said.stdout);
+}

@@ -1,0 +1,44 @@
+//! Instances that are kept between campaigns.
+
+use crate::{
+    cloud::on_cloud::{OnCloud, ec2_site},
+    common::cluster::LIMIT,
+};
+use cvc_testkit::{Cloud, Lab, Tool, require};
+use std::fs;
+
+const MATRIX: &str =
+    "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n";
+
+#[test]
+fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let lab = Lab::builder().nodes(1).build();
+    let cloud = Cloud::start(&lab);
+    let text = format!("{}{MATRIX}", ec2_site(&cloud, 1, "", "install = false\nkeep = \"30m\""));
+    let cloud = OnCloud::new(lab, cloud, "first", &text);
+    let run = |args: &[&str]| cloud.on.start(args).wait(LIMIT);
+    assert!(run(&["run", "campaign.toml"]).expect(0).stderr.contains("are kept until"));
+    let alive = || cloud.cloud.instances().iter().filter(|i| i.state == "running").count();
+    assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
+    // nothing is left to run, and it stays
+    run(&["run", "campaign.toml"]).expect(0);
+    assert_eq!(alive(), 1);
+    // a sweep leaves it alone
+    let said = run(&["sweep"]).expect(0);
+    assert!(said.stdout.contains("kept until"), "{}", said.stdout);
+    assert_eq!(alive(), 1);
+    // another campaign of the same directory takes it over
+    let second = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml"))
+        .expect("the campaign")
+        .replace("name = \"first\"", "name = \"second\"");
+    cloud.on.campaign.put("second.toml", &second);
+    let said = run(&["run", "second.toml"]).expect(0);
+    assert!(said.stderr.contains("takes over what the campaign first has kept"), "{}", said.stderr);
+    assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
+    // it is the second one's now: the first one's end does not touch it
+    run(&["down", "campaign.toml"]).expect(0);
+    assert_eq!(alive(), 1);
+    run(&["down", "second.toml"]).expect(0);
+    cloud.cloud.assert_nothing_left();
+}

@@ -1,0 +1,96 @@
+//! Budgets: they are not exceeded.
+
+use crate::{
+    cloud::on_cloud::{OnCloud, ec2_site},
+    common::cluster::LIMIT,
+};
+use cvc_testkit::{Cloud, Finished, Lab, Tool, require};
+use std::{fs, os::unix::fs::PermissionsExt};
+
+/// Dollars for an hour of one instance, such that seconds count: 0.10 each second.
+const DEAR: f64 = 360.0;
+/// Exit code when the budget does not pay for more.
+const OVER: i32 = 12;
+
+/// One dear instance, and so many runs of a script.
+fn dear(name: &str, script: &str, repeats: u32, budget: &str, timeout_s: u32) -> OnCloud {
+    let lab = Lab::builder().nodes(1).build();
+    let cloud = Cloud::builder().price("c5.xlarge", DEAR).start(&lab);
+    let matrix = format!(
+        "[matrix]\napp = \"script\"\nprocesses = 1\n[run]\nrepeats = {repeats}\nretries = 0\ntimeout_s = {timeout_s}\n[budget]\n{budget}\n"
+    );
+    let text = format!("{}{matrix}", ec2_site(&cloud, 1, "", "install = false"));
+    let cloud = OnCloud::new(lab, cloud, name, &text);
+    let shared = cloud.on.lab.shared();
+    fs::write(shared.join("starts"), "").expect("writes");
+    fs::set_permissions(shared.join("starts"), fs::Permissions::from_mode(0o666)).expect("for all users");
+    cloud.on.set_script(script);
+    cloud
+}
+
+const COUNTED: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n";
+
+/// What the journal says that instances have cost, in dollars, by their own arithmetic: from order to release.
+fn spent(cloud: &OnCloud) -> f64 {
+    let at = |event: &serde_json::Value| event["at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    let released = cloud.on.campaign.events("lease-released");
+    let leases = cloud.on.campaign.events("lease-intended");
+    leases
+        .iter()
+        .map(|lease| {
+            let end = released.iter().find(|r| r["lease"] == lease["lease"]).expect("released");
+            let seconds = at(end).duration_since(at(lease)).as_secs_f64().max(60.0);
+            seconds * lease["order"]["usd_per_hour"].as_f64().expect("a price") / 3600.0
+        })
+        .sum()
+}
+
+#[track_caller]
+fn again(cloud: &OnCloud, budget: &str) -> Finished {
+    let text = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
+    let (from, at) = (text.find("[sites").expect("sites"), text.find("[budget]").expect("a budget"));
+    cloud.on.campaign.rewrite(&format!("{}[budget]\n{budget}\n", &text[from..at]));
+    cloud.on.start(&["run", "campaign.toml"]).wait(LIMIT)
+}
+
+#[test]
+fn what_cannot_be_paid_for_is_not_launched() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = dear("poor", COUNTED, 2, "usd = 1.0", 30);
+    let said = cloud.run().expect(OVER);
+    assert!(said.stderr.contains("the budget") && said.stderr.contains("raise `budget.usd`"), "{}", said.stderr);
+    assert_eq!(cloud.cloud.count("RunInstances"), 0);
+    cloud.assert_nothing_left();
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_again_with_more() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    // what it costs here is known only from the cloud: by the shipped table fifteen dollars are plenty
+    let long = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\n[ -e /shared/quick ] || sleep 300\necho SUCCESS\n";
+    let cloud = dear("cut", long, 1, "usd = 15.0", 400);
+    let said = cloud.run().expect(OVER);
+    assert!(said.stderr.contains("used up"), "{}", said.stderr);
+    let failures = cloud.on.campaign.failures();
+    assert!(matches!(&failures[..], [(cause, _)] if cause == "budget"), "{failures:?}");
+    assert!(spent(&cloud) <= 15.0, "{}", spent(&cloud));
+    cloud.assert_nothing_left();
+    // with more it is done, and the attempt that was cut off does not count
+    fs::write(cloud.on.lab.shared().join("quick"), "").expect("writes");
+    again(&cloud, "usd = 200.0").expect(0);
+    assert_eq!(fs::read_to_string(cloud.on.lab.shared().join("starts")).expect("starts").lines().count(), 2);
+    assert!(spent(&cloud) <= 200.0);
+    cloud.assert_nothing_left();
+}
+
+#[test]
+fn with_finish_no_run_begins_that_might_have_to_be_ended() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    // with its time limit of half an hour a run could need 180 dollars
+    let cloud = dear("finish", COUNTED, 2, "usd = 100.0\nwhen_short = \"finish\"", 1800);
+    cloud.run().expect(OVER);
+    assert_eq!(cloud.on.campaign.events("run-intended").len(), 0);
+    again(&cloud, "usd = 1000.0\nwhen_short = \"finish\"").expect(0);
+    cloud.on.campaign.assert_whole(2);
+    cloud.assert_nothing_left();
+}

@@ -1,0 +1,103 @@
+//! What the spot market takes back.
+
+use crate::{
+    cloud::on_cloud::{OnCloud, ec2_site},
+    cluster_faults::steps::{SECOND, STEPS},
+    common::cluster::LIMIT,
+};
+use cvc_testkit::{Cloud, Finished, Lab, Running, Tool, require, wait_until};
+use std::fs;
+
+const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
+
+/// Two spot instances, and two runs over both that go on when the test says so.
+fn spot(name: &str) -> OnCloud {
+    let lab = Lab::builder().nodes(1).build();
+    let cloud = Cloud::start(&lab);
+    let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false\nmarket = \"spot\""));
+    let cloud = OnCloud::new(lab, cloud, name, &text);
+    cloud.count_in("starts");
+    cloud.on.set_script(&STEPS.replace("openmpi", "mpich5"));
+    cloud
+}
+
+/// The instance that is not the head.
+fn second(cloud: &OnCloud) -> String {
+    let instances = cloud.cloud.instances();
+    assert_eq!(instances.len(), 2, "{instances:?}");
+    instances[1].id.clone()
+}
+
+/// Waits for the n-th start: instances are launched and set up before.
+#[track_caller]
+fn wait_start(cloud: &OnCloud, running: &mut Running, n: usize) {
+    wait_until(&format!("start {n}"), LIMIT, || cloud.on.starts().len() >= n || !running.is_alive());
+    assert!(cloud.on.starts().len() >= n, "{}", running.said());
+}
+
+#[track_caller]
+fn ends(running: Running) -> Finished {
+    let said = running.wait(LIMIT);
+    if std::env::var_os("CVC_TEST_SAID").is_some() {
+        eprintln!("{}\n{}", said.stdout, said.stderr);
+    }
+    said.expect(0)
+}
+
+#[test]
+fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = spot("leaving");
+    let mut running = cloud.on.begin();
+    wait_start(&cloud, &mut running, 1);
+    let leaving = second(&cloud);
+    cloud.cloud.interrupt(&leaving, 600 * SECOND);
+    wait_until("the notice", 30 * SECOND, || running.said().contains("no run begins there any more"));
+    // what runs there goes on
+    cloud.on.go(1);
+    // on another, while the one that leaves has ten minutes
+    wait_start(&cloud, &mut running, 2);
+    let state = |id: &str| cloud.cloud.instances().into_iter().find(|i| i.id == id).map(|i| i.state).expect("an instance");
+    assert_ne!(state(&leaving), "running");
+    cloud.on.go_all();
+    let said = ends(running);
+    assert!(said.stderr.contains("the cloud takes it back at 20") && said.stderr.contains("(terminate)"), "{}", said.stderr);
+    assert_eq!(cloud.on.campaign.failures(), [], "{}", said.stderr);
+    cloud.on.assert_runs(2);
+    assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (3, 2));
+    cloud.assert_nothing_left();
+
+    // each number says of which machines it is
+    let of_run = |run: &str| -> serde_json::Value {
+        let text = fs::read(cloud.on.campaign.run_dir(run).join("facts.json")).expect("facts");
+        serde_json::from_slice(&text).expect("JSON")
+    };
+    let starts = cloud.on.starts();
+    let (first, last) = (of_run(&starts[0]), of_run(&starts[1]));
+    let ids = |facts: &serde_json::Value| facts["instance"]["ids"].as_str().expect("identifiers").to_owned();
+    assert!(ids(&first).contains(&leaving) && !ids(&last).contains(&leaving), "{first} {last}");
+    for facts in [&first, &last] {
+        let instance = &facts["instance"];
+        assert_eq!((instance["type"].as_str(), instance["market"].as_str()), (Some("c5.xlarge"), Some("spot")), "{facts}");
+        assert!(instance["zone"].as_str().is_some_and(|z| z.starts_with("us-east-1")), "{facts}");
+        assert_eq!(facts["nodes"][0]["instance"]["type"], "c5.xlarge", "{facts}");
+    }
+}
+
+#[test]
+fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = spot("reclaimed");
+    let mut running = cloud.on.begin();
+    wait_start(&cloud, &mut running, 1);
+    cloud.cloud.interrupt(&second(&cloud), 8 * SECOND);
+    cloud.on.wait_finished(1);
+    let detail = cloud.on.only_failure("reclaimed");
+    assert!(detail.contains("the cloud took it back") || detail.contains("the cloud takes it back"), "{detail}");
+    cloud.on.go_all();
+    // without a single retry in the file
+    let said = ends(running);
+    cloud.on.assert_runs(2);
+    assert_eq!(cloud.cloud.instances().len(), 3, "{}", said.stderr);
+    cloud.assert_nothing_left();
+}

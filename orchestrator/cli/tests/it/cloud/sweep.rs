@@ -1,0 +1,145 @@
+//! `cvc sweep`: by tags alone.
+
+use crate::{
+    cloud::on_cloud::{OnCloud, ec2_site, know},
+    cluster_faults::steps::{SECOND, STEPS},
+    common::cluster::{LIMIT, OnLab},
+};
+use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool, require, wait_until};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const MATRIX: &str =
+    "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n";
+
+/// A campaign whose controller dies when its instances have just been launched, on a cloud that needs no nodes for that.
+fn launched(cloud: &Cloud, name: &str, region: &str, ec2: &str) -> Campaign {
+    let site = ec2_site(cloud, 2, "", &format!("install = false\n{ec2}")).replace("us-east-1", region);
+    let mut campaign = OnLab::campaign(name, &format!("{site}{MATRIX}"));
+    know(&mut campaign, cloud);
+    // no register but its own
+    let state = campaign.dir().join("state");
+    campaign.env("XDG_STATE_HOME", state.to_str().expect("UTF-8"));
+    campaign.script_app("script", STEPS, "");
+    dies(Running::start(kill_at(campaign.command(&["run", "campaign.toml"]))));
+    assert_eq!(campaign.events("lease-acquired").len(), 1);
+    campaign
+}
+
+/// Five records: opened, started, its site, its lease, and that there are instances.
+fn kill_at(mut command: std::process::Command) -> std::process::Command {
+    command.env("CVC_KILL_AT", "after:5");
+    command
+}
+
+#[track_caller]
+fn dies(running: Running) {
+    let said = running.wait(LIMIT);
+    assert!(matches!(said.code, None | Some(137)), "{:?}\n{}\n{}", said.code, said.stdout, said.stderr);
+}
+
+/// `cvc sweep` that sees no campaign.
+fn sweep(campaign: &Campaign, args: &[&str]) -> Finished {
+    campaign.cvc(&[&["sweep", "--campaigns", "elsewhere"], args].concat())
+}
+
+fn json(said: &Finished) -> Vec<Value> {
+    serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stdout))
+}
+
+/// How many there are of each kind.
+fn kinds(found: &[Value]) -> BTreeMap<String, usize> {
+    found.iter().fold(BTreeMap::new(), |mut kinds, f| {
+        *kinds.entry(f["resource"]["kind"].as_str().expect("a kind").to_owned()).or_default() += 1;
+        kinds
+    })
+}
+
+#[test]
+fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
+    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = Cloud::without_nodes();
+    let vanished = launched(&cloud, "vanished", "us-east-1", "market = \"spot\"\nvolumes = [{ size_gib = 10, mount = \"/data\" }]");
+    std::fs::remove_dir_all(vanished.root()).expect("a directory");
+    let before = cloud.alive();
+
+    let shown = sweep(&vanished, &["--dry-run"]).expect(9);
+    for what in ["instance c5.xlarge (spot)", "cost so far: at most $", "vanished", "security group", "key pair", "placement group"] {
+        assert!(shown.stdout.contains(what), "{what}: {}", shown.stdout);
+    }
+    let found = json(&sweep(&vanished, &["--dry-run", "--json"]).expect(9));
+    let there = kinds(&found);
+    assert_eq!((there["instance"], there["security-group"], there["key-pair"], there["placement-group"]), (2, 1, 1, 1), "{there:?}");
+    assert!(there["volume"] >= 2, "{there:?}");
+    assert!(found.iter().all(|f| f["left"] == "not removed: --dry-run" && f["left_alone"].is_null()), "{found:#?}");
+    // groups do not say since when they are there
+    assert_eq!(json(&sweep(&vanished, &["--older-than", "1h", "--dry-run", "--json"]).expect(0)), Vec::<Value>::new());
+    // another's
+    let of_bob = sweep(&vanished, &["--owner", "bob@desk"]).expect(0);
+    assert!(of_bob.stdout.contains("nothing of bob@desk is left"), "{}", of_bob.stdout);
+    assert!(of_bob.stdout.contains("things of other owners (ada@laptop) are there"), "{}", of_bob.stdout);
+    wait_until("a second", SECOND * 30, || kinds(&json(&sweep(&vanished, &["--dry-run", "--json", "--older-than", "1s"]))) == there);
+    assert_eq!(cloud.alive(), before);
+
+    // a group that stays in use is named, and the next call removes it
+    cloud.hold_group(100_000);
+    let mut other = OnLab::campaign("other", "");
+    know(&mut other, &cloud);
+    other.env("CVC_OWNER", "bob@desk");
+    let said = sweep(&other, &["--any-owner", "--wait", "2s"]).expect(9);
+    assert!(said.stdout.contains("1 left") && said.stdout.contains("left: security group sg-"), "{}", said.stdout);
+    let left = json(&sweep(&other, &["--any-owner", "--wait", "1s", "--json"]).expect(9));
+    assert!(left.len() == 1 && left[0]["left"].as_str().is_some_and(|why| why.contains("DependencyViolation")), "{left:#?}");
+    cloud.hold_group(0);
+    assert!(sweep(&vanished, &[]).expect(0).stdout.contains("1 removed, 0 left"));
+    cloud.assert_nothing_left();
+    assert!(sweep(&vanished, &[]).expect(0).stdout.contains("nothing of ada@laptop is left"));
+}
+
+#[test]
+fn other_regions_are_looked_at_when_asked_for_or_when_a_campaign_was_there() {
+    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = Cloud::without_nodes();
+    let mut far = launched(&cloud, "far", "eu-west-1", "");
+    // nor does the register know of it
+    let nowhere = far.dir().join("nowhere");
+    far.env("XDG_STATE_HOME", nowhere.to_str().expect("UTF-8"));
+    assert!(cloud.instances().iter().all(|i| i.region == "eu-west-1"));
+    assert_eq!(json(&sweep(&far, &["--json"]).expect(0)), Vec::<Value>::new(), "it is not in the region of the configuration");
+    let everywhere = json(&sweep(&far, &["--all-regions", "--dry-run", "--json"]).expect(9));
+    assert!(everywhere.iter().all(|f| f["resource"]["region"] == "eu-west-1"), "{everywhere:#?}");
+    assert_eq!(kinds(&everywhere)["instance"], 2);
+    // the campaign's journal knows where it was
+    let known = json(&far.cvc(&["sweep", "--dry-run", "--json"]).expect(9));
+    assert_eq!(kinds(&known), kinds(&everywhere));
+    let named = json(&sweep(&far, &["--region", "us-west-2", "--region", "eu-west-1", "--dry-run", "--json"]).expect(9));
+    assert_eq!(kinds(&named), kinds(&everywhere));
+    sweep(&far, &["--all-regions"]).expect(0);
+    cloud.assert_nothing_left();
+}
+
+#[test]
+fn a_campaign_under_way_keeps_what_it_uses() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let lab = Lab::builder().nodes(1).build();
+    let cloud = Cloud::start(&lab);
+    let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false"));
+    let mut cloud = OnCloud::new(lab, cloud, "gone", &text);
+    cloud.on.set_script(STEPS);
+    dies(cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "after:5")]));
+    // its directory goes with it
+    cloud.anew("working", &text);
+    cloud.count_in("starts");
+    cloud.on.set_script(STEPS);
+    let cvc = cloud.on.begin();
+    cloud.on.wait_start(1);
+    let said = cloud.cvc(&["sweep"]).expect(0);
+    assert!(said.stdout.contains("left alone: the campaign working is under way"), "{}", said.stdout);
+    let alive = cloud.cloud.alive();
+    assert_eq!((alive.instances.len(), alive.key_pairs.len(), alive.security_groups.len()), (2, 1, 1), "{alive}");
+    cloud.on.go_all();
+    cvc.wait(LIMIT).expect(0);
+    cloud.on.campaign.assert_whole(1);
+    assert_eq!(cloud.on.starts().len(), 1);
+    cloud.assert_nothing_left();
+}

@@ -1,0 +1,115 @@
+//! The head of a site, out of reach or without its agent.
+
+use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, kill_on, scripted, turn};
+use cvc_testkit::{Tool, lab::Line, require, wait_until};
+
+#[test]
+fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let on = scripted(2, "reach", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let n1 = on.lab.node("n1");
+    let cvc = on.begin();
+    on.wait_start(1);
+    n1.reachable_from_laptop(false);
+    std::thread::sleep(10 * SECOND);
+    // it ends while nobody can hear of it, and is to be collected
+    on.go(1);
+    std::thread::sleep(20 * SECOND);
+    assert!(on.campaign.finishes().is_empty());
+    n1.reachable_from_laptop(true);
+    on.wait_start(2);
+    // the connection itself is killed on the laptop
+    let masters: Vec<_> = on.lab.processes("cvc-ssh-").into_iter().filter(|p| p.command.starts_with("ssh")).collect();
+    assert!(!masters.is_empty(), "cvc keeps a connection");
+    for master in masters {
+        cvc_testkit::process::signal(master.pid, nix::sys::signal::Signal::SIGKILL);
+    }
+    on.go(2);
+    ends(cvc, 0);
+    on.campaign.assert_whole(2);
+    assert_eq!(on.starts().len(), 2, "the runs went on meanwhile");
+    on.assert_clean(&["n1", "n2"]);
+}
+
+#[test]
+fn cut_while_a_run_is_brought_it_is_brought_again() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    // what a run says is brought with it: 40 MB of what does not compress
+    let script = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 30000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
+    let on = scripted(1, "bring", "", script, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let n1 = on.lab.node("n1");
+    // so narrow that bringing it takes seconds on any machine
+    n1.wire(Line { mbit_per_s: Some(160.0), ..Line::default() });
+    let cvc = on.begin();
+    for run in 0..2 {
+        let size = |on: &crate::common::cluster::OnLab| {
+            let names = on.campaign.run_names().into_iter().filter(|n| n.ends_with(".partial"));
+            names.filter_map(|n| std::fs::metadata(on.campaign.run_dir(&n).join("stdout")).ok()).map(|m| m.len()).max().unwrap_or(0)
+        };
+        wait_until("the beginning of the transfer", SOON, || size(&on) > 100_000 || on.campaign.finishes().len() > run);
+        assert_eq!(on.campaign.finishes().len(), run, "it was cut in the middle");
+        n1.link(false);
+        std::thread::sleep(if run == 0 { 12 * SECOND } else { SECOND });
+        n1.link(true);
+        on.wait_finished(run + 1);
+    }
+    ends(cvc, 0);
+    on.campaign.assert_whole(2);
+    assert_eq!(on.starts().len(), 2);
+    on.assert_clean(&["n1"]);
+}
+
+#[test]
+fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let cvc = on.begin();
+    on.wait_start(1);
+    assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
+    on.wait_start(2);
+    // one, not two: what the first agent had begun is ended
+    on.wait_ranks(&["n1", "n2"]);
+    on.go(2);
+    on.wait_start(3);
+    on.lab.node("n1").restart();
+    on.wait_start(4);
+    on.wait_ranks(&["n1", "n2"]);
+    // an agent that is killed while a node is away: the next one works without it
+    on.lab.node("n3").poweroff();
+    assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
+    on.wait_start(5);
+    on.go(5);
+    let said = ends(cvc, 0);
+    assert!(said.stderr.contains("the agent is gone"), "{}", said.stderr);
+    on.campaign.assert_whole(2);
+    assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
+    assert_eq!(on.start_counts().into_values().collect::<Vec<_>>().iter().sum::<usize>(), 5);
+    on.assert_clean(&["n1", "n2"]);
+}
+
+#[test]
+fn a_head_with_another_key_is_refused() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let on = scripted(2, "key", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
+    on.go_all();
+    on.lab.node("n1").restart_with_new_key();
+    let said = ends(on.begin(), 4);
+    assert!(said.stderr.contains("its host key has changed") && said.stderr.contains("ssh-keygen -R"), "{}", said.stderr);
+    assert!(on.starts().is_empty() && on.campaign.events("run-intended").is_empty());
+    on.assert_clean(&["n1", "n2"]);
+    // and so is a node of which the head knows another key
+    let on = scripted(2, "key2", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
+    on.go_all();
+    // the file is one of all nodes, and mounted: it keeps its place
+    let other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/k; key=$(cut -d' ' -f1,2 /tmp/k.pub); known=/etc/ssh/ssh_known_hosts
+        sed \"s#^\\(n2[^ ]*\\) .*#\\1 $key#\" $known >/tmp/known; cat /tmp/known >$known; rm /tmp/k*";
+    on.lab.node("n1").shell(other);
+    let said = ends(on.begin(), 4);
+    assert!(said.stderr.contains("n2") && said.stderr.contains("the host's key is not the known one"), "{}", said.stderr);
+    assert!(on.starts().is_empty());
+    on.assert_clean(&["n1", "n2"]);
+}

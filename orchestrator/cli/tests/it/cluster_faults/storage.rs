@@ -1,0 +1,92 @@
+//! Storage areas, and full disks.
+
+use crate::{
+    cluster_faults::steps::{STEPS, ends, on_lab, scripted, site, turn},
+    common::cluster::libraries,
+};
+use cvc_testkit::{Lab, Tool, require};
+
+const LOCAL: &str = "[sites.lab.storage.local]\npath = \"/scratch-local\"\nkind = \"node-local\"\n";
+const SHARED: &str = "[sites.lab.storage.shared]\npath = \"/shared/area\"\nkind = \"shared\"\n";
+
+#[test]
+fn a_disk_that_is_full_on_one_node_fails_the_run_before_and_in_it() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let on = scripted(2, "full", LOCAL, STEPS, "mapping = \"2Nx1P\"", "repeats = 1\nretries = 0\ntimeout_s = 60");
+    on.go_all();
+    on.lab.node("n2").fill("/scratch-local");
+    ends(on.begin(), 10);
+    let detail = on.only_failure("disk-full");
+    assert!(detail.contains("n2"), "{detail}");
+    assert!(on.starts().is_empty(), "nothing was started");
+    on.lab.node("n2").unfill("/scratch-local");
+    on.assert_clean(&["n1", "n2"]);
+
+    let writes = format!("[ \"$PMI_RANK\" = 0 ] || dd if=/dev/zero of=\"${{0%/*}}/../data.$PMI_RANK\" bs=1M count=100 || exit 1\n{STEPS}");
+    on.set_script(&writes);
+    ends(on.start(&["run", "--retry-failed", "campaign.toml"]), 10);
+    let (cause, detail) = on.campaign.failures().pop().expect("a failure");
+    assert!(cause == "disk-full", "{cause}: {detail}");
+    on.lab.node("n2").shell("rm -f /scratch-local/full-*/data.*; rmdir /scratch-local/full-* 2>/dev/null || :");
+    on.assert_clean(&["n1", "n2"]);
+
+    on.set_script(STEPS);
+    ends(on.start(&["run", "--retry-failed", "campaign.toml"]), 0);
+    on.assert_clean(&["n1", "n2"]);
+}
+
+/// The stencil kernel, short, without a word of how much it writes: so that its run is begun on a disk that has no room.
+fn silent_stencil() -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps/kernel-stencil.toml");
+    let text = std::fs::read_to_string(path).expect("the kernel's descriptor");
+    let lines = text.lines().filter(|l| !l.starts_with("output_mib")).map(|l| match l {
+        "name = \"kernel-stencil\"" => "name = \"silent\"".to_owned(),
+        l => l.replace("n = 64, steps = 120, work = 40, every = 32", "n = 64, steps = 8, work = 1, every = 4"),
+    });
+    let outputs = "[[outputs]]\nfiles = [\"kernel-stencil.ckpt\"]\nsize = '^Checkpoint \\d+ written: (\\d+) bytes'\ntake = \"last\"\n";
+    lines.collect::<Vec<_>>().join("\n") + "\n" + outputs
+}
+
+#[test]
+fn ompio_on_a_full_disk_is_found_out() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi);
+    let _turn = turn();
+    let lab = Lab::builder().nodes(2).shared_mib(1).build();
+    let text = format!(
+        "{}{SHARED}[matrix]\napp = \"silent\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
+         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
+        site(2, "").split("[sites.lab.mpi").next().expect("a site").to_owned() + &libraries("lab")
+    );
+    let on = on_lab(lab, "ompio", &text, STEPS);
+    on.campaign.put("apps/silent.toml", &silent_stencil());
+    ends(on.begin(), 10);
+    let detail = on.only_failure("disk-full");
+    assert_eq!(on.campaign.events("run-started").len(), 1, "it was begun: {detail}");
+    on.assert_clean(&["n1", "n2"]);
+}
+
+#[test]
+fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let wrong = "[sites.lab.storage.wrong]\npath = \"/scratch-local/wrong\"\nkind = \"shared\"\n";
+    let lab = Lab::builder().nodes(2).build();
+    let text = format!(
+        "{}{LOCAL}{SHARED}{wrong}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nstorage = [\"local\", \"shared\", \"wrong\"]\n\
+         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
+        site(2, "")
+    );
+    let writes = "echo \"$0\" >>/shared/starts\necho x >\"${0%/*}/out.$PMI_RANK\"\necho SUCCESS\n";
+    let on = on_lab(lab, "areas", &text, writes);
+    let said = ends(on.begin(), 0);
+    on.campaign.assert_whole(2);
+    assert!(said.stderr.contains("storage area wrong") && said.stderr.contains("correct its `kind`"), "{}", said.stderr);
+    let starts = on.starts();
+    for area in ["/scratch-local/areas-", "/shared/area/areas-"] {
+        assert_eq!(starts.iter().filter(|s| s.starts_with(area)).count(), 2, "{starts:?}");
+    }
+    on.assert_clean(&["n1", "n2"]);
+    let left = std::fs::read_dir(on.lab.shared().join("area")).map(|d| d.flatten().count()).unwrap_or(0);
+    assert_eq!(left, 0, "outputs are not kept");
+}

@@ -1,0 +1,202 @@
+//! Campaigns under a real DMTCP.
+
+use crate::common::{SITE, campaign};
+use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// The built-in stencil in a size that computes for a few seconds.
+const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, a few seconds long\"\nkernel = true\n\
+    [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
+    [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"60\", \"--ckpt-dir\", \"{{storage}}\"]\n\
+    [workloads.short]\nvars = { work = 120 }\n[workloads.long]\nvars = { work = 20000 }\n\
+    [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
+
+/// Runs of the stencil under DMTCP.
+fn stencil(name: &str, factors: &str, run: &str, checkpoint: &str) -> Campaign {
+    // of two MPICHs the one that DMTCP gets on with better
+    let mpich = Tool::MpichForRestart.find().or_else(|| Tool::Mpich.find());
+    let mpich = mpich.map(|p| format!("mpi.mpich = {{ family = \"mpich\", mpiexec = \"{}\" }}\n", p.display())).unwrap_or_default();
+    let c = campaign(
+        name,
+        &format!(
+            "{SITE}{mpich}mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\napp = \"stencil\"\nmapping = \"1Nx2P\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 90\n{run}\n[checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
+        ),
+    );
+    c.put("apps/stencil.toml", STENCIL);
+    c
+}
+
+fn value(records: &[Value], name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
+    records
+        .iter()
+        .filter(|r| r["name"] == name && labels.iter().all(|(k, v)| r["labels"][*k] == *v))
+        .filter_map(|r| r["value"].as_f64())
+        .collect()
+}
+
+fn images(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut images: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dmtcp")).collect();
+    images.sort();
+    images
+}
+
+/// The image as DMTCP's own tool reads it: uncompressed.
+fn plain(image: &Path, to: &Path) -> u64 {
+    let raw = fs::read(image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
+    if raw.starts_with(&[0x1f, 0x8b]) {
+        let out = fs::File::create(to).expect("a file");
+        let status = Command::new("gzip").arg("-dc").arg(image).stdout(out).status().expect("gzip");
+        assert!(status.success());
+    } else {
+        fs::write(to, raw).expect("writes");
+    }
+    fs::metadata(to).expect("a file").len()
+}
+
+#[test]
+fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
+    require!(Tool::Dmtcp, Tool::Mpich, Tool::OpenMpi);
+    // to its end this workload would take minutes
+    let c = stencil(
+        "sizes",
+        "class = \"long\"\nmpi = [\"mpich\", \"openmpi\"]\ncompression = [\"none\", \"gzip\"]",
+        "repeats = 1\nkeep_images = true",
+        "moment = \"size-only\"",
+    );
+    c.run().expect(0);
+    c.assert_whole(4);
+    assert_eq!((c.processes(), c.private_dirs()), (vec![], vec![]));
+    let bin = Tool::Dmtcp.find().expect("DMTCP");
+    let mut sizes = Vec::new();
+    for run in c.run_names() {
+        let records = c.records(&run);
+        let dir = c.root().join("work").join(&run).join("ckpt");
+        let found = images(&dir);
+        let gzip = read_json(&c.run_dir(&run).join("run.json"))["point"]["compression"] == "gzip";
+        let one = |name: &str, labels: &[(&str, &str)]| value(&records, name, labels).iter().sum::<f64>();
+        assert_eq!(one("ckpt_files", &[("kind", "rank")]), 2.0);
+        assert_eq!(one("ckpt_files", &[("kind", "rank")]) + one("ckpt_files", &[("kind", "launcher")]), found.len() as f64, "{run}");
+        // what is stored is what lies there, and latency is split without a rest
+        let du: u64 = found.iter().map(|i| fs::metadata(i).expect("an image").len()).sum();
+        assert_eq!(one("ckpt_bytes", &[("kind", "rank")]) + one("ckpt_bytes", &[("kind", "launcher")]), du as f64, "{run}");
+        let (latency, parts) = (one("ckpt_latency_s", &[]), one("ckpt_coordination_s", &[]) + one("ckpt_storage_s", &[]));
+        assert!(latency > 0.0 && (latency - parts).abs() < 1e-6, "{run}: {latency} {parts}");
+        sizes.push((gzip, one("ckpt_stored_bytes", &[])));
+        let said = c.cvc(&["image", dir.to_str().expect("UTF-8"), "--json"]).expect(0);
+        let listed: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        assert_eq!(listed["totals"]["stored_bytes"].as_f64(), Some(one("ckpt_stored_bytes", &[])), "{run}");
+        for image in found {
+            let path = image.to_str().expect("UTF-8");
+            let said = c.cvc(&["image", path, "--json"]).expect(0);
+            let json: Value = serde_json::from_str(&said.stdout).expect("JSON");
+            let n = |key: &str| json[key].as_u64().unwrap_or_else(|| panic!("{key} in {json}"));
+            let file = c.dir().join("plain.dmtcp");
+            assert_eq!(plain(&image, &file), n("uncompressed_bytes"), "{path}");
+            assert_eq!(n("fixed_overhead_bytes") + n("data_bytes") + 4096 * n("area_headers"), n("uncompressed_bytes"), "{path}");
+            assert_eq!(json["gzip"], gzip, "{path}");
+            let theirs = Command::new("timeout")
+                .args(["-s", "KILL", "30"])
+                .arg(bin.with_file_name("mtcp_restart"))
+                .arg("--simulate")
+                .arg(&file)
+                .stdin(Stdio::null())
+                .output()
+                .expect("mtcp_restart");
+            let theirs = theirs.stderr.splitn(2, |b| *b == b'\n').nth(1).unwrap_or_default().to_vec();
+            let ours = c.cvc(&["image", path, "--listing"]).expect(0).stdout;
+            assert!(!ours.is_empty() && ours == String::from_utf8_lossy(&theirs), "{path}");
+        }
+    }
+    let stored = |gzip: bool| sizes.iter().filter(|s| s.0 == gzip).map(|s| s.1).sum::<f64>();
+    assert!(stored(true) < stored(false) / 2.0, "{sizes:?}");
+}
+
+fn restart(mpi: &str) {
+    let c = stencil(
+        "restart",
+        &format!("class = \"short\"\nmpi = \"{mpi}\""),
+        "repeats = 1",
+        "moment = { at_s = [0.2, 0.7] }\nrestart_check = true",
+    );
+    c.run().expect(0);
+    c.assert_whole(1);
+    c.assert_nothing_left();
+    let run = c.run_names().pop_first().expect("a run");
+    let records = c.records(&run);
+    assert_eq!(value(&records, "restart_verified", &[]), [1.0]);
+    for ckpt in ["1", "2"] {
+        assert_eq!(value(&records, "ckpt_stored_bytes", &[("ckpt", ckpt)]).len(), 1, "checkpoint {ckpt}");
+    }
+    let restarted = fs::read_to_string(c.run_dir(&run).join("restart.stdout")).expect("its output");
+    assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{restarted}");
+}
+
+#[test]
+fn a_restart_from_the_last_of_several_checkpoints_verifies_with_mpich() {
+    require!(Tool::Dmtcp, Tool::MpichForRestart);
+    restart("mpich");
+}
+
+#[test]
+fn a_restart_from_the_last_of_several_checkpoints_verifies_with_open_mpi() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    restart("openmpi");
+}
+
+#[test]
+fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("step", "class = \"short\"\nmpi = \"openmpi\"\ncompression = \"gzip\"", "repeats = 1", "moment = { after_step = 15 }");
+    c.run().expect(0);
+    c.assert_whole(1);
+    c.assert_nothing_left();
+    let run = c.run_names().pop_first().expect("a run");
+    let records = c.records(&run);
+    assert_eq!(value(&records, "ckpt_latency_s", &[]).len(), 1);
+    assert!(value(&records, "wall_s", &[])[0] > 0.0);
+    let out = fs::read_to_string(c.run_dir(&run).join("stdout")).expect("its output");
+    assert!(out.contains("Verification = SUCCESSFUL"), "{out}");
+}
+
+#[test]
+fn a_program_that_ends_before_its_checkpoint_fails_with_the_hint() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { at_s = 60 }");
+    c.run().expect(10);
+    c.assert_nothing_left();
+    let (cause, detail) = &c.failures()[0];
+    assert!(cause == "checkpoint" && detail.contains("earlier moment"), "{cause}: {detail}");
+}
+
+#[test]
+fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
+    require!(Tool::Dmtcp, Tool::Mpich, Tool::OpenMpi);
+    let c = stencil("killed", "class = \"long\"\nmpi = [\"mpich\", \"openmpi\"]", "repeats = 2", "moment = \"size-only\"");
+    // into the start, the computing, the checkpoint
+    for (i, delay_ms) in [60, 350, 700, 1100, 1500].into_iter().enumerate() {
+        let started = c.events("run-started").len();
+        let controller = c.start(&["run", "campaign.toml"]);
+        wait_until("a run", Duration::from_secs(30), || c.events("run-started").len() > started || c.finishes().len() == 4);
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        if i % 2 == 0 {
+            // its shepherd cannot tidy up either
+            if let Some(shepherd) = c.events("run-started").last().and_then(|e| e["pid"].as_i64()) {
+                cvc_testkit::process::signal(shepherd as i32, nix::sys::signal::Signal::SIGKILL);
+            }
+        }
+        controller.kill();
+    }
+    assert!(!c.events("run-started").is_empty());
+    c.run().expect(0);
+    c.assert_whole(4);
+    c.assert_nothing_left();
+    let coordinators = Command::new("pgrep").args(["-fa", &format!("dmtcp_coordinator.*{}", c.dir().display())]).output();
+    assert!(coordinators.is_ok_and(|o| o.stdout.is_empty()));
+}

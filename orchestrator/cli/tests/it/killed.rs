@@ -1,0 +1,190 @@
+//! `kill -9` of the controller at any moment, then `cvc run` again: nothing lost, nothing repeated, no process left behind.
+
+use crate::common::scripted;
+use cvc_testkit::{Campaign, Tool, process, require, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Two processes that ignore SIGTERM, one of them in a session of its own, as MPI programs under DMTCP do.
+const STUBBORN: &str = "trap '' TERM\nsetsid sh -c \"trap '' TERM; sleep 0.15\" &\necho 'Time step 1'\nwait\necho SUCCESS\n";
+
+/// What tells that a finished run's directory was not touched again.
+fn finished(c: &Campaign) -> BTreeMap<String, (u64, i64, i64)> {
+    let mut found = BTreeMap::new();
+    for event in c.events("run-finished") {
+        let run = event["run"].as_str().expect("a run").to_owned();
+        let meta = fs::metadata(c.run_dir(&run).join("outcome.json")).expect("a finished run has its directory");
+        found.insert(run, (meta.ino(), meta.mtime(), meta.mtime_nsec()));
+    }
+    found
+}
+
+fn assert_untouched(c: &Campaign, before: &BTreeMap<String, (u64, i64, i64)>, when: &str) {
+    let after = finished(c);
+    for (run, identity) in before {
+        assert_eq!(after.get(run), Some(identity), "{when}: finished run {run} was done again");
+    }
+}
+
+#[test]
+fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
+    require!(Tool::Mpich);
+    const RUNS: usize = 24;
+    let c = scripted("moments", STUBBORN, &format!("repeats = {RUNS}\nretries = 0"));
+    // spread over the start, the inside of runs, and the time between them
+    let delays_ms = [1, 12, 45, 90, 140, 180, 215, 260, 310, 390, 475, 555];
+    for (i, delay) in delays_ms.into_iter().enumerate() {
+        let before = finished(&c);
+        let controller = c.start(&["run", "campaign.toml"]);
+        if i % 3 > 0 {
+            // not all kills into the look for software
+            let started = c.events("run-started").len();
+            wait_until("a run", LIMIT, || c.events("run-started").len() > started);
+        }
+        std::thread::sleep(Duration::from_millis(delay));
+        controller.kill();
+        assert_untouched(&c, &before, &format!("killed after {delay} ms"));
+    }
+    assert!(finished(&c).len() < RUNS, "the campaign must not be over before the last kill");
+    let before = finished(&c);
+    c.run().expect(0);
+    assert_untouched(&c, &before, "at the end");
+    c.assert_whole(RUNS);
+    c.assert_nothing_left();
+    let recovered = c.events("run-abandoned").len();
+    assert!(recovered >= 4, "kills must have hit runs: {recovered}");
+    // being cut off is no failure and costs no attempt
+    assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
+}
+
+#[test]
+fn a_controller_that_is_gone_ends_its_run_at_once_without_being_resumed() {
+    require!(Tool::Mpich);
+    let c = scripted("orphan", "trap '' TERM; echo 'Time step 1'; sleep 600 & wait; sleep 600", "repeats = 1");
+    let controller = c.start(&["run", "campaign.toml"]);
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    controller.kill();
+    wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
+}
+
+#[test]
+fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
+    require!(Tool::Mpich);
+    // the first attempt would go on for ever; later ones end at once
+    let script = "trap '' TERM\nif [ -e $CVC_TEST_MARK ]; then echo SUCCESS; exit 0; fi\ntouch $CVC_TEST_MARK\n\
+                  setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" &\nwhile :; do sleep 1; done\n";
+    let c = scripted("together", "", "repeats = 2\nretries = 0");
+    c.script_app("script", &script.replace("$CVC_TEST_MARK", c.dir().join("mark").to_str().expect("UTF-8")), "");
+    let controller = c.start(&["run", "campaign.toml"]);
+    wait_until("the program", LIMIT, || c.dir().join("mark").exists());
+    wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
+    let shepherd = c.events("run-started")[0]["pid"].as_i64().expect("a pid");
+    // first the shepherd's chance to notice is taken, then both are gone at once
+    process::signal(shepherd as i32, Signal::SIGSTOP);
+    controller.kill();
+    process::signal(shepherd as i32, Signal::SIGKILL);
+    std::thread::sleep(Duration::from_millis(100));
+    let alive = c.processes();
+    assert!(alive.iter().any(|(_, line)| line.contains("mpiexec")), "the launcher must be alive for this test: {alive:?}");
+    c.run().expect(0);
+    c.assert_whole(2);
+    c.assert_nothing_left();
+    assert!(c.events("run-abandoned")[0]["ended"].as_array().is_some_and(|e| e.len() >= 3), "{:?}", c.events("run-abandoned"));
+}
+
+#[test]
+fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
+    require!(Tool::Mpich);
+    // as a rank has it whose library was killed before it could unlink its segment
+    let segment = format!("/dev/shm/mpich_shm_cvctest{}", std::process::id());
+    let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(600)";
+    require!(Tool::Python);
+    let script = format!("exec python3 -c \"{}\"", python.replace("SEGMENT", &segment));
+    for shepherd_too in [false, true] {
+        let c = scripted("segments", &script, "repeats = 1\nretries = 0");
+        let controller = c.start(&["run", "campaign.toml"]);
+        let out = || c.run_names().iter().any(|r| fs::read_to_string(c.run_dir(r).join("stdout")).is_ok_and(|t| t.contains("Time step 1")));
+        wait_until("the program", LIMIT, out);
+        if shepherd_too {
+            process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
+        }
+        controller.kill();
+        c.put("bin/script.sh", "echo SUCCESS");
+        c.run().expect(0);
+        wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
+        assert!(!Path::new(&segment).exists(), "{segment} is left, shepherd killed too: {shepherd_too}");
+    }
+}
+
+#[test]
+fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
+    require!(Tool::Mpich);
+    let c = scripted("shepherd", "trap '' TERM; echo 'Time step 1'; sleep 600", "repeats = 1\nretries = 0");
+    let controller = c.start(&["run", "campaign.toml"]);
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
+    process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
+    controller.wait(LIMIT).expect(10);
+    assert_eq!(c.failures()[0].0, "node-lost");
+    c.assert_nothing_left();
+}
+
+#[test]
+fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
+    require!(Tool::Mpich);
+    const RUNS: usize = 3;
+    let c = scripted("cut", "echo SUCCESS", &format!("repeats = {RUNS}\nretries = 0"));
+    c.run().expect(0);
+    let journal = c.root().join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).expect("journal");
+    let lines: Vec<&str> = whole.lines().collect();
+    let store = c.dir().join("all-runs");
+    fs::rename(c.root().join("runs"), &store).expect("moves");
+    for cut in 0..=lines.len() {
+        // the world as it was when that record was the last one: directories of later runs did not exist
+        let written: Vec<Value> = lines[..cut].iter().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        let of = |kind: &str| -> Vec<String> {
+            written.iter().filter(|e| e["event"] == kind).map(|e| e["run"].as_str().expect("a run").to_owned()).collect()
+        };
+        let (intended, done) = (of("run-intended"), of("run-finished"));
+        for torn in [false, true] {
+            let _ = fs::remove_dir_all(c.root().join("runs"));
+            fs::create_dir_all(c.root().join("runs")).expect("makes");
+            for run in &intended {
+                // a run that was only intended has its directory whole (renamed, not yet in the journal) or half, by turns
+                let half = !done.contains(run) && torn;
+                copy(&store.join(run), &c.run_dir(&if half { format!("{run}.partial") } else { run.clone() }));
+                if half {
+                    fs::remove_file(c.run_dir(&format!("{run}.partial")).join("outcome.json")).expect("removes");
+                }
+            }
+            let mut text: String = lines[..cut].iter().map(|l| format!("{l}\n")).collect();
+            if torn && let Some(next) = lines.get(cut) {
+                text.push_str(&next[..next.len() / 2]);
+            }
+            fs::write(&journal, text).expect("writes");
+            let intact: BTreeMap<String, u64> = c
+                .run_names()
+                .into_iter()
+                .filter(|n| !n.ends_with(".partial"))
+                .map(|n| (n.clone(), fs::metadata(c.run_dir(&n)).expect("a directory").ino()))
+                .collect();
+            c.run().expect(0);
+            c.assert_whole(RUNS);
+            c.assert_nothing_left();
+            for (run, inode) in intact {
+                let now = fs::metadata(c.run_dir(&run)).expect("a directory").ino();
+                assert_eq!(now, inode, "cut after record {cut}, torn {torn}: whole run {run} was repeated");
+            }
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
+    assert!(status.success());
+}

@@ -1,0 +1,26 @@
+//! Tests of the program `cvc`, as a user starts it.
+
+mod campaign;
+#[cfg(feature = "ec2")]
+mod cloud;
+mod cluster_dmtcp;
+mod cluster_faults;
+mod cluster_slurm;
+mod cluster_slurm_faults;
+mod cluster_ssh;
+mod common;
+mod costs;
+mod dmtcp;
+mod docs;
+mod doctor_site;
+mod failing;
+mod install;
+mod install_nodes;
+mod killed;
+#[path = "../../../analysis/tests/it/common/measured.rs"]
+mod measured;
+mod predict;
+mod predictions;
+mod quickstart;
+mod reproduce;
+mod stopped;

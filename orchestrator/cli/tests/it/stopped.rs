@@ -1,0 +1,75 @@
+//! Ctrl-C once finishes the run under way; twice stops at once.
+
+use crate::common::{scripted, waiting};
+use cvc_testkit::{Tool, require, wait_until};
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
+/// What it says when it has heard a first signal.
+const STOPPING: &str = "stopping after the run under way";
+
+/// Whether a process has a handler for this signal.
+fn catches(pid: i32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+}
+
+#[test]
+fn once_finishes_the_run_under_way_and_leaves_the_rest() {
+    require!(Tool::Mpich);
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (c, go) = waiting("once", "repeats = 3");
+        let controller = c.start(&["run", "campaign.toml"]);
+        wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
+        controller.signal(signal);
+        wait_until("it to hear the signal", LIMIT, || controller.said().contains(STOPPING));
+        std::fs::write(&go, "").expect("writes");
+        let said = controller.wait(LIMIT).expect(130);
+        assert!(said.stderr.contains(STOPPING) && said.stderr.contains("2 runs are left"), "{}", said.stderr);
+        c.assert_whole(1);
+        c.assert_nothing_left();
+        assert_eq!(c.events("interrupted").len(), 1);
+        c.run().expect(0);
+        c.assert_whole(3);
+    }
+}
+
+#[test]
+fn twice_stops_at_once_and_nothing_lives_on() {
+    require!(Tool::Mpich);
+    let c = scripted("twice", "trap '' TERM INT; echo 'Time step 1'; sleep 600 & wait; sleep 600", "repeats = 2");
+    let controller = c.start(&["run", "campaign.toml"]);
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    controller.signal(Signal::SIGINT);
+    // two signals of one kind that are both pending are one
+    wait_until("it to hear the signal", LIMIT, || controller.said().contains(STOPPING));
+    controller.signal(Signal::SIGINT);
+    // the program would go on for much longer
+    let said = controller.wait(LIMIT).expect(130);
+    assert!(said.stderr.contains("stopping now") && said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    c.assert_nothing_left();
+    assert!(c.finishes().is_empty() && c.events("run-abandoned").len() == 1);
+    // what was cut off is done again, and has lost no attempt
+    c.put("bin/script.sh", "echo SUCCESS");
+    c.run().expect(0);
+    c.assert_whole(2);
+    assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
+}
+
+#[test]
+fn before_the_first_run_it_stops_too() {
+    require!(Tool::Mpich);
+    let c = scripted("early", "sleep 0.2; echo SUCCESS", "repeats = 20");
+    for delay_ms in [0, 30, 90] {
+        let controller = c.start(&["run", "campaign.toml"]);
+        // before it does, the signal ends it as any program
+        wait_until("it to catch the signal", LIMIT, || catches(controller.pid(), Signal::SIGINT));
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        controller.signal(Signal::SIGINT);
+        controller.wait(LIMIT).expect(130);
+        c.assert_nothing_left();
+    }
+}

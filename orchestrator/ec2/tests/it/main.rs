@@ -1,0 +1,3 @@
+//! Tests of EC2 as a provider.
+
+mod cloud;

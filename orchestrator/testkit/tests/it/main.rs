@@ -1,0 +1,4 @@
+//! Tests of what tests stand on: the lab and the cloud.
+
+mod cloud;
+mod lab;
