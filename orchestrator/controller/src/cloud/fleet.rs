@@ -6,16 +6,18 @@
 
 use crate::cloud::{
     key_dir::Place,
-    readiness::Reached,
+    loss::LossReason,
+    readiness::{Reached, Wait},
     warm_pool::{self, Kept},
 };
 use crate::error::CampaignError;
 use crate::provider::{Account, Clouds, ErrorKind, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
-use crate::{cost::PriceBook, progress::SiteReporter};
+use crate::{cost::PriceBook, progress::SiteReporter, ssh::Target};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
     campaign::{Cluster, Ec2Settings},
+    hosts::HostEntry,
     journal::{Event, Lease},
     stop::{StopRequest, StopSignal},
 };
@@ -26,8 +28,6 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// Why a node is gone that the spot market wanted back.
-const RECLAIMED: &str = "the cloud took it back (spot interruption)";
 /// So often instances that failed are replaced in one session: once is the rule, and the spot market may take some back each hour.
 const MOST_REPLACED: u32 = 12;
 /// What was launched a moment ago may not be shown yet.
@@ -71,8 +71,8 @@ pub(super) struct State {
     pub(super) leases: Vec<Lease>,
     /// Instances in the order of mappings.
     machines: Vec<Instance>,
-    /// Nodes that are there no more, and why.
-    gone: BTreeMap<String, String>,
+    /// Nodes that are lost.
+    gone: BTreeMap<String, LossReason>,
     replaced: u32,
 }
 
@@ -176,8 +176,8 @@ impl Fleet {
         self.state().machines.clone()
     }
 
-    /// Nodes that are there no more, and why, as far as it was seen.
-    pub fn gone(&self) -> BTreeMap<String, String> {
+    /// Nodes that were seen to be lost.
+    pub fn gone(&self) -> BTreeMap<String, LossReason> {
         self.state().gone.clone()
     }
 
@@ -202,14 +202,18 @@ impl Fleet {
         self.place.set_up()
     }
 
-    /// Why nodes are gone that the spot market has said it takes back.
-    pub fn reclaimed() -> String {
-        RECLAIMED.to_owned()
-    }
-
-    /// Whether this is why a node is gone: the spot market.
-    pub fn was_reclaimed(&self, why: &str) -> bool {
-        why == RECLAIMED
+    /// An instance as a host of the site.
+    pub(super) fn entry(&self, instance: &Instance) -> HostEntry {
+        let internal = instance.internal.clone();
+        let name = internal.as_deref().map_or_else(|| instance.id.clone(), |a| format!("ip-{}", a.replace(['.', ':'], "-")));
+        HostEntry {
+            name,
+            address: instance.address.clone(),
+            internal,
+            user: Some(self.user()),
+            port: None,
+            identity_file: Some(self.place.key().into_string()),
+        }
     }
 
     /// Leases that are not over.
@@ -286,7 +290,7 @@ impl Fleet {
                 self.end_surplus(alive.split_off(nodes as usize)).await?;
             }
             let ids: Vec<String> = alive.iter().map(|i| i.id.clone()).collect();
-            match self.reach(&ids, stop_signal).await? {
+            match self.wait_until_ready(&ids, stop_signal).await? {
                 Reached::All(machines) => {
                     {
                         let mut state = self.state();
@@ -305,15 +309,27 @@ impl Fleet {
         }
     }
 
+    async fn wait_until_ready(&self, ids: &[String], stop_signal: &mut StopSignal) -> Result<Reached, CampaignError> {
+        let wait = Wait {
+            site: &self.name,
+            fleet: &self.tags.fleet,
+            provider: self.provider.as_ref(),
+            reporter: &self.reporter,
+            limit: Duration::from_secs_f64(self.settings.ready_limit_s),
+            target: &|instance| Target::new(&self.name, &self.entry(instance), &self.place.ssh()),
+        };
+        wait.until_ready(ids, stop_signal).await
+    }
+
     /// Instances that failed are ended; the next look finds them missing. Once is reported, again and again is an error.
-    pub async fn replace(&self, failed: &BTreeMap<String, String>) -> Result<(), CampaignError> {
+    pub async fn replace(&self, failed: &BTreeMap<String, LossReason>) -> Result<(), CampaignError> {
         let replaced = {
             let mut state = self.state();
             state.replaced += failed.len() as u32;
             state.replaced
         };
         let what: Vec<String> = failed.iter().map(|(id, why)| format!("{id} ({why})")).collect();
-        let reclaimed = failed.values().all(|why| why == RECLAIMED);
+        let reclaimed = failed.values().all(LossReason::is_reclaim);
         let most = if reclaimed { MOST_REPLACED } else { self.settings.nodes.min(MOST_REPLACED) };
         if replaced > most {
             let said = format!("instances fail again after they were replaced: {}", what.join(", "));
@@ -325,7 +341,7 @@ impl Fleet {
         for lease in self.open_leases() {
             let of_it: Vec<String> = lease.instances().into_iter().filter(|id| failed.contains_key(*id)).map(str::to_owned).collect();
             if let Some(first) = of_it.first() {
-                let why = failed[first].clone();
+                let why = failed[first].to_string();
                 self.write(Event::LeaseLost { lease: lease.name.clone(), instances: of_it, why }).await;
             }
         }
@@ -430,24 +446,20 @@ impl Fleet {
         }
     }
 
-    /// Looks at the instances that are in use: which of them are gone, by the names of their nodes.
-    pub async fn look_for_gone(&self) -> Result<BTreeMap<String, String>, CampaignError> {
+    /// Looks at the instances in use, and gives the nodes that are lost.
+    pub async fn look_for_gone(&self) -> Result<BTreeMap<String, LossReason>, CampaignError> {
         let seen = self.observed().await?;
         let machines = self.machines();
-        let mut found = BTreeMap::new();
-        for machine in &machines {
-            let why = match seen.get(&machine.id) {
-                Some(now) if now.state.is_alive() => continue,
-                Some(now) if now.reclaimed() => RECLAIMED.to_owned(),
-                Some(now) => {
-                    let why = now.reason.clone().unwrap_or_else(|| "nobody says why".into());
-                    let how = if now.state == InstanceState::Stopped { "stopped" } else { "terminated" };
-                    format!("the instance {} was {how}: {why}", now.id)
-                }
-                None => format!("the instance {} is not there any more", machine.id),
-            };
-            found.insert(self.entry(machine).name, why);
-        }
+        let lost = |machine: &Instance| match seen.get(&machine.id) {
+            Some(now) if now.state.is_alive() => None,
+            Some(now) if now.reclaimed() => Some(LossReason::Reclaimed),
+            Some(now) => {
+                let stopped = now.state == InstanceState::Stopped;
+                Some(LossReason::Ended { instance: now.id.clone(), stopped, why: now.reason.clone() })
+            }
+            None => Some(LossReason::Vanished { instance: machine.id.clone() }),
+        };
+        let found: BTreeMap<String, LossReason> = machines.iter().filter_map(|m| Some((self.entry(m).name, lost(m)?))).collect();
         self.state().gone.clone_from(&found);
         Ok(found)
     }

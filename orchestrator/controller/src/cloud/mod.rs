@@ -4,11 +4,13 @@
 mod acquire;
 mod fleet;
 mod key_dir;
+mod loss;
 mod readiness;
 mod release;
 mod sweep;
 mod warm_pool;
 
 pub(crate) use fleet::{Fleet, Wanted};
+pub(crate) use loss::LossReason;
 
 pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register, tolerate};

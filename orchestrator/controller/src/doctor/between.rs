@@ -1,6 +1,10 @@
 //! What nodes are to each other: ssh without a password, and storage that is shared or is not.
 
-use super::{Check, Node, SHORT, State, facts, script};
+use super::{
+    check::{Check, State},
+    facts,
+    node::{Node, SHORT, script},
+};
 use crate::ssh::SshHost;
 use cvc_core::campaign::Site;
 use cvc_engine::host::Host;

@@ -1,6 +1,9 @@
 //! Clocks: what a node says, against the middle of the question's way.
 
-use super::{Check, Node, State};
+use super::{
+    check::{Check, State},
+    node::Node,
+};
 use crate::ssh::SshHost;
 use cvc_engine::host::HostError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

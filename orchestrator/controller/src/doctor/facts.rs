@@ -1,6 +1,9 @@
 //! What each node is and has, and whether all have the same.
 
-use super::{Check, Node, SHORT, State, script};
+use super::{
+    check::{Check, State},
+    node::{Facts, Node, PathFact, SHORT, script},
+};
 use crate::ssh::SshHost;
 use cvc_core::{
     campaign::{Cluster, MpiFamily, MpiSource, Site, StorageKind},
@@ -11,28 +14,6 @@ use indexmap::IndexMap;
 
 /// Less than this is soon full.
 const LEAST_FREE: u64 = 1 << 30;
-
-/// What a node says of itself.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
-    /// Kernel, libc, processor, cores, memory: whatever should be the same everywhere.
-    pub(super) same: IndexMap<String, String>,
-    /// Paths as they are there, with what is wrong with each; by what they are for.
-    pub(super) paths: IndexMap<String, PathFact>,
-    /// MPI libraries that are there: the launcher and what it says.
-    pub(super) mpi: IndexMap<String, (String, String)>,
-    /// DMTCP's launcher and version.
-    pub(super) dmtcp: Option<(String, String)>,
-}
-
-/// A directory.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PathFact {
-    pub(super) path: String,
-    /// `ok`, `missing`, `read-only`.
-    pub(super) state: String,
-    free_bytes: Option<u64>,
-}
 
 /// Lines `KEY<TAB>VALUE`. Arguments: of directories `dir KIND NAME PATH`, of libraries `mpi NAME SCRIPT`, of DMTCP `dmtcp LAUNCHER`.
 const SCRIPT: &str = r#"

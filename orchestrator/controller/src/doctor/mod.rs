@@ -1,85 +1,22 @@
 //! What a cluster needs for runs over several of its nodes, looked at one by one: each finding with its hint.
 
 mod between;
+mod check;
 mod clock;
 mod facts;
+mod node;
 mod ring;
+
+pub use check::{Check, State};
 
 use crate::ssh::{Notice, SshHost, Target};
 use cvc_core::{
     campaign::{Cluster, Site, SiteKind},
     hosts::SshSettings,
 };
-use cvc_engine::host::{Host, HostError};
-use facts::Facts;
-use serde::Serialize;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-
-/// For a question to a node.
-const SHORT: Duration = Duration::from_secs(60);
-
-/// How a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// As it should be.
-    Good,
-    /// Was not looked at, and why.
-    Skipped,
-    /// Runs go, but something may be wrong with what they measure.
-    Doubtful,
-    /// Runs will fail.
-    Bad,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// What.
-    pub what: String,
-    /// On which host; `None` if on all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// How it is.
-    pub state: State,
-    /// What was found.
-    pub found: String,
-    /// how to fix it; empty if nothing has to be.
-    pub hint: String,
-}
-
-impl Check {
-    fn new(what: impl Into<String>, state: State, found: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), host: None, state, found: found.into(), hint: hint.into() }
-    }
-
-    fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
-        Self::new(what, State::Good, found, "")
-    }
-
-    fn of(host: &str, what: &str, error: &HostError) -> Self {
-        let hint = error.hint().unwrap_or_default();
-        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), hint) }
-    }
-}
-
-/// A node that answers.
-struct Node {
-    host: SshHost,
-    /// What the other nodes call it.
-    among: String,
-    facts: Facts,
-}
-
-impl Node {
-    fn name(&self) -> &str {
-        self.host.name()
-    }
-}
+use cvc_engine::host::Host;
+use node::Node;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Looks at a site of several machines; `tell` hears what is being looked at.
 pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> Vec<Check> {
@@ -183,16 +120,4 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
 fn resolved(ssh: &SshSettings) -> SshSettings {
     let path = |p: &Option<String>| p.as_deref().map(|p| cvc_core::paths::expand(p).into_string());
     SshSettings { config: path(&ssh.config), known_hosts: path(&ssh.known_hosts), host_keys: ssh.host_keys, pinned: ssh.pinned.clone() }
-}
-
-/// Runs a script of cvc's own with arguments.
-async fn script(host: &SshHost, script: &str, args: &[String], limit: Duration) -> Result<String, HostError> {
-    let mut argv = vec!["sh".to_owned(), "-c".into(), script.to_owned(), "cvc-doctor".into()];
-    argv.extend_from_slice(args);
-    let out = host.ask(&argv, &BTreeMap::new(), limit).await?;
-    if out.code == Some(0) {
-        return Ok(out.stdout);
-    }
-    let last: Vec<&str> = out.stderr.lines().rev().take(3).collect();
-    Err(HostError::Ssh { host: host.name().to_owned(), said: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
 }

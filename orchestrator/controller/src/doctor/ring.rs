@@ -1,6 +1,9 @@
 //! A small MPI program over two nodes, started as runs are: what launchers and libraries say is worth less than that it went round.
 
-use super::{Check, Node, SHORT, State, script};
+use super::{
+    check::{Check, State},
+    node::{Node, SHORT, script},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Cluster, MpiFamily, MpiIo, MpiLibrary, MpiSource},

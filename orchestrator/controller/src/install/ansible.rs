@@ -3,7 +3,7 @@
 use super::InstallError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{paths, store::StoreError};
-use cvc_engine::{host::tool, mpi};
+use cvc_engine::host::tool;
 use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
 

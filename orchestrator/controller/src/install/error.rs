@@ -1,6 +1,6 @@
 //! What can go wrong with an installation. Exit code 5.
 
-use super::{lock::Difference, report::InstallReport};
+use super::{difference::Difference, report::InstallReport};
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 use cvc_engine::render::RenderError;

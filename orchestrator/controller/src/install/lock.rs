@@ -1,15 +1,15 @@
 //! `cvc.lock`: what was really installed on the sites of a campaign. It lies in the campaign's directory, beside its runs, and is TOML.
 
-use super::{InstallError, report::InstallReport};
+use super::{InstallError, difference::Difference, report::InstallReport};
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::Site,
     store::{CampaignDir, StoreError},
 };
 use cvc_engine::attempt::{Found, FoundComponent};
-use cvc_engine::{attempt::ReadySite, ckpt::dmtcp, mpi};
+use cvc_engine::{ckpt::dmtcp, mpi};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 /// Version of the format.
 const FORMAT: u32 = 1;
@@ -54,23 +54,6 @@ pub struct Component {
     /// Digest of the sources, for the kernels.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-}
-
-/// A difference between the lock and the site.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// In which component.
-    pub component: String,
-    /// What the lock says.
-    pub locked: String,
-    /// What is there.
-    pub found: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} was installed, and now it is {}", self.component, self.locked, self.found)
-    }
 }
 
 impl SiteLock {

@@ -2,6 +2,7 @@
 //! read as they come, and what there is at the end is locked.
 
 pub mod ansible;
+mod difference;
 mod error;
 pub mod inventory;
 pub mod lock;
@@ -11,8 +12,9 @@ mod report;
 mod spack;
 pub mod wanted;
 
+pub use difference::Difference;
 pub use error::InstallError;
-pub use lock::{Component, Difference, Lock, SiteLock};
+pub use lock::{Component, Lock, SiteLock};
 pub use report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
 
 use camino::{Utf8Path, Utf8PathBuf};

@@ -8,7 +8,7 @@ use crate::{
 use crate::{
     progress::SiteReporter,
     remote::{
-        agent_state::{AgentState, Ended, Over, Ready},
+        agent_state::{AgentState, DOUBTFUL, Ended, Over, Ready},
         connection::Connection,
         head_node::{HeadNode, SHORT},
     },
@@ -42,8 +42,6 @@ const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 const JOB_TICK: Duration = Duration::from_secs(3);
 /// What an agent has written last may come so much later than the news of its job's end.
 const FLUSH: Duration = Duration::from_millis(1500);
-/// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
-pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
 /// So often a job is submitted again that Slurm has forgotten before it ran.
 const MOST_FORGOTTEN: u32 = 2;
 /// A job that nobody knows is over when its agent was silent for so long, seconds.

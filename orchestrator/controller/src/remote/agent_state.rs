@@ -1,6 +1,5 @@
 //! What is known of an agent: folded from its events, waited for by those who carry out attempts.
 
-use crate::remote::agent_handle::DOUBTFUL;
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::{Cause, Outcome},
@@ -14,6 +13,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{Notify, watch};
+
+/// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
+pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
 
 /// How an attempt ended, as the agent told.
 #[derive(Clone, Debug)]

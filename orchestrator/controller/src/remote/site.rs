@@ -357,7 +357,7 @@ impl Remote {
             // a node that the cloud took back is no failure of the run's
             let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
             if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
-                let cause = if fleet.was_reclaimed(&why) { Cause::Reclaimed } else { Cause::NodeLost };
+                let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
                 if let Ended::Finished(file) = &ended {
                     agent.forget(&task.planned.id, task.dispatch, file.attempt);
                 }
@@ -412,7 +412,7 @@ impl Remote {
         let fleet = self.setting.fleet.as_ref()?;
         let head = self.setting.cluster.hosts.first()?;
         let why = fleet.gone().remove(&head.name)?;
-        let reclaimed = fleet.was_reclaimed(&why) || self.leaving().contains_key(&head.name);
+        let reclaimed = why.is_reclaim() || self.leaving().contains_key(&head.name);
         let cause = if reclaimed { Cause::Reclaimed } else { Cause::NodeLost };
         Some((cause, format!("node {}: {why}", head.name)))
     }
@@ -513,7 +513,7 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
             }
         }
         if let Some(why) = gone.get(&head) {
-            let reclaimed = fleet.was_reclaimed(why) || agent_state.state().leaving.contains_key(&head);
+            let reclaimed = why.is_reclaim() || agent_state.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
             agent_state.change(|s| {
                 s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });

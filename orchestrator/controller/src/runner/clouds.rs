@@ -4,7 +4,7 @@
 use super::{super::observe::Progress, CampaignRunner, Place};
 use crate::error::CampaignError;
 use crate::{
-    cloud::{Fleet, Wanted},
+    cloud::{Fleet, LossReason, Wanted},
     cost::{self, PriceBook},
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
@@ -17,7 +17,7 @@ use cvc_core::{
     plan::Plan,
     point::PlannedPoint,
     stop::StopSignal,
-    store::{CampaignDir, StoreError, write_whole},
+    store::{CampaignDir, write_whole},
 };
 use cvc_engine::attempt::SiteContext;
 use std::sync::Arc;
@@ -212,15 +212,15 @@ impl CampaignRunner<'_> {
             });
             // those that are about to go are replaced before: nothing runs there now
             for node in remote.leaving().into_keys() {
-                gone.entry(node).or_insert_with(Fleet::reclaimed);
+                gone.entry(node).or_insert(LossReason::Reclaimed);
             }
             let silent = if also_silent { remote.lost() } else { Default::default() };
-            let failed: std::collections::BTreeMap<String, String> = fleet
+            let failed: std::collections::BTreeMap<String, LossReason> = fleet
                 .machines()
                 .iter()
                 .filter_map(|m| {
                     let name = fleet.node_name(m);
-                    Some((m.id.clone(), gone.get(&name).or_else(|| silent.get(&name))?.clone()))
+                    Some((m.id.clone(), gone.get(&name).cloned().or_else(|| Some(LossReason::Silent(silent.get(&name)?.clone())))?))
                 })
                 .collect();
             if failed.is_empty() {

@@ -1,6 +1,6 @@
 //! What ssh says, in its own English, made an error. Phrases that are not known leave its last lines as they are.
 
-use super::hops::Hop;
+use super::target::Hop;
 use cvc_engine::host::{HostError, Obstacle};
 
 /// Lines of ssh that an error keeps.

@@ -1,7 +1,10 @@
 //! The machines that a connection passes through, as ssh itself resolves them: the target and the jump hosts before it.
 
-use super::{Target, config, pins};
-use camino::{Utf8Path, Utf8PathBuf};
+use super::{
+    config, pins,
+    target::{Hop, Target},
+};
+use camino::Utf8Path;
 use cvc_core::paths;
 use cvc_engine::host::{HostError, tool};
 use std::{process::Stdio, time::Duration};
@@ -10,25 +13,6 @@ use std::{process::Stdio, time::Duration};
 const MOST: usize = 8;
 /// ssh only reads files for this.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// One machine on the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hop {
-    /// As the command line or `ProxyJump` has it.
-    pub(super) written: String,
-    /// Its name in known-hosts files.
-    pub(super) name: String,
-    /// Name or address that is connected to.
-    pub(super) hostname: String,
-    /// User there.
-    pub(super) user: String,
-    /// The pinned file, if it has its key.
-    pub(super) pinned: Option<Utf8PathBuf>,
-    /// Files that may vouch for its key.
-    pub(super) vouching: Vec<Utf8PathBuf>,
-    /// Whether the user's configuration has a command that gives keys.
-    pub(super) has_command: bool,
-}
 
 /// The target, which comes first, and all machines before it.
 pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>, HostError> {

@@ -1,11 +1,11 @@
 //! The connection that all others go through: an ssh in the foreground whose standard input cvc holds, so that it ends with cvc.
 
 use super::{
-    Notice, Target, config,
-    hops::{self, Hop},
+    config, diagnostics, hops,
+    notice::Notice,
     pins,
+    target::{Hop, Target},
 };
-use crate::ssh::diagnostics;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{ChangedKey, HostError, tool};
 use openssh::Session;

@@ -7,19 +7,22 @@ mod config;
 mod diagnostics;
 mod hops;
 mod master;
+mod notice;
 mod pins;
 mod pipe;
 mod remote;
 mod run;
+mod target;
 mod transfer;
 
+pub use notice::Notice;
 pub use pins::file_of as pinned_file;
 pub use pipe::Pipe;
+pub use target::Target;
 pub use transfer::Progress;
 
 use backon::{ExponentialBuilder, Retryable};
 use camino::Utf8PathBuf;
-use cvc_core::hosts::{HostEntry, SshSettings};
 use cvc_engine::host::HostError;
 use master::Master;
 use openssh::{Child, Session, Stdio};
@@ -59,92 +62,6 @@ const GRACE: Duration = Duration::from_secs(4);
 const SHORT: Duration = Duration::from_secs(60);
 /// Attempts for what may be repeated.
 const ATTEMPTS: usize = 4;
-
-/// A machine, and how it is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The site's name for it.
-    pub name: String,
-    /// What ssh is told of it.
-    pub entry: HostEntry,
-    /// How ssh is used; paths are resolved here.
-    pub ssh: SshSettings,
-    /// File with the pinned keys of the site: [`pinned_file`].
-    pub pinned: Utf8PathBuf,
-}
-
-impl Target {
-    /// A host of a site.
-    pub fn new(site: &str, entry: &HostEntry, ssh: &SshSettings) -> Self {
-        let pinned = ssh.pinned.as_ref().map_or_else(|| pinned_file(site), Utf8PathBuf::from);
-        Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned }
-    }
-
-    /// What ssh is told to connect to.
-    fn destination(&self) -> &str {
-        self.entry.address.as_deref().unwrap_or(&self.entry.name)
-    }
-
-    /// User, port and key as arguments of ssh.
-    fn place(&self) -> Vec<String> {
-        let mut args = Vec::new();
-        if let Some(user) = &self.entry.user {
-            args.extend(["-l".to_owned(), user.clone()]);
-        }
-        if let Some(port) = self.entry.port {
-            args.extend(["-p".to_owned(), port.to_string()]);
-        }
-        if let Some(file) = &self.entry.identity_file {
-            args.extend(["-i".to_owned(), cvc_core::paths::expand(file).to_string(), "-o".to_owned(), "IdentitiesOnly=yes".to_owned()]);
-        }
-        args
-    }
-}
-
-/// What happened to a connection that people should know of.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
-    /// A host key was pinned; from now on only this one counts.
-    Pinned {
-        /// Name of the host in known-hosts files.
-        host: String,
-        /// Fingerprint of the key.
-        fingerprint: String,
-        /// The file of the user that had it; `None` if nothing did, and first contacts are believed.
-        vouched_by: Option<String>,
-        /// Where it is pinned.
-        file: Utf8PathBuf,
-    },
-    /// The connection is lost, and made again.
-    Lost {
-        /// Which host.
-        host: String,
-        /// Why, and after which attempt.
-        said: String,
-    },
-    /// The connection is there again.
-    Back {
-        /// Which host.
-        host: String,
-        /// For how long it was away, seconds.
-        away_s: f64,
-    },
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pinned { host, fingerprint, vouched_by: Some(by), file } => {
-                write!(f, "{host}: host key {fingerprint}, known from {by}, is pinned in {file}")
-            }
-            Self::Pinned { host, fingerprint, vouched_by: None, file } => {
-                write!(f, "{host}: host key {fingerprint} was not known; it is believed (host_keys = \"accept-new\") and pinned in {file}")
-            }
-            Self::Lost { host, said } => write!(f, "{host}: connection lost, trying again: {said}"),
-            Self::Back { host, away_s } => write!(f, "{host}: connected again after {away_s:.0} s"),
-        }
-    }
-}
 
 type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 

@@ -1,0 +1,49 @@
+//! A finding of the doctor.
+
+use cvc_engine::host::HostError;
+use serde::Serialize;
+
+/// How a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Was not looked at, and why.
+    Skipped,
+    /// Runs go, but something may be wrong with what they measure.
+    Doubtful,
+    /// Runs will fail.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What.
+    pub what: String,
+    /// On which host; `None` if on all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// how to fix it; empty if nothing has to be.
+    pub hint: String,
+}
+
+impl Check {
+    pub(super) fn new(what: impl Into<String>, state: State, found: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), host: None, state, found: found.into(), hint: hint.into() }
+    }
+
+    pub(super) fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(what, State::Good, found, "")
+    }
+
+    pub(super) fn of(host: &str, what: &str, error: &HostError) -> Self {
+        let hint = error.hint().unwrap_or_default();
+        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), hint) }
+    }
+}
