@@ -17,6 +17,7 @@ missing_packages() {
     packages=() units=()
     local when package what unit alternatives alternative found missing
     while read -r when package what; do
+        what=${what%%#*}
         [ "$when" = build ] || [ "$when" = "${1:-build}" ] || continue
         unit='' missing=''
         for alternatives in $what; do

@@ -71,10 +71,7 @@ fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let calls: Vec<(usize, String)> = if name.ends_with(".rs") {
             calls::calls(&text).map_err(|e| format!("{name}:{e}"))?.into_iter().map(|c| (c.line, c.program)).collect()
-        } else if AT_ROOT.contains(&name.as_str()) {
-            let calls = shell::calls(&text).into_iter().filter(|c| !sourced.contains(&c.program));
-            calls.map(|c| (c.line + 1, c.program)).collect()
-        } else if name.ends_with(".sh") {
+        } else if name.ends_with(".sh") || AT_ROOT.contains(&name.as_str()) {
             shell::calls(&text).into_iter().map(|c| (c.line + 1, c.program)).collect()
         } else if name.ends_with(".sh.hbs") {
             shell::calls(&without_templates(&text)).into_iter().map(|c| (c.line + 1, c.program)).collect()
@@ -83,7 +80,7 @@ fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
         } else {
             continue;
         };
-        for (line, program) in calls {
+        for (line, program) in calls.into_iter().filter(|(_, program)| !sourced.contains(program)) {
             called.entry(program).or_default().push(format!("{name}:{line}"));
         }
     }
@@ -159,6 +156,26 @@ mod tests {
         let root = workspace::root().expect("a repository");
         let undeclared = undeclared(&read_table(&root).expect("a table"), &called(&root).expect("sources"));
         assert!(undeclared.is_empty(), "\n{}", undeclared.join("\n"));
+    }
+
+    /// What the set-up finds missing, by a table of its own: packages, then services.
+    fn missing(table: &str, arguments: &str) -> String {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = workspace::root().expect("a repository").join(SOURCED);
+        fs::copy(script, directory.path().join("setup.sh")).expect("the set-up");
+        fs::write(directory.path().join("packages.txt"), table).expect("a table");
+        let read = format!("set -euo pipefail; . ./setup.sh; missing_packages {arguments}; echo ${{packages[*]-}} / ${{units[*]-}}");
+        let output = std::process::Command::new("bash").args(["-c", &read]).current_dir(&directory).output().expect("bash");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    #[test]
+    fn the_set_up_finds_what_is_missing_of_the_table() {
+        let table = "# a comment\n\nbuild a bash\nbuild b bash no-such-program\ntests c no-such-program|bash\ntests d /no/such/file unit=dd\n\
+            tests e /etc/passwd python:no_such_module\ntests f no-such-program # why unit=ff\nnodes g no-such-program\noptional h no-such-program\n";
+        assert_eq!(missing(table, ""), "b /");
+        assert_eq!(missing(table, "tests"), "b d e f / dd");
     }
 
     #[test]
