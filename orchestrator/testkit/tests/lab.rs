@@ -324,7 +324,7 @@ fn assert_ring(said: &Output, nodes: usize, rounds: usize) {
 fn open_mpi_works_across_nodes() {
     require!(Tool::Lab, Tool::OpenMpi);
     let _turn = turn();
-    let Some(compiler) = cvc_testkit::tool::on_path("mpicc.openmpi") else {
+    let Some(compiler) = cvc_testkit::program::on_path("mpicc.openmpi") else {
         return cvc_testkit::tool::skipped("open_mpi_works_across_nodes", "mpicc.openmpi");
     };
     let lab = Lab::builder().nodes(4).build();
@@ -372,7 +372,7 @@ fn slurm_runs_jobs_on_four_nodes() {
         ring(&lab, &launcher.with_file_name("mpicc"));
         assert_ring(&lab.ssh("login", "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5"), 4, 5);
     }
-    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::tool::on_path("mpicc.openmpi")) {
+    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::program::on_path("mpicc.openmpi")) {
         ring(&lab, &compiler);
         let srun =
             "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";

@@ -1,8 +1,6 @@
 //! Programs with a time limit and what they said.
 
 use std::{
-    env,
-    ffi::OsString,
     io::Read,
     process::{Command, Output, Stdio},
     sync::{Arc, Mutex},
@@ -17,7 +15,7 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
     let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let (stdout, stderr) = (Reader::of(stdout), Reader::of(stderr));
+    let (stdout, stderr) = (StreamReader::of(stdout), StreamReader::of(stderr));
     let begin = Instant::now();
     let mut late = false;
     let status = loop {
@@ -41,12 +39,12 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
 }
 
 /// Reads a stream while its program runs.
-struct Reader {
+struct StreamReader {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: thread::JoinHandle<()>,
 }
 
-impl Reader {
+impl StreamReader {
     fn of(mut stream: impl Read + Send + 'static) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&bytes);
@@ -75,11 +73,4 @@ pub(super) fn finished(what: &str, command: Command, limit: Duration) -> String 
 /// Both streams of a program.
 fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// PATH, with where administrators' programs lie.
-pub(super) fn path() -> OsString {
-    let mut path = env::var_os("PATH").unwrap_or_default();
-    path.push(":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin");
-    path
 }
