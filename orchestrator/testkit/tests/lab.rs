@@ -81,11 +81,13 @@ fn there_is_no_way_out_and_the_machine_is_hidden_where_it_must_be() {
     assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
     assert_eq!(lab.processes("sleep 600").len(), 1);
     // who looks for what a run has left sees nothing of the lab's own but sshd, and nobody keeps the dead
-    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'; sleep 0.3");
+    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'");
+    wait_until("the end of the orphans", Duration::from_secs(20), || lab.node("n2").processes("sleep 0.1").is_empty());
     let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
     assert!(commands.len() == 1 && commands[0].starts_with("sshd: "), "{commands:?}");
-    let states = lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'");
-    assert_eq!(states, "");
+    wait_until("process 1 to reap them", Duration::from_secs(20), || {
+        lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'").is_empty()
+    });
 }
 
 #[test]
@@ -250,8 +252,13 @@ fn links_are_cut_delayed_and_narrow() {
     let received = || node.shell("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse::<u32>().expect("a count");
     let before = received();
     assert!(lab.exec(&["bash", "-c", "for i in {1..500}; do echo >/dev/udp/10.77.0.11/9; done"]).status.success());
-    std::thread::sleep(Duration::from_millis(200));
-    let arrived = received() - before;
+    wait_until("most of the packets", Duration::from_secs(20), || received() - before >= 300);
+    let mut arrived = received() - before;
+    wait_until("the last packet", Duration::from_secs(20), || {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = received() - before;
+        std::mem::replace(&mut arrived, now) == now
+    });
     assert!((300..400).contains(&arrived), "{arrived} of 500 packets arrived over a line that loses 30 %");
     node.wire(Line { mbit_per_s: Some(8.0), ..Line::default() });
     let begin = Instant::now();

@@ -2,12 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::runtime::Handle;
@@ -49,7 +45,9 @@ pub(super) struct World {
     state: Mutex<CloudState>,
     /// Held while instances are launched: a token is used by one of two requests that come at once.
     pub(super) launching: Mutex<()>,
-    ends: AtomicBool,
+    ended: Mutex<bool>,
+    /// Told once the cloud has ended.
+    ending: Condvar,
 }
 
 /// What changes.
@@ -97,7 +95,16 @@ impl CloudState {
 impl World {
     pub(super) fn new(moto: moto::Client, settings: CloudSettings, guest_pool: Option<GuestPool>, runtime: Handle) -> Self {
         let state = CloudState { regions: [settings.region.clone()].into(), ..CloudState::default() };
-        Self { moto, settings, guest_pool, runtime, state: Mutex::new(state), launching: Mutex::default(), ends: AtomicBool::new(false) }
+        Self {
+            moto,
+            settings,
+            guest_pool,
+            runtime,
+            state: Mutex::new(state),
+            launching: Mutex::default(),
+            ended: Mutex::default(),
+            ending: Condvar::new(),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, CloudState> {
@@ -106,19 +113,18 @@ impl World {
 
     /// Tells threads that wait for something to go.
     pub(super) fn end(&self) {
-        self.ends.store(true, Ordering::SeqCst);
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ending.notify_all();
     }
 
     /// Waits, but not beyond the cloud's end.
     pub(super) fn sleep(&self, time: Duration) {
-        let begin = Instant::now();
-        while begin.elapsed() < time && !self.has_ended() {
-            thread::sleep(Duration::from_millis(20).min(time.saturating_sub(begin.elapsed())));
-        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.ending.wait_timeout_while(ended, time, |ended| !*ended));
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ends.load(Ordering::SeqCst)
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what went wrong, for the test to be told.

@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{command::finished, node::Node, requirements};
+use super::{command::run_checked, node::Node, requirements};
 use crate::program::{absent, admin_path};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ impl Disk {
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a file for a disk");
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show"]).arg(&file).env("PATH", admin_path());
-        let device = finished("losetup", losetup, LIMIT).trim().into();
+        let device = run_checked("losetup", losetup, LIMIT).trim().into();
         Self { device, file, _directory: directory }
     }
 

@@ -14,7 +14,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{cache, command::finished, requirements};
+use super::{cache, command::run_checked, requirements};
 use crate::program::absent;
 
 /// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
@@ -101,7 +101,7 @@ fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
     let mut command = Command::new("bash");
     command.arg(script.path()).arg(&begun).arg(mpich5.unwrap_or(Path::new("")));
     let _ = std::io::stderr().write_all(b"building the base image of labs, once: one to three minutes\n");
-    finished("building the base image", command, Duration::from_secs(1200));
+    run_checked("building the base image", command, Duration::from_secs(1200));
     fs::rename(&begun, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Image,
-    command::{finished, output_within},
+    command::{output_within, run_checked},
     keys,
     namespaces::{self, Namespaces, NodeProcess},
     sandbox::{PATIENCE, Sandbox, becomes_ready, child_of, go},
@@ -106,7 +106,7 @@ impl Node {
     pub fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
         command.args(["-ec", script]);
-        finished(&format!("{}: {script}", self.name), command, PATIENCE)
+        run_checked(&format!("{}: {script}", self.name), command, PATIENCE)
     }
 
     /// Living processes of the node whose arguments hold this text; all of them for an empty one. None while it is off.

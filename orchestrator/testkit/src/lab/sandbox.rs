@@ -19,7 +19,7 @@ use nix::{
 use tempfile::TempDir;
 
 use super::{
-    command::finished,
+    command::run_checked,
     namespaces::{self, Namespaces, NodeProcess},
 };
 use crate::{
@@ -110,7 +110,7 @@ impl Sandbox {
     pub(super) fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
         command.args(["-ec", script]);
-        finished(script, command, PATIENCE)
+        run_checked(script, command, PATIENCE)
     }
 
     /// Programs on the laptop.
