@@ -297,7 +297,8 @@ impl Campaign {
 impl Drop for Campaign {
     fn drop(&mut self) {
         // also after a panic: programs under DMTCP ignore SIGTERM
-        for _ in 0..20 {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) {
             let left = self.processes();
             if left.is_empty() {
                 break;
@@ -305,7 +306,7 @@ impl Drop for Campaign {
             for (pid, _) in left {
                 process::signal(pid, Signal::SIGKILL);
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
         for dir in self.private_dirs() {
             let _ = fs::remove_dir_all(dir);

@@ -8,6 +8,7 @@ pub mod cloud;
 pub mod lab;
 pub mod node_program;
 pub mod process;
+pub mod program;
 pub mod table;
 pub mod tool;
 pub mod turn;

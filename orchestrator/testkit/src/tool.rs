@@ -8,6 +8,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::program::on_path;
+
 /// Names a file that every skipped test is appended to.
 pub const LOG: &str = "CVC_SKIPPED_LOG";
 
@@ -154,11 +156,6 @@ impl Tool {
             Self::Lab => "a lab of nodes (root, namespaces, overlayfs, sshd, iproute2)",
         }
     }
-}
-
-/// A program on PATH.
-pub fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|d| d.join(name)).find(|p| p.is_file())
 }
 
 /// A program of Ansible, on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.

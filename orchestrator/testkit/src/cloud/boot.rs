@@ -14,12 +14,12 @@ use jiff::Timestamp;
 
 use super::{
     disks, images,
-    machine::{Machine, Phase, Reason},
+    machine::{EndReason, InstancePhase, Machine},
     metadata,
     moto::find,
     world::World,
 };
-use crate::lab::{Node, Yard};
+use crate::lab::{GuestPool, Node};
 
 /// Where user data lie on a node.
 const SCRIPT: &str = "/var/lib/cloud/instance/scripts/part-001";
@@ -29,15 +29,15 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
     let mut nodes = Vec::new();
     for machine in &mut machines {
         let is_of_lab = machine.region == world.settings.region;
-        let Some(yard) = world.yard.as_ref().filter(|_| is_of_lab) else {
-            machine.enter(Phase::Pending, Some(world.settings.boot));
+        let Some(guest_pool) = world.guest_pool.as_ref().filter(|_| is_of_lab) else {
+            machine.enter(InstancePhase::Pending, Some(world.settings.boot));
             continue;
         };
-        let node = yard.add(machine.address, images::user_and_root(&machine.image).0, &public_key(world, machine));
+        let node = guest_pool.add(machine.address, images::user_and_root(&machine.image).0, &public_key(world, machine));
         machine.node = Some(Arc::clone(&node));
         if machine.unreachable {
             // as a machine whose image does not start: EC2 says that it runs
-            machine.enter(Phase::Pending, Some(world.settings.boot));
+            machine.enter(InstancePhase::Pending, Some(world.settings.boot));
         } else {
             nodes.push((machine.id.clone(), node, machine.user_data.clone(), machine.wanted_disks.clone()));
         }
@@ -58,10 +58,10 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
             }));
             let mut state = world.lock();
             match (started, state.machine_mut(&id)) {
-                (Ok(()), Some(machine)) if machine.phase() == Phase::Pending => machine.enter(Phase::Running, None),
+                (Ok(()), Some(machine)) if machine.phase() == InstancePhase::Pending => machine.enter(InstancePhase::Running, None),
                 (Ok(()), _) => {}
                 (Err(panic), machine) => {
-                    let was_wanted = machine.is_some_and(|m| m.phase() == Phase::Pending);
+                    let was_wanted = machine.is_some_and(|m| m.phase() == InstancePhase::Pending);
                     drop(state);
                     if was_wanted {
                         world.trouble(format!("the node of {id} did not start: {}", said(&*panic)));
@@ -101,19 +101,21 @@ fn run(node: &Node, user_data: Option<&[u8]>) {
 }
 
 /// Ends an instance: moto forgets its volumes at once, its node goes, and it is shutting down until that has gone.
-pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: Reason) {
+pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
     for id in ids {
         let mut state = world.lock();
         let Some(machine) = state.machine_mut(id) else { continue };
-        if matches!(machine.phase(), Phase::ShuttingDown | Phase::Terminated) {
+        if matches!(machine.phase(), InstancePhase::ShuttingDown | InstancePhase::Terminated) {
             continue;
         }
-        machine.enter(Phase::ShuttingDown, None);
+        machine.enter(InstancePhase::ShuttingDown, None);
         machine.reason = Some((reason, Timestamp::now()));
         machine.metadata = None;
         let (node, interfaces, region) = (machine.node.clone(), machine.interfaces.clone(), machine.region.clone());
-        if let Some(request) = machine.spot.clone() {
-            super::spot::ended(&mut state, &request, reason);
+        if let Some(spot) = machine.spot.clone()
+            && let Some(request) = state.requests.iter_mut().find(|r| r.id == spot)
+        {
+            request.settle(reason);
         }
         drop(state);
         let (world, id) = (Arc::clone(world), id.clone());
@@ -128,20 +130,20 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: Reason) {
             }
             world.sleep(world.settings.stopping);
             if let Some(machine) = world.lock().machine_mut(&id) {
-                machine.enter(Phase::Terminated, None);
+                machine.enter(InstancePhase::Terminated, None);
             }
         });
     }
 }
 
 /// Ends a node for good.
-fn end(world: &World, node: Option<Arc<Node>>, reason: Reason) {
-    let (Some(node), Some(yard)) = (node, world.yard.as_ref()) else { return };
-    if reason == Reason::Spot && node.is_up() {
+fn end(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
+    let (Some(node), Some(guest_pool)) = (node, world.guest_pool.as_ref()) else { return };
+    if reason == EndReason::Spot && node.is_up() {
         // nobody is told
         let _ = catch_unwind(AssertUnwindSafe(|| node.poweroff()));
     }
-    if catch_unwind(AssertUnwindSafe(|| Yard::remove(yard, &node))).is_err() && !world.has_ended() {
+    if catch_unwind(AssertUnwindSafe(|| GuestPool::remove(guest_pool, &node))).is_err() && !world.has_ended() {
         world.trouble(format!("{} cannot be removed", node.name()));
     }
 }
@@ -154,7 +156,7 @@ pub(super) fn watch(world: &Arc<World>) {
         while let Some(world) = weak.upgrade().filter(|w| !w.has_ended()) {
             let nodes: Vec<(String, Arc<Node>)> = {
                 let state = world.lock();
-                let running = state.machines.iter().filter(|m| m.phase() == Phase::Running);
+                let running = state.machines.iter().filter(|m| m.phase() == InstancePhase::Running);
                 running.filter_map(|m| Some((m.id.clone(), m.node.clone()?))).collect()
             };
             for (id, node) in nodes {
@@ -183,11 +185,11 @@ fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
         world.trouble(e);
     }
     if ends_for_good {
-        terminate(world, &[id.to_owned()], Reason::Itself);
+        terminate(world, &[id.to_owned()], EndReason::Itself);
     } else if let Some(machine) = world.lock().machine_mut(id) {
-        machine.enter(Phase::Stopped, None);
+        machine.enter(InstancePhase::Stopped, None);
         machine.metadata = None;
-        machine.reason = Some((Reason::Itself, Timestamp::now()));
+        machine.reason = Some((EndReason::Itself, Timestamp::now()));
     }
 }
 

@@ -19,24 +19,19 @@ use nix::{
 };
 use xmltree::Element;
 
-use super::{machine::Machine, query::Parameters, world::World, xml};
+use super::{
+    machine::{Machine, PlannedDisk},
+    query::Parameters,
+    world::World,
+    xml,
+};
 use crate::lab::Node;
 
 /// Instance stores are no larger than this: what a file system writes when it is made has to fit into memory.
 const STORE_GB: u64 = 4;
 
-/// A disk that an instance is to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Disk {
-    /// Its device below `/dev`.
-    device: String,
-    /// Further names below `/dev`.
-    links: Vec<String>,
-    bytes: u64,
-}
-
 /// The disks of new instances of one launch, besides the root. `told`: what moto says of the instance.
-pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<Disk> {
+pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<PlannedDisk> {
     let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
         return Vec::new();
     };
@@ -44,7 +39,7 @@ pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &El
     let is_nvme = xml::text(of_type, "hypervisor").as_deref() == Some("nitro");
     let root = xml::text(told, "rootDeviceName").unwrap_or_default();
     let mut disks = Vec::new();
-    let nvme = |disks: &Vec<Disk>| format!("nvme{}n1", disks.len() + 1);
+    let nvme = |disks: &Vec<PlannedDisk>| format!("nvme{}n1", disks.len() + 1);
     for mapping in xml::items(told, "blockDeviceMapping") {
         let name = xml::text(mapping, "deviceName").unwrap_or_default();
         if name == root {
@@ -56,7 +51,7 @@ pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &El
         let short = name.trim_start_matches("/dev/").to_owned();
         let volume = xml::text_at(mapping, &["ebs", "volumeId"]).unwrap_or_default().replace('-', "");
         let by_model = format!("disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume}");
-        disks.push(Disk {
+        disks.push(PlannedDisk {
             device: if is_nvme { nvme(&disks) } else { short.replacen("sd", "xvd", 1) },
             links: if is_nvme { vec![by_model, short] } else { Vec::new() },
             bytes: size.unwrap_or(8) << 30,
@@ -67,7 +62,7 @@ pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &El
         let number = |name: &str| xml::text(store, name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         for n in 0..number("count") {
             let serial = format!("AWS{}{n:02}", machine.id.trim_start_matches("i-"));
-            disks.push(Disk {
+            disks.push(PlannedDisk {
                 device: if is_nvme { nvme(&disks) } else { format!("xvd{}", of_xen.next().unwrap_or('z')) },
                 links: if is_nvme { vec![format!("disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_{serial}")] } else { Vec::new() },
                 bytes: number("sizeInGB").min(STORE_GB) * 1_000_000_000 / 512 * 512,
@@ -78,10 +73,10 @@ pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &El
 }
 
 /// Loop devices behind disks. They go when these are dropped and nothing on the node has them mounted any more, also because the test died.
-pub(super) fn attach(node: &Node, disks: &[Disk]) -> Vec<(Disk, File)> {
+pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, File)> {
     let directory = node.store().join("disks");
     fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
-    let one = |disk: &Disk| {
+    let one = |disk: &PlannedDisk| {
         let device =
             looped(&directory.join(&disk.device), disk.bytes).unwrap_or_else(|e| panic!("{} of {}: {e}", disk.device, node.name()));
         (disk.clone(), device)
@@ -90,7 +85,7 @@ pub(super) fn attach(node: &Node, disks: &[Disk]) -> Vec<(Disk, File)> {
 }
 
 /// Puts the devices into a node that has just been switched on.
-pub(super) fn plug(node: &Node, disks: &[(Disk, File)]) {
+pub(super) fn plug(node: &Node, disks: &[(PlannedDisk, File)]) {
     for (disk, device) in disks {
         let number = device.metadata().unwrap_or_else(|e| panic!("{}: {e}", disk.device)).rdev();
         let path = node.path(&format!("/dev/{}", disk.device));

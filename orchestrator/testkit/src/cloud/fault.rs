@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
 
 use super::{
     query::Parameters,
-    server::{Answer, Request},
+    server::{HttpRequest, HttpResponse},
     xml,
 };
 
@@ -15,13 +15,13 @@ use super::{
 pub struct Fault {
     pub(super) action: String,
     pub(super) matching: Vec<(String, String)>,
-    pub(super) kind: Kind,
+    pub(super) kind: FaultKind,
     /// How often it still happens; `None` is for ever.
     pub(super) count: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum FaultKind {
     Error { code: String, http: u16, message: String },
     Delay(Duration),
     LostRequest,
@@ -29,13 +29,13 @@ pub(super) enum Kind {
 }
 
 impl Fault {
-    fn new(action: &str, kind: Kind) -> Self {
+    fn new(action: &str, kind: FaultKind) -> Self {
         Self { action: action.to_owned(), matching: Vec::new(), kind, count: Some(1) }
     }
 
     /// The next call of an action (`*`: of any) gets this error, and nothing is done.
     pub fn error(action: &str, code: &str, http: u16) -> Self {
-        Self::new(action, Kind::Error { code: code.to_owned(), http, message: "as the test wants it".to_owned() })
+        Self::new(action, FaultKind::Error { code: code.to_owned(), http, message: "as the test wants it".to_owned() })
     }
 
     /// There are too many calls.
@@ -51,17 +51,17 @@ impl Fault {
 
     /// The next call of an action is slow.
     pub fn delay(action: &str, by: Duration) -> Self {
-        Self::new(action, Kind::Delay(by))
+        Self::new(action, FaultKind::Delay(by))
     }
 
     /// The connection is closed before anything is done.
     pub fn lost_request(action: &str) -> Self {
-        Self::new(action, Kind::LostRequest)
+        Self::new(action, FaultKind::LostRequest)
     }
 
     /// All is done, but the connection is closed instead of an answer.
     pub fn lost_answer(action: &str) -> Self {
-        Self::new(action, Kind::LostAnswer)
+        Self::new(action, FaultKind::LostAnswer)
     }
 
     /// Only for calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be said more than once.
@@ -73,7 +73,7 @@ impl Fault {
 
     /// What the error says.
     pub fn message(mut self, text: &str) -> Self {
-        if let Kind::Error { message, .. } = &mut self.kind {
+        if let FaultKind::Error { message, .. } = &mut self.kind {
             text.clone_into(message);
         }
         self
@@ -99,11 +99,11 @@ impl Fault {
 }
 
 /// The faults that happen to this call, counted.
-pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<Kind> {
+pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
         // one error is enough for a call; those behind it wait for the next
-        if kinds.iter().any(|k| !matches!(k, Kind::Delay(_))) {
+        if kinds.iter().any(|k| !matches!(k, FaultKind::Delay(_))) {
             break;
         }
         if let Some(count) = &mut fault.count {
@@ -117,9 +117,9 @@ pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Paramet
 
 /// The cloud's clock, which may be wrong.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clock(pub(super) SignedDuration);
+pub(super) struct CloudClock(pub(super) SignedDuration);
 
-impl Clock {
+impl CloudClock {
     pub(super) fn now(self) -> Timestamp {
         Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH).saturating_add(self.0).unwrap_or(Timestamp::MAX)
     }
@@ -130,7 +130,7 @@ impl Clock {
     }
 
     /// The refusal of a request whose signature is more than five minutes off.
-    pub(super) fn refuses(self, request: &Request) -> Option<Answer> {
+    pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
         let said = request.header("x-amz-date")?;
         let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", said).ok()?.to_zoned(TimeZone::UTC).ok()?;
         let late = self.now().duration_since(when.timestamp());
@@ -149,7 +149,7 @@ impl Clock {
 }
 
 /// An error, in the format of the service that was asked.
-pub(super) fn error(request: &Request, code: &str, http: u16, message: &str) -> Answer {
+pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str) -> HttpResponse {
     if request.header("x-amz-target").is_some() {
         let code = match code {
             "RequestExpired" => "ExpiredTokenException",
@@ -158,21 +158,21 @@ pub(super) fn error(request: &Request, code: &str, http: u16, message: &str) -> 
             code => code,
         };
         let body = serde_json::json!({ "__type": code, "message": message, "Message": message });
-        let mut answer = Answer::new(http, "application/x-amz-json-1.1", body.to_string());
+        let mut answer = HttpResponse::new(http, "application/x-amz-json-1.1", body.to_string());
         answer.headers.push(("x-amzn-ErrorType".into(), code.to_owned()));
         return answer;
     }
     if request.header("authorization").is_some_and(|a| a.contains("/sts/")) {
         let code = if code == "RequestExpired" { "ExpiredToken" } else { code };
         let one = xml::node("Error", [xml::leaf("Type", "Sender"), xml::leaf("Code", code), xml::leaf("Message", message)]);
-        return Answer::new(http, "text/xml", xml::bytes(&xml::node("ErrorResponse", [one])));
+        return HttpResponse::new(http, "text/xml", xml::bytes(&xml::node("ErrorResponse", [one])));
     }
     ec2_error(code, http, message)
 }
 
 /// An error of EC2.
-pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> Answer {
+pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> HttpResponse {
     let one = xml::node("Error", [xml::leaf("Code", code), xml::leaf("Message", message)]);
     let root = xml::node("Response", [xml::node("Errors", [one]), xml::leaf("RequestID", &super::query::identity("req-"))]);
-    Answer::new(http, "text/xml;charset=UTF-8", xml::bytes(&root))
+    HttpResponse::new(http, "text/xml;charset=UTF-8", xml::bytes(&root))
 }

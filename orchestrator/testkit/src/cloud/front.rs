@@ -3,17 +3,18 @@
 use std::{sync::Arc, thread, time::SystemTime};
 
 use super::{
-    Call,
-    fault::{self, Kind, error},
+    call::ApiCall,
+    fault::{self, FaultKind, error},
     images, instances, launch, placement, prices,
     query::Parameters,
-    server::{Answer, Request},
+    server::{HttpRequest, HttpResponse},
     spot, tags,
     world::World,
+    zones,
 };
 
 /// Answers a request; `None` closes its connection.
-pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
+pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpResponse> {
     let target =
         request.header("x-amz-target").and_then(|t| t.split_once('.')).map(|(service, action)| (service.to_owned(), action.to_owned()));
     let parameters = if target.is_none() { Parameters::read(&request.body) } else { Parameters::default() };
@@ -25,8 +26,8 @@ pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
     if action == "RunInstances"
         && seen.get("Placement.AvailabilityZone").is_none()
         && let Some(zone) = match seen.get("SubnetId").or(seen.get("NetworkInterface.1.SubnetId")) {
-            Some(subnet) => instances::zone_of(world, &region, subnet),
-            None => instances::zones(world, &region).into_iter().next(),
+            Some(subnet) => zones::zone_of(world, &region, subnet),
+            None => zones::zones(world, &region).into_iter().next(),
         }
     {
         seen.set("Placement.AvailabilityZone", zone);
@@ -34,7 +35,13 @@ pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
     let (refused, strikes) = {
         let mut state = world.lock();
         state.regions.insert(region.clone());
-        state.calls.push(Call::new(SystemTime::now(), &action, &region, target.is_some().then_some(request.body.as_slice()), &parameters));
+        state.calls.push(ApiCall::new(
+            SystemTime::now(),
+            &action,
+            &region,
+            target.is_some().then_some(request.body.as_slice()),
+            &parameters,
+        ));
         let refused =
             if state.expired { Some(error(request, "RequestExpired", 400, "Request has expired.")) } else { state.clock.refuses(request) };
         let strikes = if refused.is_none() { fault::strike(&mut state.faults, &action, &seen) } else { Vec::new() };
@@ -44,10 +51,10 @@ pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
     let mut answer = refused;
     for strike in strikes {
         match strike {
-            Kind::Delay(by) => thread::sleep(by),
-            Kind::Error { code, http, message } => answer = Some(error(request, &code, http, &message)),
-            Kind::LostRequest => return None,
-            Kind::LostAnswer => is_lost = true,
+            FaultKind::Delay(by) => thread::sleep(by),
+            FaultKind::Error { code, http, message } => answer = Some(error(request, &code, http, &message)),
+            FaultKind::LostRequest => return None,
+            FaultKind::LostAnswer => is_lost = true,
         }
     }
     let mut answer = match (answer, &target) {
@@ -64,13 +71,13 @@ pub(super) fn answer(world: &Arc<World>, request: &Request) -> Option<Answer> {
 }
 
 /// The region to which a request is signed.
-fn region_of(request: &Request) -> Option<String> {
+fn region_of(request: &HttpRequest) -> Option<String> {
     let (_, scope) = request.header("authorization")?.split_once("Credential=")?;
     scope.split([',', ' ']).next()?.split('/').nth(2).map(ToOwned::to_owned)
 }
 
 /// Actions of services with a target in the header.
-fn of_others(world: &World, request: &Request, service: &str, action: &str, region: &str) -> Answer {
+fn of_others(world: &World, request: &HttpRequest, service: &str, action: &str, region: &str) -> HttpResponse {
     match (service, action) {
         ("AWSPriceListService", "GetProducts") => prices::products(world, request),
         ("ServiceQuotasV20190624", "GetServiceQuota" | "ListServiceQuotas") => prices::quotas(world, request, action, region),
@@ -89,7 +96,7 @@ fn of_others(world: &World, request: &Request, service: &str, action: &str, regi
     }
 }
 
-fn of_ec2(world: &Arc<World>, request: &Request, action: &str, region: &str, parameters: &Parameters) -> Answer {
+fn of_ec2(world: &Arc<World>, request: &HttpRequest, action: &str, region: &str, parameters: &Parameters) -> HttpResponse {
     let is_own = matches!(
         action,
         "CreatePlacementGroup"
@@ -108,7 +115,7 @@ fn of_ec2(world: &Arc<World>, request: &Request, action: &str, region: &str, par
         "TerminateInstances" => instances::terminate(world, request, parameters),
         "GetConsoleOutput" => instances::console(world, region, parameters),
         "DeleteSecurityGroup" => instances::delete_group(world, request, region, parameters),
-        "DescribeAvailabilityZones" | "DescribeInstanceTypeOfferings" => instances::zones_with_subnets(world, request, region),
+        "DescribeAvailabilityZones" | "DescribeInstanceTypeOfferings" => zones::zones_with_subnets(world, request, region),
         "CreatePlacementGroup" => placement::create(world, region, parameters),
         "DeletePlacementGroup" => placement::delete(world, region, parameters),
         "DescribePlacementGroups" => placement::describe(world, region, parameters),

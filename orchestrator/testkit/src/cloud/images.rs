@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// A line of images for one architecture.
-struct Line {
+struct ImageSeries {
     owner: &'static str,
     /// What the release's date is put into, for `{}`.
     name: &'static str,
@@ -14,7 +14,7 @@ struct Line {
     parameter: &'static str,
 }
 
-const LINES: [Line; 10] = [
+const LINES: [ImageSeries; 10] = [
     debian("debian-12-amd64-{}", "x86_64", "/aws/service/debian/release/12/latest/amd64"),
     debian("debian-12-arm64-{}", "arm64", "/aws/service/debian/release/12/latest/arm64"),
     debian("debian-13-amd64-{}", "x86_64", "/aws/service/debian/release/13/latest/amd64"),
@@ -43,16 +43,16 @@ const LINES: [Line; 10] = [
     amazon("al2023-ami-2023.9.{}.0-kernel-6.1-arm64", "arm64", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-arm64"),
 ];
 
-const fn debian(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
-    Line { owner: "136693071363", name, architecture, root: "/dev/xvda", user: "admin", parameter }
+const fn debian(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
+    ImageSeries { owner: "136693071363", name, architecture, root: "/dev/xvda", user: "admin", parameter }
 }
 
-const fn ubuntu(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
-    Line { owner: "099720109477", name, architecture, root: "/dev/sda1", user: "ubuntu", parameter }
+const fn ubuntu(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
+    ImageSeries { owner: "099720109477", name, architecture, root: "/dev/sda1", user: "ubuntu", parameter }
 }
 
-const fn amazon(name: &'static str, architecture: &'static str, parameter: &'static str) -> Line {
-    Line { owner: "137112412989", name, architecture, root: "/dev/xvda", user: "ec2-user", parameter }
+const fn amazon(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
+    ImageSeries { owner: "137112412989", name, architecture, root: "/dev/xvda", user: "ec2-user", parameter }
 }
 
 /// Releases, the older one first.

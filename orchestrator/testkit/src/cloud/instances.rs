@@ -8,10 +8,10 @@ use xmltree::{Element, XMLNode};
 use super::{
     boot,
     fault::ec2_error,
-    machine::{Machine, Phase, Reason},
+    machine::{EndReason, InstancePhase, Machine},
     page::page,
     query::{self, Parameters},
-    server::{Answer, Request},
+    server::{HttpRequest, HttpResponse},
     world::World,
     xml::{self, leaf},
 };
@@ -47,7 +47,7 @@ fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
 }
 
 /// DescribeInstances, in pages of instances.
-pub(super) fn describe(world: &World, request: &Request, parameters: &Parameters) -> Answer {
+pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
     if !parameters.list("InstanceId").is_empty() && parameters.get("MaxResults").is_some() {
         let text = "The parameter instancesSet cannot be used with the parameter maxResults";
         return ec2_error("InvalidParameterCombination", 400, text);
@@ -81,24 +81,27 @@ pub(super) fn describe(world: &World, request: &Request, parameters: &Parameters
     if let Some(next) = next {
         root.children.push(XMLNode::Element(leaf("nextToken", &next)));
     }
-    Answer::xml(xml::bytes(&root))
+    HttpResponse::xml(xml::bytes(&root))
 }
 
 /// DescribeInstanceStatus.
-pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let state = world.lock();
     let (ids, filters) = (parameters.list("InstanceId"), parameters.filters());
     if let Some(unknown) = ids.iter().find(|id| state.machine(id).is_none_or(|m| m.region != region)) {
         return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{unknown}' does not exist"));
     }
     let all = parameters.is_true("IncludeAllInstances");
-    let is_meant = |m: &&Machine| m.region == region && (ids.is_empty() || ids.contains(&m.id)) && (all || m.phase() == Phase::Running);
+    let is_meant =
+        |m: &&Machine| m.region == region && (ids.is_empty() || ids.contains(&m.id)) && (all || m.phase() == InstancePhase::Running);
     let mut found = Vec::new();
     for machine in state.machines.iter().filter(is_meant) {
         let checks = match machine.phase() {
-            Phase::Running if machine.impaired || machine.node.as_ref().is_some_and(|n| !n.is_up() && !machine.unreachable) => "impaired",
-            Phase::Running if machine.since.elapsed() < world.settings.checks => "initializing",
-            Phase::Running => "ok",
+            InstancePhase::Running if machine.impaired || machine.node.as_ref().is_some_and(|n| !n.is_up() && !machine.unreachable) => {
+                "impaired"
+            }
+            InstancePhase::Running if machine.since.elapsed() < world.settings.checks => "initializing",
+            InstancePhase::Running => "ok",
             _ => "not-applicable",
         };
         let passes = |(name, values): &(String, Vec<String>)| match name.as_str() {
@@ -115,7 +118,7 @@ pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> An
         Ok((shown, next)) => {
             let set = xml::list("instanceStatusSet", shown.iter().map(|(_, item)| item.clone()));
             let next = next.map(|n| leaf("nextToken", &n));
-            Answer::xml(xml::response("DescribeInstanceStatus", [set].into_iter().chain(next)))
+            HttpResponse::xml(xml::response("DescribeInstanceStatus", [set].into_iter().chain(next)))
         }
         Err(answer) => answer,
     }
@@ -142,34 +145,34 @@ fn item_of_status(machine: &Machine, checks: &str) -> Vec<Element> {
 }
 
 /// TerminateInstances.
-pub(super) fn terminate(world: &Arc<World>, request: &Request, parameters: &Parameters) -> Answer {
-    let before: Vec<(String, Phase)> = {
+pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
+    let before: Vec<(String, InstancePhase)> = {
         let state = world.lock();
         parameters.list("InstanceId").into_iter().filter_map(|id| state.machine(&id).map(|m| (id, m.phase()))).collect()
     };
     let answer = world.moto.forward(request, &request.body);
     let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
     let ids: Vec<String> = before.iter().map(|(id, _)| id.clone()).collect();
-    boot::terminate(world, &ids, Reason::User);
+    boot::terminate(world, &ids, EndReason::User);
     for item in xml::items_mut(&mut root, "instancesSet") {
         let was = xml::text(item, "instanceId").and_then(|id| before.iter().find(|(b, _)| *b == id)).map(|(_, phase)| *phase);
         if let Some(was) = was {
-            let is = if was == Phase::Terminated { Phase::Terminated } else { Phase::ShuttingDown };
+            let is = if was == InstancePhase::Terminated { InstancePhase::Terminated } else { InstancePhase::ShuttingDown };
             xml::put(item, was.element("previousState"));
             xml::put(item, is.element("currentState"));
         }
     }
-    Answer::xml(xml::bytes(&root))
+    HttpResponse::xml(xml::bytes(&root))
 }
 
 /// GetConsoleOutput: the host keys, as cloud-init shows them, and what user data said.
-pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let id = parameters.get("InstanceId").unwrap_or_default();
     let state = world.lock();
     let Some(machine) = state.machine(id).filter(|m| m.region == region) else {
         return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{id}' does not exist"));
     };
-    let node = machine.node.clone().filter(|_| machine.phase() == Phase::Running && !machine.unreachable);
+    let node = machine.node.clone().filter(|_| machine.phase() == InstancePhase::Running && !machine.unreachable);
     drop(state);
     let text = node.map(|node| {
         let said =
@@ -180,11 +183,11 @@ pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> A
     });
     let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
     let output = leaf("output", &BASE64_STANDARD.encode(text.unwrap_or_default()));
-    Answer::xml(xml::response("GetConsoleOutput", [leaf("instanceId", id), leaf("timestamp", &now), output]))
+    HttpResponse::xml(xml::response("GetConsoleOutput", [leaf("instanceId", id), leaf("timestamp", &now), output]))
 }
 
 /// DeleteSecurityGroup.
-pub(super) fn delete_group(world: &World, request: &Request, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn delete_group(world: &World, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let wanted = parameters.get("GroupId").or(parameters.get("GroupName")).unwrap_or_default();
     let is_used = {
         let mut state = world.lock();
@@ -197,46 +200,4 @@ pub(super) fn delete_group(world: &World, request: &Request, region: &str, param
         return ec2_error("DependencyViolation", 400, &format!("resource {wanted} has a dependent object"));
     }
     world.moto.forward(request, &request.body)
-}
-
-/// The subnets of a region: identity, zone, whether it is the zone's default.
-fn subnets(world: &World, region: &str) -> Vec<(String, String, bool)> {
-    let answer = world.moto.ask(region, "DescribeSubnets", &[]).unwrap_or_else(|_| Element::new("none"));
-    let all = xml::items(&answer, "subnetSet")
-        .filter_map(|s| Some((xml::text(s, "subnetId")?, xml::text(s, "availabilityZone")?, xml::text(s, "defaultForAz")? == "true")));
-    all.collect()
-}
-
-/// The zones of a region in which instances can be launched.
-pub(super) fn zones(world: &World, region: &str) -> Vec<String> {
-    let mut zones: Vec<String> = subnets(world, region).into_iter().map(|(_, zone, _)| zone).collect();
-    zones.sort();
-    zones.dedup();
-    zones
-}
-
-/// The zone of a subnet.
-pub(super) fn zone_of(world: &World, region: &str, subnet: &str) -> Option<String> {
-    subnets(world, region).into_iter().find(|(id, ..)| id == subnet).map(|(_, zone, _)| zone)
-}
-
-/// The default subnet of a zone.
-pub(super) fn default_subnet(world: &World, region: &str, zone: &str) -> Option<String> {
-    subnets(world, region).into_iter().find(|(_, z, is_default)| z == zone && *is_default).map(|(id, ..)| id)
-}
-
-/// DescribeAvailabilityZones and DescribeInstanceTypeOfferings, without zones in which nothing can be launched.
-pub(super) fn zones_with_subnets(world: &World, request: &Request, region: &str) -> Answer {
-    let answer = world.moto.forward(request, &request.body);
-    let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
-    let zones = zones(world, region);
-    let is_zone = |name: &str| name.len() > region.len() && name.starts_with(region);
-    let has_subnet = |item: &Element| {
-        let name = xml::text(item, "zoneName").or_else(|| xml::text(item, "location")).unwrap_or_default();
-        !is_zone(&name) || zones.contains(&name)
-    };
-    for list in ["availabilityZoneInfo", "instanceTypeOfferingSet"] {
-        xml::retain(&mut root, list, has_subnet);
-    }
-    Answer::xml(xml::bytes(&root))
 }

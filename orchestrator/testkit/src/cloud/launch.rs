@@ -14,21 +14,21 @@ use super::{
     placement,
     prices::QUOTAS,
     query::{self, Parameters},
-    server::{Answer, Request},
-    spot::SpotRequest,
-    world::{Launch, World},
-    xml,
+    resources::SpotRequest,
+    server::{HttpRequest, HttpResponse},
+    world::{KnownLaunch, World},
+    xml, zones,
 };
 
 /// Launches instances, or says again what the same request has launched before.
-pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
     if let Some(known) = token.as_ref().and_then(|t| world.lock().tokens.get(t).cloned()) {
         return again(world, &known, &asked);
     }
-    let wanted = match Wanted::of(world, region, parameters) {
+    let wanted = match CheckedLaunch::of(world, region, parameters) {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
@@ -38,18 +38,18 @@ pub(super) fn run(world: &Arc<World>, request: &Request, region: &str, parameter
     let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
     let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
     wanted.shape(world, region, parameters, &mut machines);
-    for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.yard.is_some()) {
+    for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.guest_pool.is_some()) {
         machine.wanted_disks = disks::of(world, machine, parameters, item);
     }
     boot::launch(world, machines);
     if let Some(token) = token {
-        world.lock().tokens.insert(token, Launch { asked, instances: ids, answer: answer.body });
+        world.lock().tokens.insert(token, KnownLaunch { asked, instances: ids, answer: answer.body });
     }
-    Answer::xml(xml::bytes(&instances::overlaid(world, root)))
+    HttpResponse::xml(xml::bytes(&instances::overlaid(world, root)))
 }
 
 /// A request whose token is known.
-fn again(world: &World, known: &Launch, asked: &str) -> Answer {
+fn again(world: &World, known: &KnownLaunch, asked: &str) -> HttpResponse {
     if known.asked != asked {
         let text = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).";
         return ec2_error("IdempotentParameterMismatch", 400, text);
@@ -60,13 +60,13 @@ fn again(world: &World, known: &Launch, asked: &str) -> Answer {
         return ec2_error("IdempotentInstanceTerminated", 400, text);
     }
     match Element::parse(known.answer.as_slice()) {
-        Ok(root) => Answer::xml(xml::bytes(&instances::overlaid(world, root))),
+        Ok(root) => HttpResponse::xml(xml::bytes(&instances::overlaid(world, root))),
         Err(e) => ec2_error("InternalError", 500, &e.to_string()),
     }
 }
 
 /// A launch that EC2 would allow.
-struct Wanted {
+struct CheckedLaunch {
     /// As moto understands them.
     parameters: Parameters,
     vcpus: u32,
@@ -75,8 +75,8 @@ struct Wanted {
     spot_price: String,
 }
 
-impl Wanted {
-    fn of(world: &World, region: &str, asked: &Parameters) -> Result<Self, Answer> {
+impl CheckedLaunch {
+    fn of(world: &World, region: &str, asked: &Parameters) -> Result<Self, HttpResponse> {
         let mut parameters = asked.clone();
         let kind = asked.get("InstanceType").unwrap_or("m1.small");
         let count: u32 = asked.get("MaxCount").and_then(|n| n.parse().ok()).unwrap_or(1);
@@ -170,11 +170,11 @@ fn is_standard(kind: &str) -> bool {
 }
 
 /// Gives a launch a subnet, without which moto takes any address; the number of its zone.
-fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, Answer> {
-    let zones = instances::zones(world, region);
+fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
+    let zones = zones::zones(world, region);
     let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
     let zone = match &given {
-        Some(subnet) => match instances::zone_of(world, region, subnet) {
+        Some(subnet) => match zones::zone_of(world, region, subnet) {
             Some(zone) => zone,
             None => return Err(ec2_error("InvalidSubnetID.NotFound", 400, &format!("The subnet ID '{subnet}' does not exist"))),
         },
@@ -184,7 +184,7 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
         },
     };
     if given.is_none() {
-        let Some(subnet) = instances::default_subnet(world, region, &zone) else {
+        let Some(subnet) = zones::default_subnet(world, region, &zone) else {
             let text = format!("No default subnet for availability zone: '{zone}'.");
             return Err(ec2_error("MissingInput", 400, &text));
         };

@@ -10,12 +10,12 @@ use std::{
 use jiff::Timestamp;
 use xmltree::Element;
 
-use super::{disks::Disk, server::Serving, xml};
+use super::{server::Serving, xml};
 use crate::lab::Node;
 
 /// Where an instance is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum InstancePhase {
     Pending,
     Running,
     ShuttingDown,
@@ -23,7 +23,7 @@ pub(super) enum Phase {
     Stopped,
 }
 
-impl Phase {
+impl InstancePhase {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -52,7 +52,7 @@ impl Phase {
 
 /// Why an instance ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum EndReason {
     /// TerminateInstances.
     User,
     /// It switched itself off.
@@ -61,7 +61,7 @@ pub(super) enum Reason {
     Spot,
 }
 
-impl Reason {
+impl EndReason {
     fn code(self) -> &'static str {
         match self {
             Self::User => "Client.UserInitiatedShutdown",
@@ -79,6 +79,17 @@ impl Reason {
     }
 }
 
+/// A disk that an instance is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlannedDisk {
+    /// Its device below `/dev`.
+    pub(super) device: String,
+    /// Further names below `/dev`.
+    pub(super) links: Vec<String>,
+    pub(super) bytes: u64,
+}
+
+/// An instance, with what moto does not know of it.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) id: String,
@@ -99,12 +110,12 @@ pub(super) struct Machine {
     pub(super) user_data: Option<Vec<u8>>,
     /// Whether it is terminated, not stopped, when it switches itself off.
     pub(super) ends_for_good: bool,
-    phase: Phase,
+    phase: InstancePhase,
     /// When a phase that ends by itself ends.
     until: Option<Instant>,
     /// Since when it is in this phase.
     pub(super) since: Instant,
-    pub(super) reason: Option<(Reason, Timestamp)>,
+    pub(super) reason: Option<(EndReason, Timestamp)>,
     /// Whether its status checks fail.
     pub(super) impaired: bool,
     /// Whether its node is to have no sshd, as an image may that does not start.
@@ -113,8 +124,8 @@ pub(super) struct Machine {
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
     /// What disks it is to have besides the root, and once it has a node their devices.
-    pub(super) wanted_disks: Vec<Disk>,
-    pub(super) disks: Vec<(Disk, File)>,
+    pub(super) wanted_disks: Vec<PlannedDisk>,
+    pub(super) disks: Vec<(PlannedDisk, File)>,
     /// Its metadata service, and for which time that the node is on.
     pub(super) metadata: Option<(i32, Serving)>,
 }
@@ -141,7 +152,7 @@ impl Machine {
             vcpus: 0,
             user_data: None,
             ends_for_good: false,
-            phase: Phase::Pending,
+            phase: InstancePhase::Pending,
             until: None,
             since: Instant::now(),
             reason: None,
@@ -155,17 +166,17 @@ impl Machine {
         })
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> InstancePhase {
         let is_over = self.until.is_some_and(|until| until <= Instant::now());
         match self.phase {
-            Phase::Pending if is_over => Phase::Running,
-            Phase::ShuttingDown if is_over => Phase::Terminated,
+            InstancePhase::Pending if is_over => InstancePhase::Running,
+            InstancePhase::ShuttingDown if is_over => InstancePhase::Terminated,
             phase => phase,
         }
     }
 
     /// Goes into a phase, for ever or until it passes by itself.
-    pub(super) fn enter(&mut self, phase: Phase, passes_after: Option<Duration>) {
+    pub(super) fn enter(&mut self, phase: InstancePhase, passes_after: Option<Duration>) {
         self.phase = phase;
         self.since = Instant::now();
         self.until = passes_after.map(|after| self.since + after);
@@ -173,7 +184,7 @@ impl Machine {
 
     /// Whether it uses groups and costs money.
     pub(super) fn is_alive(&self) -> bool {
-        self.phase() != Phase::Terminated
+        self.phase() != InstancePhase::Terminated
     }
 
     /// Writes what is known here over what moto says.
@@ -181,7 +192,7 @@ impl Machine {
         let phase = self.phase();
         xml::put(item, phase.element("instanceState"));
         let address = self.address.to_string();
-        if matches!(phase, Phase::Pending | Phase::Running) && self.node.is_some() {
+        if matches!(phase, InstancePhase::Pending | InstancePhase::Running) && self.node.is_some() {
             // the machine that asks is on the same network
             for interface in xml::items_mut(item, "networkInterfaceSet") {
                 if let Some(association) = interface.get_mut_child("association") {
@@ -191,7 +202,7 @@ impl Machine {
             xml::set(item, "ipAddress", &address);
             xml::set(item, "dnsName", "");
         }
-        if !matches!(phase, Phase::Pending | Phase::Running) {
+        if !matches!(phase, InstancePhase::Pending | InstancePhase::Running) {
             item.children.retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
         }
         if xml::items(item, "groupSet").next().is_none() {

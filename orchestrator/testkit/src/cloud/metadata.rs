@@ -9,7 +9,7 @@ use hyper::Method;
 
 use super::{
     query::identity,
-    server::{self, Answer, Request},
+    server::{self, HttpRequest, HttpResponse},
     world::World,
 };
 use crate::lab::Node;
@@ -19,15 +19,15 @@ pub(super) fn serve(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let Some(boot) = node.boot() else { return };
     let listener = node.on_network(|| TcpListener::bind("169.254.169.254:80")).unwrap_or_else(|e| panic!("the metadata service: {e}"));
     let (weak, of, token): (Weak<World>, String, String) = (Arc::downgrade(world), id.to_owned(), identity("AQAAA"));
-    let handler = move |request: Request| weak.upgrade().map(|world| answer(&world, &of, &token, &request));
+    let handler = move |request: HttpRequest| weak.upgrade().map(|world| answer(&world, &of, &token, &request));
     let serving = server::serve(&world.runtime, listener, Arc::new(handler)).unwrap_or_else(|e| panic!("the metadata service: {e}"));
     if let Some(machine) = world.lock().machine_mut(id) {
         machine.metadata = Some((boot, serving));
     }
 }
 
-fn answer(world: &World, id: &str, token: &str, request: &Request) -> Answer {
-    let text = |status: u16, body: &str| Answer::new(status, "text/plain", body);
+fn answer(world: &World, id: &str, token: &str, request: &HttpRequest) -> HttpResponse {
+    let text = |status: u16, body: &str| HttpResponse::new(status, "text/plain", body);
     if request.path == "/latest/api/token" {
         let seconds = request.header("x-aws-ec2-metadata-token-ttl-seconds").and_then(|s| s.parse::<u32>().ok());
         return match (&request.method, seconds) {
@@ -45,7 +45,7 @@ fn answer(world: &World, id: &str, token: &str, request: &Request) -> Answer {
         return machine
             .user_data
             .as_ref()
-            .map_or_else(|| text(404, "Not Found"), |d| Answer::new(200, "application/octet-stream", d.as_slice()));
+            .map_or_else(|| text(404, "Not Found"), |d| HttpResponse::new(200, "application/octet-stream", d.as_slice()));
     }
     let Some(path) = request.path.strip_prefix("/latest/meta-data/") else { return text(404, "Not Found") };
     let address = machine.address.to_string();

@@ -21,7 +21,7 @@
 //!   (what programs need to find it: [`Cloud::environment`]), writes every call down ([`Cloud::calls`]) and does what moto does not:
 //!   client tokens, placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for
 //!   what is in use, states that take their time. Signatures are not checked, their dates are.
-//! - **Instances** of the chosen region ([`Builder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with addresses of
+//! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with addresses of
 //!   default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their private one. They
 //!   are `pending` until their sshd answers, know one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo and the key pair, no
 //!   key of the lab, and nobody knows their host key (GetConsoleOutput shows it, as cloud-init does).
@@ -34,55 +34,58 @@
 //! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
 //!   a cloud that has a lab.
 //! - **Faults**: [`Cloud::fault`], [`Cloud::expire_credentials`], [`Cloud::skew`], [`Cloud::never_reachable`], [`Cloud::impaired`],
-//!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`Builder::quotas`] to run into.
+//!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`CloudBuilder::quotas`] to run into.
 //! - **What is left**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that were ever asked for anything.
 //! - Not done: stopping, starting and rebooting by the API, fleets, launch templates' user data.
 
 mod boot;
+mod call;
 pub(crate) mod disks;
 mod fault;
 mod front;
 mod images;
 mod instances;
 mod launch;
-mod left;
+mod leftovers;
 mod machine;
 mod metadata;
 mod moto;
 mod page;
 mod placement;
+mod price_table;
 mod prices;
 mod query;
+mod resources;
 mod server;
 mod spot;
 mod tags;
 mod world;
 mod xml;
+mod zones;
 
 use std::{
-    collections::BTreeMap,
     env,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener},
     process::Command,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Runtime;
 
+pub use call::ApiCall;
 pub use fault::Fault;
-pub use left::Left;
+pub use leftovers::{Instance, Leftovers};
 pub(crate) use moto::python as moto;
 
 use crate::{
     Lab,
-    lab::{Node, Yard},
+    lab::{GuestPool, Node},
 };
-use machine::{Phase, Reason};
-use query::Parameters;
+use machine::{EndReason, InstancePhase};
 use server::Serving;
-use world::{Settings, World};
+use world::{CloudSettings, World};
 
 /// The access key of the cloud's one account: made up, and easy to find where it must not be.
 pub const ACCESS_KEY: &str = "AKIACVCTESTKITMADEUP";
@@ -92,9 +95,9 @@ pub const SECRET_KEY: &str = "cvcTestKitSecretThatMustBeNowhere+/0123456";
 
 /// What a cloud is to be like. Made by [`Cloud::builder`].
 #[derive(Clone, Debug)]
-pub struct Builder(Settings);
+pub struct CloudBuilder(CloudSettings);
 
-impl Builder {
+impl CloudBuilder {
     /// The region whose instances are nodes of the lab; `us-east-1` if not said. In others they are on paper alone.
     pub fn region(mut self, region: &str) -> Self {
         region.clone_into(&mut self.0.region);
@@ -133,7 +136,7 @@ impl Builder {
 
     /// Starts it beside a lab, whose nodes its instances will be.
     pub fn start(self, lab: &Lab) -> Cloud {
-        Cloud::new(self.0, Some(lab.yard()))
+        Cloud::new(self.0, Some(lab.guest_pool()))
     }
 
     /// Starts it on this machine's loopback, with instances that are on paper alone.
@@ -148,70 +151,15 @@ pub struct Cloud {
     world: Arc<World>,
     serving: Option<Serving>,
     runtime: Option<Runtime>,
-    moto: moto::Process,
-}
-
-/// A call that the cloud has got.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// When.
-    pub at: SystemTime,
-    /// What.
-    pub action: String,
-    /// In which region.
-    pub region: String,
-    /// With what; of user data only how long they are, of services that speak JSON `Body`.
-    pub parameters: BTreeMap<String, String>,
-}
-
-impl Call {
-    fn new(at: SystemTime, action: &str, region: &str, body: Option<&[u8]>, parameters: &Parameters) -> Self {
-        let mut parameters = parameters.0.clone();
-        if let Some(data) = parameters.get_mut("UserData") {
-            *data = format!("{} characters", data.len());
-        }
-        if let Some(body) = body {
-            parameters.insert("Body".into(), String::from_utf8_lossy(body).into_owned());
-        }
-        Self { at, action: action.to_owned(), region: region.to_owned(), parameters }
-    }
-}
-
-/// An instance, as the cloud knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
-    /// `i-...`.
-    pub id: String,
-    /// Where it is reached from the laptop and from its like.
-    pub address: Ipv4Addr,
-    /// Its type.
-    pub kind: String,
-    /// Its image.
-    pub image: String,
-    /// Its region.
-    pub region: String,
-    /// Its zone.
-    pub zone: String,
-    /// `pending`, `running`, `shutting-down`, `terminated`, `stopped`.
-    pub state: String,
-    /// Whether it is a spot instance.
-    pub is_spot: bool,
-    /// Its placement group.
-    pub placement_group: Option<String>,
-    /// The client token of its launch.
-    pub client_token: Option<String>,
-    /// What its script is.
-    pub user_data: Option<Vec<u8>>,
-    /// Its tags.
-    pub tags: BTreeMap<String, String>,
+    moto: moto::Server,
 }
 
 impl Cloud {
     /// A cloud as it is if nothing else is said.
-    pub fn builder() -> Builder {
-        Builder(Settings {
+    pub fn builder() -> CloudBuilder {
+        CloudBuilder(CloudSettings {
             region: "us-east-1".into(),
-            prices: prices::Prices::default(),
+            prices: price_table::PriceTable::default(),
             quotas: [256.0, 256.0],
             boot: Duration::ZERO,
             stopping: Duration::from_millis(200),
@@ -229,17 +177,17 @@ impl Cloud {
         Self::builder().without_nodes()
     }
 
-    fn new(settings: Settings, yard: Option<Yard>) -> Self {
-        let moto = match &yard {
-            Some(yard) => moto::Process::start(yard.directory(), |program| yard.command(program)),
-            None => moto::Process::start(&env::temp_dir(), |program| Command::new(program)),
+    fn new(settings: CloudSettings, guest_pool: Option<GuestPool>) -> Self {
+        let moto = match &guest_pool {
+            Some(guest_pool) => moto::Server::start(guest_pool.directory(), |program| guest_pool.command(program)),
+            None => moto::Server::start(&env::temp_dir(), |program| Command::new(program)),
         };
         let open = || (server::runtime(), TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let (runtime, listener) = yard.as_ref().map_or_else(open, |yard| yard.on_network(open));
-        let world = Arc::new(World::new(moto::Moto::at(moto.port), settings, yard, runtime.handle().clone()));
+        let (runtime, listener) = guest_pool.as_ref().map_or_else(open, |guest_pool| guest_pool.on_network(open));
+        let world = Arc::new(World::new(moto::Client::at(moto.port), settings, guest_pool, runtime.handle().clone()));
         world.on_network(|world| {
             world.moto.wait();
-            if world.yard.is_some() {
+            if world.guest_pool.is_some() {
                 world.prepare();
             }
         });
@@ -305,13 +253,13 @@ impl Cloud {
     /// The cloud's clock is so many seconds ahead of the machine's (behind it, where negative): signatures more than five minutes off are
     /// refused, and the `Date` of answers is the cloud's.
     pub fn skew(&self, seconds: i64) {
-        self.world.lock().clock = fault::Clock(SignedDuration::from_secs(seconds));
+        self.world.lock().clock = fault::CloudClock(SignedDuration::from_secs(seconds));
     }
 
     /// Instances without a node that are still pending are running now.
     pub fn finish_boots(&self) {
-        for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == Phase::Pending && m.node.is_none()) {
-            machine.enter(Phase::Running, None);
+        for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == InstancePhase::Pending && m.node.is_none()) {
+            machine.enter(InstancePhase::Running, None);
         }
     }
 
@@ -349,17 +297,17 @@ impl Cloud {
                 request.status = "marked-for-termination";
             }
         }
-        self.end_after(instance, notice, Reason::Spot);
+        self.end_after(instance, notice, EndReason::Spot);
     }
 
     /// Somebody else terminates an instance, in the console for example.
     #[track_caller]
     pub fn terminate(&self, instance: &str) {
         assert!(self.world.lock().machine(instance).is_some(), "there is no instance {instance}");
-        self.end_after(instance, Duration::ZERO, Reason::User);
+        self.end_after(instance, Duration::ZERO, EndReason::User);
     }
 
-    fn end_after(&self, instance: &str, time: Duration, reason: Reason) {
+    fn end_after(&self, instance: &str, time: Duration, reason: EndReason) {
         let (world, id) = (Arc::clone(&self.world), instance.to_owned());
         let end = move || {
             world.sleep(time);
@@ -374,7 +322,7 @@ impl Cloud {
     }
 
     /// All calls so far.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<ApiCall> {
         self.world.lock().calls.clone()
     }
 
@@ -385,7 +333,7 @@ impl Cloud {
 
     /// All instances there ever were, in the order in which they were launched.
     pub fn instances(&self) -> Vec<Instance> {
-        left::instances(&self.world)
+        leftovers::list_instances(&self.world)
     }
 
     /// The node that an instance is.
@@ -397,8 +345,8 @@ impl Cloud {
     }
 
     /// What costs money or is in the way, in all regions that were asked for anything.
-    pub fn alive(&self) -> Left {
-        left::alive(&self.world)
+    pub fn alive(&self) -> Leftovers {
+        leftovers::list_leftovers(&self.world)
     }
 
     /// Panics if anything is left.

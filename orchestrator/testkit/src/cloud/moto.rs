@@ -17,7 +17,7 @@ use xmltree::Element;
 use super::{
     images,
     query::Parameters,
-    server::{Answer, Request},
+    server::{HttpRequest, HttpResponse},
     xml,
 };
 
@@ -45,14 +45,14 @@ pub(crate) fn python() -> Option<PathBuf> {
 
 /// moto, running.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct Server {
     child: Child,
     pub(super) port: u16,
     log: Arc<Mutex<String>>,
     _files: TempDir,
 }
 
-impl Process {
+impl Server {
     /// Starts it by a command that is made of the program, with its files in a directory.
     pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
         let python = python().expect("moto, which the set-up brings");
@@ -95,7 +95,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = (self.child.kill(), self.child.wait());
     }
@@ -103,19 +103,19 @@ impl Drop for Process {
 
 /// Asks moto, from the network on which the calling thread is.
 #[derive(Clone, Debug)]
-pub(super) struct Moto {
+pub(super) struct Client {
     agent: Agent,
     url: String,
 }
 
-impl Moto {
+impl Client {
     pub(super) fn at(port: u16) -> Self {
         let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(Some(Duration::from_secs(60)));
         Self { agent: config.build().into(), url: format!("http://127.0.0.1:{port}") }
     }
 
     /// Hands a request on, with this body.
-    pub(super) fn forward(&self, request: &Request, body: &[u8]) -> Answer {
+    pub(super) fn forward(&self, request: &HttpRequest, body: &[u8]) -> HttpResponse {
         let mut to = ureq::http::Request::builder().method(request.method.as_str()).uri(format!("{}{}", self.url, request.path));
         for (name, value) in &request.headers {
             if !["host", "content-length", "connection", "expect", "transfer-encoding", "accept-encoding"].contains(&name.as_str()) {
@@ -127,9 +127,9 @@ impl Moto {
             let header = |name: &str| answer.headers().get(name).and_then(|v| v.to_str().ok()).map(ToOwned::to_owned);
             let kind = header("content-type").unwrap_or_else(|| "text/xml".into());
             let status = answer.status().as_u16();
-            Ok(Answer::new(status, &kind, answer.body_mut().with_config().limit(64 << 20).read_to_vec()?))
+            Ok(HttpResponse::new(status, &kind, answer.body_mut().with_config().limit(64 << 20).read_to_vec()?))
         });
-        read.unwrap_or_else(|e| Answer::new(502, "text/plain", format!("moto: {e}")))
+        read.unwrap_or_else(|e| HttpResponse::new(502, "text/plain", format!("moto: {e}")))
     }
 
     /// Asks EC2 of a region, for the cloud itself.
@@ -142,7 +142,8 @@ impl Moto {
         let headers = [("content-type", "application/x-www-form-urlencoded"), ("authorization", scope.as_str())].map(|(name, value)| {
             (hyper::header::HeaderName::from_static(name), hyper::header::HeaderValue::from_str(value).expect("plain characters"))
         });
-        let request = Request { method: hyper::Method::POST, path: "/".into(), headers: headers.into_iter().collect(), body: Vec::new() };
+        let request =
+            HttpRequest { method: hyper::Method::POST, path: "/".into(), headers: headers.into_iter().collect(), body: Vec::new() };
         let answer = self.forward(&request, all.write().as_bytes());
         if answer.status != 200 {
             return Err(format!("{action} in {region}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body)));
@@ -151,7 +152,7 @@ impl Moto {
     }
 
     /// All instances of a region, whatever their state.
-    pub(super) fn reservations(&self, request: &Request, parameters: &Parameters) -> Result<Element, Answer> {
+    pub(super) fn reservations(&self, request: &HttpRequest, parameters: &Parameters) -> Result<Element, HttpResponse> {
         let mut parameters = parameters.clone();
         parameters.remove("NextToken");
         parameters.remove("MaxResults");
@@ -162,7 +163,7 @@ impl Moto {
         if answer.status != 200 {
             return Err(answer);
         }
-        Element::parse(answer.body.as_slice()).map_err(|e| Answer::new(502, "text/plain", format!("moto: {e}")))
+        Element::parse(answer.body.as_slice()).map_err(|e| HttpResponse::new(502, "text/plain", format!("moto: {e}")))
     }
 
     /// Waits until it answers.

@@ -1,6 +1,6 @@
 //! Answers in pages.
 
-use super::{fault::ec2_error, query::Parameters, server::Answer};
+use super::{fault::ec2_error, query::Parameters, server::HttpResponse};
 
 const TOKEN: &str = "eyJ2IjoiMSJ9.";
 
@@ -9,7 +9,7 @@ pub(super) fn page<'i, T>(
     parameters: &Parameters,
     items: &'i [T],
     name: impl Fn(&T) -> String,
-) -> Result<(&'i [T], Option<String>), Answer> {
+) -> Result<(&'i [T], Option<String>), HttpResponse> {
     let wrong = |message: &str| ec2_error("InvalidParameterValue", 400, message);
     let begin = match parameters.get("NextToken").filter(|t| !t.is_empty()) {
         None => 0,

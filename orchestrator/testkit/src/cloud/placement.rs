@@ -1,49 +1,15 @@
 //! Placement groups, which moto does not know.
 
-use xmltree::Element;
-
 use super::{
     fault::ec2_error,
     query::{self, Parameters},
-    server::Answer,
+    resources::PlacementGroup,
+    server::HttpResponse,
     world::World,
     xml::{self, leaf},
 };
 
-/// A placement group.
-#[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) region: String,
-    strategy: String,
-    pub(super) tags: Vec<(String, String)>,
-}
-
-impl Group {
-    fn element(&self) -> Vec<Element> {
-        let arn = format!("arn:aws:ec2:{}:123456789012:placement-group/{}", self.region, self.name);
-        vec![
-            leaf("groupName", &self.name),
-            leaf("strategy", &self.strategy),
-            leaf("state", "available"),
-            leaf("groupId", &self.id),
-            leaf("groupArn", &arn),
-            xml::tags(&self.tags),
-        ]
-    }
-
-    fn passes(&self, name: &str, values: &[String]) -> bool {
-        query::by_tags(&self.tags, name, values).unwrap_or_else(|| match name {
-            "group-name" => query::is_any(values, &self.name),
-            "strategy" => query::is_any(values, &self.strategy),
-            "state" => query::is_any(values, "available"),
-            _ => false,
-        })
-    }
-}
-
-pub(super) fn create(world: &World, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn create(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let mut state = world.lock();
     let name = parameters.get("GroupName").unwrap_or_default().to_owned();
     if state.groups.iter().any(|g| g.name == name && g.region == region) {
@@ -54,13 +20,13 @@ pub(super) fn create(world: &World, region: &str, parameters: &Parameters) -> An
         return ec2_error("InvalidParameterValue", 400, &format!("Value ({strategy}) for parameter strategy is invalid."));
     }
     let tags = parameters.tags_for("placement-group");
-    let group = Group { id: query::identity("pg-"), name, region: region.to_owned(), strategy, tags };
+    let group = PlacementGroup { id: query::identity("pg-"), name, region: region.to_owned(), strategy, tags };
     let answer = xml::response("CreatePlacementGroup", [leaf("return", "true"), xml::node("placementGroup", group.element())]);
     state.groups.push(group);
-    Answer::xml(answer)
+    HttpResponse::xml(answer)
 }
 
-pub(super) fn delete(world: &World, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn delete(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let mut state = world.lock();
     let name = parameters.get("GroupName").unwrap_or_default();
     let Some(place) = state.groups.iter().position(|g| g.name == name && g.region == region) else {
@@ -71,23 +37,23 @@ pub(super) fn delete(world: &World, region: &str, parameters: &Parameters) -> An
         return ec2_error("InvalidPlacementGroup.InUse", 400, &format!("The placement group '{name}' is in use and may not be deleted."));
     }
     state.groups.remove(place);
-    Answer::xml(xml::response("DeletePlacementGroup", [leaf("return", "true")]))
+    HttpResponse::xml(xml::response("DeletePlacementGroup", [leaf("return", "true")]))
 }
 
-pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let state = world.lock();
     let (names, ids, filters) = (parameters.list("GroupName"), parameters.list("GroupId"), parameters.filters());
     let here = || state.groups.iter().filter(|g| g.region == region);
     if let Some(unknown) = names.iter().find(|n| !here().any(|g| g.name == **n)) {
         return ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{unknown}' is unknown."));
     }
-    let is_meant = |g: &&Group| (names.is_empty() || names.contains(&g.name)) && (ids.is_empty() || ids.contains(&g.id));
+    let is_meant = |g: &&PlacementGroup| (names.is_empty() || names.contains(&g.name)) && (ids.is_empty() || ids.contains(&g.id));
     let found = here().filter(is_meant).filter(|g| filters.iter().all(|(name, values)| g.passes(name, values)));
-    Answer::xml(xml::response("DescribePlacementGroups", [xml::list("placementGroupSet", found.map(Group::element))]))
+    HttpResponse::xml(xml::response("DescribePlacementGroups", [xml::list("placementGroupSet", found.map(PlacementGroup::element))]))
 }
 
 /// Whether instances of a type may be in a group.
-pub(super) fn takes(world: &World, region: &str, name: &str, kind: &str) -> Result<(), Answer> {
+pub(super) fn takes(world: &World, region: &str, name: &str, kind: &str) -> Result<(), HttpResponse> {
     let strategy =
         world.lock().groups.iter().find(|g| g.name == name && g.region == region).map(|g| g.strategy.clone()).unwrap_or_default();
     let Ok(answer) = world.moto.ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)]) else { return Ok(()) };

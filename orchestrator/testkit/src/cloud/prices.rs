@@ -1,67 +1,19 @@
 //! Prices and quotas: AWSPriceListService and ServiceQuotas, which speak JSON.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::{
     fault::error,
-    server::{Answer, Request},
+    price_table::PriceTable,
+    server::{HttpRequest, HttpResponse},
     world::World,
 };
-
-/// Dollars, by instance type and hour on demand.
-#[derive(Clone, Debug)]
-pub(super) struct Prices(pub(super) BTreeMap<String, f64>);
-
-/// What some types cost in North Virginia, with their vCPUs and memory.
-const TYPES: [(&str, f64); 20] = [
-    ("t2.micro", 0.0116),
-    ("t3.micro", 0.0104),
-    ("t3.small", 0.0208),
-    ("t3.medium", 0.0416),
-    ("c3.large", 0.105),
-    ("c3.xlarge", 0.21),
-    ("c3.2xlarge", 0.42),
-    ("c5.large", 0.085),
-    ("c5.xlarge", 0.17),
-    ("c5.2xlarge", 0.34),
-    ("c5d.large", 0.096),
-    ("c5n.18xlarge", 3.888),
-    ("c6i.large", 0.085),
-    ("c6i.xlarge", 0.17),
-    ("c7i.large", 0.089_25),
-    ("c7i.xlarge", 0.1785),
-    ("c7g.large", 0.0725),
-    ("m5.large", 0.096),
-    ("i3.large", 0.156),
-    ("hpc6a.48xlarge", 2.88),
-];
 
 /// A GB of a volume per month, by its type.
 const VOLUMES: [(&str, f64); 6] = [("gp2", 0.10), ("gp3", 0.08), ("io1", 0.125), ("io2", 0.125), ("st1", 0.045), ("standard", 0.05)];
 
-impl Default for Prices {
-    fn default() -> Self {
-        Self(TYPES.iter().map(|(kind, price)| ((*kind).to_owned(), *price)).collect())
-    }
-}
-
-impl Prices {
-    /// Spot prices in the zone with this number: 35 % of the price on demand in the first one, and more in each behind it.
-    pub(super) fn spot_in(&self, zone: usize) -> impl Iterator<Item = (String, f64)> {
-        let share = 0.35 + 0.05 * zone as f64;
-        self.0.iter().map(move |(kind, price)| (kind.clone(), price * share))
-    }
-
-    /// The spot price of a type in the zone with this number.
-    pub(super) fn spot(&self, kind: &str, zone: usize) -> Option<f64> {
-        self.spot_in(zone).find(|(k, _)| k == kind).map(|(_, price)| price)
-    }
-}
-
 /// GetProducts.
-pub(super) fn products(world: &World, request: &Request) -> Answer {
+pub(super) fn products(world: &World, request: &HttpRequest) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let service = asked["ServiceCode"].as_str().unwrap_or_default();
     let filters: Vec<(String, String)> = asked["Filters"]
@@ -96,7 +48,7 @@ pub(super) fn products(world: &World, request: &Request) -> Answer {
     json_answer(&answer)
 }
 
-fn of_ec2(prices: &Prices, region: &str) -> Vec<Value> {
+fn of_ec2(prices: &PriceTable, region: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, price) in &prices.0 {
         // what a careless question also finds
@@ -181,7 +133,7 @@ pub(super) const QUOTAS: [(&str, &str); 2] = [
 ];
 
 /// GetServiceQuota and ListServiceQuotas.
-pub(super) fn quotas(world: &World, request: &Request, action: &str, region: &str) -> Answer {
+pub(super) fn quotas(world: &World, request: &HttpRequest, action: &str, region: &str) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let all: Vec<Value> = QUOTAS
         .iter()
@@ -207,6 +159,6 @@ pub(super) fn quotas(world: &World, request: &Request, action: &str, region: &st
 }
 
 /// An answer of a service that speaks JSON.
-pub(super) fn json_answer(value: &Value) -> Answer {
-    Answer::new(200, "application/x-amz-json-1.1", value.to_string())
+pub(super) fn json_answer(value: &Value) -> HttpResponse {
+    HttpResponse::new(200, "application/x-amz-json-1.1", value.to_string())
 }

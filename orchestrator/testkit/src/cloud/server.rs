@@ -17,14 +17,14 @@ use tokio::{
 
 /// A request as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Request {
+impl HttpRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -32,13 +32,13 @@ impl Request {
 
 /// An answer as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(super) fn new(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, headers: vec![("Content-Type".into(), kind.into())], body: body.into() }
     }
@@ -49,7 +49,7 @@ impl Answer {
 }
 
 /// Answers requests; `None` closes the connection without a word.
-pub(super) type Handler = Arc<dyn Fn(Request) -> Option<Answer> + Send + Sync>;
+pub(super) type Handler = Arc<dyn Fn(HttpRequest) -> Option<HttpResponse> + Send + Sync>;
 
 /// A runtime whose threads are where the calling thread is: to be made on the network on which it will listen and connect.
 pub(super) fn runtime() -> Runtime {
@@ -105,7 +105,7 @@ async fn answer(request: hyper::Request<hyper::body::Incoming>, handler: Handler
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
     let path = head.uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
-    let request = Request { method: head.method, path, headers: head.headers, body };
+    let request = HttpRequest { method: head.method, path, headers: head.headers, body };
     // an error of the service makes hyper close the connection
     let answer = spawn_blocking(move || handler(request)).await.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("hung up"))?;
     let mut response = Response::builder().status(answer.status);

@@ -4,13 +4,13 @@ use xmltree::Element;
 
 use super::{
     query::Parameters,
-    server::{Answer, Request},
-    world::{State, World},
+    server::{HttpRequest, HttpResponse},
+    world::{CloudState, World},
     xml::{self, leaf},
 };
 
 /// CreateTags and DeleteTags: moto gets those of its own resources.
-pub(super) fn change(world: &World, request: &Request, action: &str, parameters: &Parameters) -> Answer {
+pub(super) fn change(world: &World, request: &HttpRequest, action: &str, parameters: &Parameters) -> HttpResponse {
     let wanted = parameters.tags("Tag");
     let mut of_moto = Vec::new();
     {
@@ -28,7 +28,7 @@ pub(super) fn change(world: &World, request: &Request, action: &str, parameters:
         }
     }
     if of_moto.is_empty() {
-        return Answer::xml(xml::response(action, [leaf("return", "true")]));
+        return HttpResponse::xml(xml::response(action, [leaf("return", "true")]));
     }
     let mut rest = parameters.clone();
     rest.remove("ResourceId");
@@ -38,13 +38,13 @@ pub(super) fn change(world: &World, request: &Request, action: &str, parameters:
     world.moto.forward(request, rest.write().as_bytes())
 }
 
-fn tags_of<'s>(state: &'s mut State, id: &str) -> Option<&'s mut Vec<(String, String)>> {
+fn tags_of<'s>(state: &'s mut CloudState, id: &str) -> Option<&'s mut Vec<(String, String)>> {
     let of_group = state.groups.iter_mut().find(|g| g.id == id).map(|g| &mut g.tags);
     of_group.or_else(|| state.requests.iter_mut().find(|r| r.id == id).map(|r| &mut r.tags))
 }
 
 /// DescribeTags: those of moto, and those that it does not know.
-pub(super) fn describe(world: &World, request: &Request, region: &str, parameters: &Parameters) -> Answer {
+pub(super) fn describe(world: &World, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let answer = world.moto.forward(request, &request.body);
     let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
     let state = world.lock();
@@ -67,5 +67,5 @@ pub(super) fn describe(world: &World, request: &Request, region: &str, parameter
     if let Some(set) = root.get_mut_child("tagSet") {
         set.children.extend(found.into_iter().map(xmltree::XMLNode::Element));
     }
-    Answer::xml(xml::bytes(&root))
+    HttpResponse::xml(xml::bytes(&root))
 }

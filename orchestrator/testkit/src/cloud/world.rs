@@ -2,34 +2,29 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::runtime::Handle;
 
 use super::{
-    Call, Fault,
-    fault::Clock,
+    call::ApiCall,
+    fault::{CloudClock, Fault},
     machine::Machine,
-    moto::{Moto, find},
-    placement::Group,
-    prices::Prices,
-    spot::SpotRequest,
+    moto::{self, find},
+    price_table::PriceTable,
+    resources::{PlacementGroup, SpotRequest},
     xml,
 };
-use crate::lab::Yard;
+use crate::lab::GuestPool;
 
 /// What a cloud is to be like.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CloudSettings {
     /// The region whose instances are nodes of the lab.
     pub(super) region: String,
-    pub(super) prices: Prices,
+    pub(super) prices: PriceTable,
     /// vCPUs that may run, on demand and spot.
     pub(super) quotas: [f64; 2],
     /// How long an instance without a node is pending.
@@ -43,28 +38,30 @@ pub(super) struct Settings {
 /// The cloud itself.
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) moto: Moto,
-    pub(super) settings: Settings,
-    pub(super) yard: Option<Yard>,
+    pub(super) moto: moto::Client,
+    pub(super) settings: CloudSettings,
+    pub(super) guest_pool: Option<GuestPool>,
     pub(super) runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<CloudState>,
     /// Held while instances are launched: a token is used by one of two requests that come at once.
     pub(super) launching: Mutex<()>,
-    ends: AtomicBool,
+    ended: Mutex<bool>,
+    /// Told once the cloud has ended.
+    ending: Condvar,
 }
 
 /// What changes.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) calls: Vec<Call>,
+pub(super) struct CloudState {
+    pub(super) calls: Vec<ApiCall>,
     pub(super) faults: Vec<Fault>,
-    pub(super) clock: Clock,
+    pub(super) clock: CloudClock,
     pub(super) expired: bool,
     /// In the order in which they were launched.
     pub(super) machines: Vec<Machine>,
     /// By region and client token: what was asked for, and the reservation and instances that came of it.
-    pub(super) tokens: HashMap<(String, String), Launch>,
-    pub(super) groups: Vec<Group>,
+    pub(super) tokens: HashMap<(String, String), KnownLaunch>,
+    pub(super) groups: Vec<PlacementGroup>,
     pub(super) requests: Vec<SpotRequest>,
     pub(super) never_reachable: usize,
     pub(super) impaired: usize,
@@ -79,13 +76,13 @@ pub(super) struct State {
 
 /// A launch that a client token stands for.
 #[derive(Clone, Debug)]
-pub(super) struct Launch {
+pub(super) struct KnownLaunch {
     pub(super) asked: String,
     pub(super) instances: Vec<String>,
     pub(super) answer: Vec<u8>,
 }
 
-impl State {
+impl CloudState {
     pub(super) fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.iter().find(|m| m.id == id)
     }
@@ -96,30 +93,38 @@ impl State {
 }
 
 impl World {
-    pub(super) fn new(moto: Moto, settings: Settings, yard: Option<Yard>, runtime: Handle) -> Self {
-        let state = State { regions: [settings.region.clone()].into(), ..State::default() };
-        Self { moto, settings, yard, runtime, state: Mutex::new(state), launching: Mutex::default(), ends: AtomicBool::new(false) }
+    pub(super) fn new(moto: moto::Client, settings: CloudSettings, guest_pool: Option<GuestPool>, runtime: Handle) -> Self {
+        let state = CloudState { regions: [settings.region.clone()].into(), ..CloudState::default() };
+        Self {
+            moto,
+            settings,
+            guest_pool,
+            runtime,
+            state: Mutex::new(state),
+            launching: Mutex::default(),
+            ended: Mutex::default(),
+            ending: Condvar::new(),
+        }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, CloudState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells threads that wait for something to go.
     pub(super) fn end(&self) {
-        self.ends.store(true, Ordering::SeqCst);
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ending.notify_all();
     }
 
     /// Waits, but not beyond the cloud's end.
     pub(super) fn sleep(&self, time: Duration) {
-        let begin = Instant::now();
-        while begin.elapsed() < time && !self.has_ended() {
-            thread::sleep(Duration::from_millis(20).min(time.saturating_sub(begin.elapsed())));
-        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.ending.wait_timeout_while(ended, time, |ended| !*ended));
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ends.load(Ordering::SeqCst)
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what went wrong, for the test to be told.
@@ -142,8 +147,8 @@ impl World {
 
     /// Runs this on the network of the cloud.
     pub(super) fn on_network<T: Send>(&self, piece: impl FnOnce(&Self) -> T + Send) -> T {
-        match &self.yard {
-            Some(yard) => yard.on_network(|| piece(self)),
+        match &self.guest_pool {
+            Some(guest_pool) => guest_pool.on_network(|| piece(self)),
             None => piece(self),
         }
     }

@@ -1,85 +1,59 @@
-//! Programs with a time limit and what they said.
+//! Runs programs with a time limit and keeps their output.
 
 use std::{
-    env,
-    ffi::OsString,
     io::Read,
     process::{Command, Output, Stdio},
-    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
-/// Runs a program to its end; panics with what it said when it takes longer than the limit.
+use tempfile::NamedTempFile;
+
+/// Runs a program to its end; panics with its output when it takes longer than the limit.
 #[track_caller]
 pub fn output_within(mut command: Command, limit: Duration) -> Output {
     let name = format!("{command:?}");
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
-    let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    let (stdout, stderr) = (Reader::of(stdout), Reader::of(stderr));
+    // files, not pipes: background processes of the program could hold a pipe open for ever
+    let (stdout, stderr) = (output_file(), output_file());
+    let stream = |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().unwrap_or_else(|e| panic!("{name}: {e}")));
+    command.stdin(Stdio::null()).stdout(stream(&stdout)).stderr(stream(&stderr));
+    let mut child = command.spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
     let begin = Instant::now();
-    let mut late = false;
+    let mut is_late = false;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap_or_else(|e| panic!("{name}: {e}")) {
             break status;
         }
-        if begin.elapsed() > limit && !late {
-            late = true;
+        if begin.elapsed() > limit && !is_late {
+            is_late = true;
             let _ = child.kill();
         }
         thread::sleep(Duration::from_millis(2));
     };
-    // what it left running may hold its streams open for ever
-    let end = Instant::now();
-    while !(stdout.thread.is_finished() && stderr.thread.is_finished()) && end.elapsed() < Duration::from_millis(300) {
-        thread::sleep(Duration::from_millis(1));
-    }
-    let output = Output { status, stdout: stdout.so_far(), stderr: stderr.so_far() };
-    assert!(!late, "{name} took longer than {limit:?}: {}", said(&output));
+    let output = Output { status, stdout: read(&stdout), stderr: read(&stderr) };
+    assert!(!is_late, "{name} took longer than {limit:?}: {}", both_streams(&output));
     output
 }
 
-/// Reads a stream while its program runs.
-struct Reader {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    thread: thread::JoinHandle<()>,
+/// A file for a stream. Appended to, so that a program that opens its own `/dev/stderr` overwrites nothing.
+fn output_file() -> NamedTempFile {
+    tempfile::Builder::new().prefix("cvc-output-").append(true).tempfile().expect("cannot create a temporary file")
 }
 
-impl Reader {
-    fn of(mut stream: impl Read + Send + 'static) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let into = Arc::clone(&bytes);
-        let thread = thread::spawn(move || {
-            let mut buffer = [0; 8192];
-            while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                into.lock().expect("no panic").extend_from_slice(&buffer[..length]);
-            }
-        });
-        Self { bytes, thread }
-    }
-
-    fn so_far(&self) -> Vec<u8> {
-        self.bytes.lock().expect("no panic").clone()
-    }
+fn read(file: &NamedTempFile) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.reopen().and_then(|mut f| f.read_to_end(&mut bytes)).unwrap_or_else(|e| panic!("{}: {e}", file.path().display()));
+    bytes
 }
 
-/// Runs a program that must succeed; its standard output.
+/// Runs a program that must succeed, and returns its standard output.
 #[track_caller]
-pub(super) fn finished(what: &str, command: Command, limit: Duration) -> String {
+pub(super) fn run_checked(what: &str, command: Command, limit: Duration) -> String {
     let output = output_within(command, limit);
-    assert!(output.status.success(), "{what}: {}: {}", output.status, said(&output));
+    assert!(output.status.success(), "{what}: {}: {}", output.status, both_streams(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Both streams of a program.
-fn said(output: &Output) -> String {
+fn both_streams(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// PATH, with where administrators' programs lie.
-pub(super) fn path() -> OsString {
-    let mut path = env::var_os("PATH").unwrap_or_default();
-    path.push(":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin");
-    path
 }

@@ -11,7 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{Node, command::finished, probe::absent};
+use super::{command::run_checked, node::Node, requirements};
+use crate::program::{absent, admin_path};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -31,8 +32,8 @@ impl Disk {
         let file = directory.path().join("disk");
         File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a file for a disk");
         let mut losetup = Command::new("losetup");
-        losetup.args(["--find", "--show"]).arg(&file).env("PATH", super::command::path());
-        let device = finished("losetup", losetup, LIMIT).trim().into();
+        losetup.args(["--find", "--show"]).arg(&file).env("PATH", admin_path());
+        let device = run_checked("losetup", losetup, LIMIT).trim().into();
         Self { device, file, _directory: directory }
     }
 
@@ -61,7 +62,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let mut losetup = Command::new("losetup");
-        losetup.arg("--detach").arg(&self.device).env("PATH", super::command::path()).stdout(Stdio::null()).stderr(Stdio::null());
+        losetup.arg("--detach").arg(&self.device).env("PATH", admin_path()).stdout(Stdio::null()).stderr(Stdio::null());
         // while it is mounted the kernel does it later
         let _ = losetup.status();
     }
@@ -74,5 +75,8 @@ pub(crate) fn missing() -> Option<String> {
         Some("the kernel has no ext4".to_owned())
             .filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"))
     };
-    super::missing().or_else(|| absent(&["losetup", "blkid", "mkfs.ext4", "findmnt"])).or_else(without_loop).or_else(without_file_system)
+    requirements::missing()
+        .or_else(|| absent(&["losetup", "blkid", "mkfs.ext4", "findmnt"]))
+        .or_else(without_loop)
+        .or_else(without_file_system)
 }

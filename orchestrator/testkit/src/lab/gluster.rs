@@ -2,8 +2,8 @@
 
 use std::{fs, thread, time::Duration};
 
-use super::{Lab, Node, probe::absent};
-use crate::process::wait_until;
+use super::{Lab, Node, requirements};
+use crate::{process::wait_until, program::absent};
 
 /// Where the volume is mounted on every node.
 pub const GLUSTER: &str = "/gluster";
@@ -51,5 +51,5 @@ pub(crate) fn missing() -> Option<String> {
     let without_fuse = || {
         Some("the kernel has no FUSE".to_owned()).filter(|_| !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"))
     };
-    super::missing().or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"])).or_else(without_fuse)
+    requirements::missing().or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"])).or_else(without_fuse)
 }

@@ -14,7 +14,8 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{command::finished, probe::absent};
+use super::{cache, command::run_checked, requirements};
+use crate::program::absent;
 
 /// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Image {
 fn base() -> PathBuf {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
     BASE.get_or_init(|| {
-        let cache = super::cache();
+        let cache = cache::cache();
         fs::create_dir_all(&cache).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
         let lock = File::create(cache.join("base.lock")).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
         let _lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap_or_else(|(_, e)| panic!("the lock of {}: {e}", cache.display()));
@@ -100,7 +101,7 @@ fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
     let mut command = Command::new("bash");
     command.arg(script.path()).arg(&begun).arg(mpich5.unwrap_or(Path::new("")));
     let _ = std::io::stderr().write_all(b"building the base image of labs, once: one to three minutes\n");
-    finished("building the base image", command, Duration::from_secs(1200));
+    run_checked("building the base image", command, Duration::from_secs(1200));
     fs::rename(&begun, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
 }
 
@@ -111,13 +112,13 @@ fn digest(bytes: &[u8]) -> u64 {
 
 /// What building the base image needs and this machine has not, if anything.
 pub(crate) fn missing() -> Option<String> {
-    super::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
+    requirements::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
 /// Where tools lie that are told by the environment or brought by the set-up.
 fn tools() -> Vec<PathBuf> {
     let told = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
-    let all = told.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([super::cache().join("mpich5")]);
+    let all = told.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([cache::cache().join("mpich5")]);
     all.filter(|p| p.is_absolute() && p.is_dir()).collect()
 }
 

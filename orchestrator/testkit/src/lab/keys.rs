@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    command::finished,
+    command::run_checked,
     sandbox::{PATIENCE, Sandbox},
 };
 
@@ -16,7 +16,7 @@ pub(super) fn make(file: &Path, comment: &str) {
     let _ = fs::remove_file(file);
     let mut command = Command::new("ssh-keygen");
     command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f"]).arg(file).stdin(Stdio::null());
-    finished("ssh-keygen", command, PATIENCE);
+    run_checked("ssh-keygen", command, PATIENCE);
 }
 
 /// Writes what all nodes know of each other's keys. In place: the nodes have this very file mounted.

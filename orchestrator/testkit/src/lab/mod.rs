@@ -32,22 +32,22 @@
 //! - **Disks**: [`Disk`] is a real block device for nodes, which are given it under whatever name.
 //! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
 
+mod cache;
 mod command;
 mod disk;
 mod fault;
 mod gluster;
+mod guest_pool;
 mod image;
 mod keys;
+mod namespaces;
 mod node;
-mod probe;
+mod requirements;
 mod sandbox;
 mod slurm;
-mod spaces;
 mod wire;
-mod yard;
 
 use std::{
-    env,
     ffi::OsStr,
     fs,
     net::Ipv4Addr,
@@ -57,39 +57,31 @@ use std::{
     thread,
 };
 
+pub use cache::cache;
 pub use command::output_within;
 pub use disk::Disk;
 pub(crate) use disk::missing as missing_for_disks;
 pub use gluster::GLUSTER;
 pub(crate) use gluster::missing as missing_for_gluster;
+pub(crate) use guest_pool::GuestPool;
 pub use image::Image;
 pub(crate) use image::missing as missing_for_image;
-pub use node::{Node, NodeProcess};
-pub(crate) use probe::missing;
+pub use namespaces::{NodeProcess, program_of};
+pub use node::Node;
+pub(crate) use requirements::missing;
 pub use slurm::Slurm;
 pub(crate) use slurm::{missing as missing_for_slurm, missing_for_accounting};
-pub use spaces::program_of;
 pub use wire::Line;
-pub(crate) use yard::Yard;
 
-use node::Plan;
+use node::NodePlan;
 use sandbox::{PATIENCE, Sandbox};
 
 /// The laptop's address.
 pub const LAPTOP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
-/// Where what was made once for labs is kept: `$CVC_LAB_CACHE`, or `cvc-lab` in the user's cache.
-pub fn cache() -> PathBuf {
-    let of_user = || {
-        let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-        base.unwrap_or_else(|| PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache")).join("cvc-lab")
-    };
-    env::var_os("CVC_LAB_CACHE").map(PathBuf::from).filter(|p| p.is_absolute()).unwrap_or_else(of_user)
-}
-
 /// What a lab is to be like. Made by [`Lab::builder`].
 #[derive(Clone, Debug)]
-pub struct Builder {
+pub struct LabBuilder {
     nodes: u8,
     login: bool,
     image: Image,
@@ -100,7 +92,7 @@ pub struct Builder {
     sshd: Vec<String>,
 }
 
-impl Builder {
+impl LabBuilder {
     /// How many nodes, `n1` to `nK`; 4 if not said, at most 64, none where all come by a [`crate::Cloud`].
     pub fn nodes(mut self, nodes: u8) -> Self {
         assert!(nodes <= 64, "a lab has at most 64 nodes, not {nodes}");
@@ -159,9 +151,9 @@ impl Builder {
         let hosts = format!("127.0.0.1 localhost\n{LAPTOP} laptop\n{names}");
         let sandbox = Sandbox::start(self.shared_mib, &hosts);
         let plan =
-            Plan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
+            NodePlan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
         let nodes = all.into_iter().map(|(name, address)| Node::new(name, address, plan.clone(), Arc::clone(&sandbox))).collect();
-        let lab = Lab { nodes, yard: Yard::new(plan, Arc::clone(&sandbox)), sandbox };
+        let lab = Lab { nodes, guest_pool: GuestPool::new(plan, Arc::clone(&sandbox)), sandbox };
         lab.prepare(&hosts);
         thread::scope(|scope| {
             let starting: Vec<_> = lab.nodes.iter().map(|node| scope.spawn(|| node.start())).collect();
@@ -179,14 +171,14 @@ impl Builder {
 pub struct Lab {
     /// The login node first, if there is one.
     nodes: Vec<Node>,
-    yard: Yard,
+    guest_pool: GuestPool,
     sandbox: Arc<Sandbox>,
 }
 
 impl Lab {
     /// A lab of four nodes without a login node, unless said otherwise.
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> LabBuilder {
+        LabBuilder {
             nodes: 4,
             login: false,
             image: Image::Host,
@@ -243,12 +235,12 @@ impl Lab {
     /// # Panics
     /// When it does.
     pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
-        spaces::on_network(&self.sandbox.spaces, piece)
+        namespaces::on_network(&self.sandbox.namespaces, piece)
     }
 
     /// Where further machines can be added, for who lets them.
-    pub(crate) fn yard(&self) -> Yard {
-        self.yard.clone()
+    pub(crate) fn guest_pool(&self) -> GuestPool {
+        self.guest_pool.clone()
     }
 
     /// A node, by name.
@@ -296,7 +288,7 @@ impl Lab {
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let on_laptop = self.sandbox.processes().into_iter();
         let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));
-        let on_guests = self.yard.guests().into_iter().flat_map(|n| n.processes(""));
+        let on_guests = self.guest_pool.guests().into_iter().flat_map(|n| n.processes(""));
         on_laptop.chain(on_nodes).chain(on_guests).filter(|p| p.command.contains(pattern)).collect()
     }
 }
@@ -308,7 +300,7 @@ impl Drop for Lab {
             node.end();
             node.unplug();
         }
-        for guest in self.yard.guests() {
+        for guest in self.guest_pool.guests() {
             guest.end();
             guest.unplug();
         }

@@ -11,17 +11,17 @@ use std::{
 
 use super::{
     Image,
-    command::{finished, output_within},
+    command::{output_within, run_checked},
     keys,
+    namespaces::{self, Namespaces, NodeProcess},
     sandbox::{PATIENCE, Sandbox, becomes_ready, child_of, go},
-    spaces::{self, Spaces},
     wire::Wire,
 };
-use crate::process::wait_until;
+use crate::{process::wait_until, program::admin_path};
 
 /// What a node is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct NodePlan {
     pub(super) image: Image,
     pub(super) scratch_mib: u64,
     pub(super) shm_mib: u64,
@@ -34,39 +34,30 @@ pub(super) struct Plan {
 pub struct Node {
     name: String,
     address: Ipv4Addr,
-    plan: Plan,
+    plan: NodePlan,
     /// The only user of a guest.
     guest: Option<String>,
     pub(super) sandbox: Arc<Sandbox>,
     /// `None` while it is off.
-    state: Mutex<Option<Running>>,
+    state: Mutex<Option<PoweredOn>>,
     pub(super) wire: Mutex<Option<Wire>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct PoweredOn {
     outer: Child,
     /// Process 1 of the node, in the test's numbering.
     pub(super) init: i32,
-    pub(super) spaces: Arc<Spaces>,
-}
-
-/// A living process on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeProcess {
-    /// Its number outside the lab, for signals sent by the test.
-    pub pid: i32,
-    /// Its arguments, separated by blanks.
-    pub command: String,
+    pub(super) namespaces: Arc<Namespaces>,
 }
 
 impl Node {
-    pub(super) fn new(name: String, address: Ipv4Addr, plan: Plan, sandbox: Arc<Sandbox>) -> Self {
+    pub(super) fn new(name: String, address: Ipv4Addr, plan: NodePlan, sandbox: Arc<Sandbox>) -> Self {
         Self { name, address, plan, guest: None, sandbox, state: Mutex::default(), wire: Mutex::default() }
     }
 
     /// A machine that comes to the lab later, with one user, whom these keys let in.
-    pub(super) fn guest(name: String, address: Ipv4Addr, plan: Plan, sandbox: Arc<Sandbox>, user: &str, keys: &str) -> Self {
+    pub(super) fn guest(name: String, address: Ipv4Addr, plan: NodePlan, sandbox: Arc<Sandbox>, user: &str, keys: &str) -> Self {
         let node = Self { guest: Some(user.to_owned()), ..Self::new(name, address, plan, sandbox) };
         node.prepare();
         fs::write(node.own().join("authorized_keys"), keys).expect("keys of the guest's user");
@@ -115,14 +106,14 @@ impl Node {
     pub fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
         command.args(["-ec", script]);
-        finished(&format!("{}: {script}", self.name), command, PATIENCE)
+        run_checked(&format!("{}: {script}", self.name), command, PATIENCE)
     }
 
     /// Living processes of the node whose arguments hold this text; all of them for an empty one. None while it is off.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let Some(init) = self.lock().as_ref().map(|r| r.init) else { return Vec::new() };
-        let Some(own) = spaces::identity(init, "pid") else { return Vec::new() };
-        let of_node = spaces::processes().into_iter().filter(|p| spaces::identity(*p, "pid").as_ref() == Some(&own));
+        let Some(own) = namespaces::identity(init, "pid") else { return Vec::new() };
+        let of_node = namespaces::processes().into_iter().filter(|p| namespaces::identity(*p, "pid").as_ref() == Some(&own));
         of_node.filter(|pid| *pid != init).filter_map(NodeProcess::of).filter(|p| p.command.contains(pattern)).collect()
     }
 
@@ -180,15 +171,15 @@ impl Node {
         format!("{},{} {}", self.name, self.address, parts.join(" "))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<PoweredOn>> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     #[track_caller]
-    fn running(&self) -> (Arc<Spaces>, i32) {
+    fn running(&self) -> (Arc<Namespaces>, i32) {
         let state = self.lock();
         let running = state.as_ref().unwrap_or_else(|| panic!("{} is off", self.name));
-        (Arc::clone(&running.spaces), running.init)
+        (Arc::clone(&running.namespaces), running.init)
     }
 
     /// What its cables are called: names of network devices are short.
@@ -217,7 +208,7 @@ impl Node {
 
     /// Runs this on its network, in a thread of its own.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
-        spaces::on_network(&self.running().0, piece)
+        namespaces::on_network(&self.running().0, piece)
     }
 
     /// Switches it on and waits until its sshd listens.
@@ -227,10 +218,10 @@ impl Node {
         let run = self.sandbox.inside();
         let own = run.join("nodes").join(&self.name);
         let console = self.sandbox.directory().join(format!("{}.console", self.name));
-        let mut command = self.sandbox.spaces.command("unshare");
+        let mut command = self.sandbox.namespaces.command("unshare");
         command.args(["--net", "--uts", "--ipc", "--pid", "--mount", "--fork", "--kill-child", "--propagation", "private", "--"]);
         command.arg("bash").arg(self.sandbox.directory().join("etc/node.sh")).arg(&self.name).env_clear().current_dir("/");
-        command.env("PATH", super::command::path()).env("NAME", &self.name).env("ADDRESS", self.address.to_string());
+        command.env("PATH", admin_path()).env("NAME", &self.name).env("ADDRESS", self.address.to_string());
         command.env("LOWER", self.plan.image.root()).env("APT", self.plan.image.packages().unwrap_or_default());
         command
             .env("OWN", own)
@@ -262,8 +253,8 @@ impl Node {
             let _ = (outer.kill(), outer.wait());
             panic!("{} did not start ({said}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
         }
-        let spaces = Spaces::of(init).expect("namespaces of the node");
-        *state = Some(Running { outer, init, spaces });
+        let namespaces = Namespaces::of(init).expect("namespaces of the node");
+        *state = Some(PoweredOn { outer, init, namespaces });
     }
 
     /// Ends what passes its packets.
@@ -276,17 +267,7 @@ impl Node {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
         let _ = running.outer.wait();
-        self.sandbox.look_for_rest(&running.spaces);
-    }
-}
-
-impl NodeProcess {
-    /// `None` if it is not alive.
-    pub(super) fn of(pid: i32) -> Option<Self> {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let (state, _) = spaces::stat(pid)?;
-        (!matches!(state, 'Z' | 'X'))
-            .then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
+        self.sandbox.look_for_rest(&running.namespaces);
     }
 }
 

@@ -19,11 +19,13 @@ use nix::{
 use tempfile::TempDir;
 
 use super::{
-    command::{finished, path},
-    node::NodeProcess,
-    spaces::{self, Spaces},
+    command::run_checked,
+    namespaces::{self, Namespaces, NodeProcess},
 };
-use crate::process::{signal, wait_until};
+use crate::{
+    process::{signal, wait_until},
+    program::admin_path,
+};
 
 /// How long a part of the lab may take to come up on a machine that is busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +38,7 @@ pub(super) struct Sandbox {
     _held: ChildStdin,
     /// Process 1 of the sandbox, in the test's numbering.
     init: i32,
-    pub(super) spaces: Arc<Spaces>,
+    pub(super) namespaces: Arc<Namespaces>,
     /// What was found of nodes that had ended.
     left: Mutex<Vec<String>>,
 }
@@ -65,14 +67,14 @@ impl Sandbox {
             panic!("the sandbox did not start ({said}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
         }
         let outer = i32::try_from(holder.id()).expect("a process number");
-        let init = *spaces::children(outer).first().expect("process 1 of the sandbox");
-        let spaces = Spaces::of(init).expect("namespaces of the sandbox");
-        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, spaces, left: Mutex::default() })
+        let init = *namespaces::children(outer).first().expect("process 1 of the sandbox");
+        let namespaces = Namespaces::of(init).expect("namespaces of the sandbox");
+        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, namespaces, left: Mutex::default() })
     }
 
     /// Looks for what still lives in namespaces in which everything has been ended.
-    pub(super) fn look_for_rest(&self, spaces: &Spaces) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(spaces.inhabitants().iter().map(|pid| {
+    pub(super) fn look_for_rest(&self, namespaces: &Namespaces) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(namespaces.inhabitants().iter().map(|pid| {
             format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
         }));
     }
@@ -92,14 +94,14 @@ impl Sandbox {
     }
 
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = self.spaces.command(program);
+        let mut command = self.namespaces.command(program);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if name.starts_with("SSH_") || name.starts_with("XDG_") || name.starts_with("SLURM_") || name.starts_with("ANSIBLE_") {
                 command.env_remove(name.as_ref());
             }
         }
-        command.env("HOME", self.directory().join("home")).env("USER", "root").env("LOGNAME", "root").env("PATH", path());
+        command.env("HOME", self.directory().join("home")).env("USER", "root").env("LOGNAME", "root").env("PATH", admin_path());
         command
     }
 
@@ -108,13 +110,14 @@ impl Sandbox {
     pub(super) fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
         command.args(["-ec", script]);
-        finished(script, command, PATIENCE)
+        run_checked(script, command, PATIENCE)
     }
 
     /// Programs on the laptop.
     pub(super) fn processes(&self) -> Vec<NodeProcess> {
-        let Some(own) = spaces::identity(self.init, "pid") else { return Vec::new() };
-        let inside = spaces::processes().into_iter().filter(|p| *p != self.init && spaces::identity(*p, "pid").as_ref() == Some(&own));
+        let Some(own) = namespaces::identity(self.init, "pid") else { return Vec::new() };
+        let inside =
+            namespaces::processes().into_iter().filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
         let all = inside.filter_map(NodeProcess::of);
         // what holds the nodes belongs to the lab
         all.filter(|p| !p.command.starts_with("unshare --net --uts --ipc --pid --mount ")).collect()
@@ -129,7 +132,7 @@ impl Sandbox {
     /// Ends everything, and says what is there nevertheless.
     fn end(&mut self) -> Vec<String> {
         self.kill();
-        self.look_for_rest(&self.spaces);
+        self.look_for_rest(&self.namespaces);
         let mut left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(directory) = self.directory.take() {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -165,7 +168,7 @@ fn with_home(line: &str, home: &Path) -> String {
 pub(super) fn child_of(parent: i32) -> i32 {
     let mut found = None;
     wait_until(&format!("a child of process {parent}"), PATIENCE, || {
-        found = spaces::children(parent).first().copied();
+        found = namespaces::children(parent).first().copied();
         found.is_some()
     });
     found.expect("just seen")

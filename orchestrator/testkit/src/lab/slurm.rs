@@ -2,8 +2,11 @@
 
 use std::{fs, io::Read, path::Path, thread, time::Duration};
 
-use super::{Lab, Node, probe::absent};
-use crate::process::{signal, wait_until};
+use super::{Lab, Node, requirements};
+use crate::{
+    process::{signal, wait_until},
+    program::absent,
+};
 use nix::sys::signal::Signal;
 
 /// Processors that each node claims to have, whatever the machine has.
@@ -193,7 +196,7 @@ fn end(node: &Node, program: &str, by: Signal) {
 
 /// What Slurm needs and this machine has not, if anything.
 pub(crate) fn missing() -> Option<String> {
-    super::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
+    requirements::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
 }
 
 /// The same for accounting.

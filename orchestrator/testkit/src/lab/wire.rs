@@ -23,7 +23,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout},
 };
 
-use super::{sandbox::Sandbox, spaces::Spaces};
+use super::{namespaces::Namespaces, sandbox::Sandbox};
 
 /// How a cable is, in each direction. The default is a perfect one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,10 +53,10 @@ impl Wire {
         let ends = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::channel();
         let thread = thread::spawn({
-            let (line, ends, spaces) = (Arc::clone(&line), Arc::clone(&ends), Arc::clone(&sandbox.spaces));
+            let (line, ends, namespaces) = (Arc::clone(&line), Arc::clone(&ends), Arc::clone(&sandbox.namespaces));
             let names = [format!("t-{node}"), format!("u-{node}")];
             move || {
-                let devices = devices(&spaces, &names);
+                let devices = devices(&namespaces, &names);
                 let _ = sender.send(devices.as_ref().map(|_| ()).map_err(ToString::to_string));
                 if let Ok(devices) = devices {
                     pass(devices, &line, &ends);
@@ -89,8 +89,8 @@ impl Drop for Wire {
 }
 
 /// Makes two TAP devices in the sandbox's network; they vanish when their files close.
-fn devices(spaces: &Spaces, names: &[String; 2]) -> io::Result<[File; 2]> {
-    spaces.enter_network()?;
+fn devices(namespaces: &Namespaces, names: &[String; 2]) -> io::Result<[File; 2]> {
+    namespaces.enter_network()?;
     Ok([tap(&names[0])?, tap(&names[1])?])
 }
 

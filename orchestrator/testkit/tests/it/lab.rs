@@ -80,11 +80,13 @@ fn there_is_no_way_out_and_the_machine_is_hidden_where_it_must_be() {
     assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
     assert_eq!(lab.processes("sleep 600").len(), 1);
     // who looks for what a run has left sees nothing of the lab's own but sshd, and nobody keeps the dead
-    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'; sleep 0.3");
+    lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'");
+    wait_until("the end of the orphans", Duration::from_secs(20), || lab.node("n2").processes("sleep 0.1").is_empty());
     let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
     assert!(commands.len() == 1 && commands[0].starts_with("sshd: "), "{commands:?}");
-    let states = lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'");
-    assert_eq!(states, "");
+    wait_until("process 1 to reap them", Duration::from_secs(20), || {
+        lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'").is_empty()
+    });
 }
 
 #[test]
@@ -332,7 +334,7 @@ fn assert_ring(said: &Output, nodes: usize, rounds: usize) {
 fn open_mpi_works_across_nodes() {
     require!(Tool::Lab, Tool::OpenMpi);
     let _turn = turn();
-    let Some(compiler) = cvc_testkit::tool::on_path("mpicc.openmpi") else {
+    let Some(compiler) = cvc_testkit::program::on_path("mpicc.openmpi") else {
         return cvc_testkit::tool::skipped("open_mpi_works_across_nodes", "mpicc.openmpi");
     };
     let lab = Lab::builder().nodes(4).build();
@@ -380,7 +382,7 @@ fn slurm_runs_jobs_on_four_nodes() {
         ring(&lab, &launcher.with_file_name("mpicc"));
         assert_ring(&lab.ssh("login", "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5"), 4, 5);
     }
-    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::tool::on_path("mpicc.openmpi")) {
+    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::program::on_path("mpicc.openmpi")) {
         ring(&lab, &compiler);
         let srun =
             "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";

@@ -2,7 +2,7 @@
 //! `cvc down`, and by `cvc sweep`, which knows of no journal.
 
 use crate::cloud::on_cloud::{OnCloud, ec2_site};
-use cvc_testkit::{Cloud, Finished, Lab, Tool, cloud::Left, require, wait_until};
+use cvc_testkit::{Cloud, Finished, Lab, Tool, cloud::Leftovers, require, wait_until};
 use std::{
     collections::{BTreeMap, VecDeque},
     fs,
@@ -75,7 +75,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&self, left: &Left) {
+    fn add(&self, left: &Leftovers) {
         let all = [
             ("instances", &left.instances),
             ("volumes", &left.volumes),

@@ -15,7 +15,7 @@ use crate::{
 };
 use cvc_testkit::{
     Cloud, Finished, Lab,
-    cloud::{Builder, Instance},
+    cloud::{CloudBuilder, Instance},
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
@@ -26,7 +26,7 @@ const AT_ONCE: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n"
 const ONE: &str = "mapping = \"1Nx1P\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n";
 
 /// A campaign of a script on instances; `ec2` are further keys of their table, `rest` follows the application.
-fn scripted(builder: Builder, name: &str, nodes: u32, ec2: &str, script: &str, rest: &str) -> OnCloud {
+fn scripted(builder: CloudBuilder, name: &str, nodes: u32, ec2: &str, script: &str, rest: &str) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = builder.start(&lab);
     let text = text(&cloud, nodes, ec2, rest);

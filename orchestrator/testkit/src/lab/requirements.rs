@@ -6,19 +6,12 @@ use std::{
     sync::OnceLock,
 };
 
-use super::command::path;
-use crate::tool::on_path;
+use crate::program::{absent, admin_path};
 
 /// What stands in the way of a lab, if anything does. Asked once per test program.
 pub(crate) fn missing() -> Option<String> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     MISSING.get_or_init(probe).clone()
-}
-
-/// The first of these programs that is not installed, said so.
-pub(super) fn absent(programs: &[&str]) -> Option<String> {
-    let is_there = |p: &str| on_path(p).is_some() || ["/usr/sbin", "/sbin"].iter().any(|d| Path::new(d).join(p).exists());
-    programs.iter().find(|p| !is_there(p)).map(|p| format!("{p} is not installed"))
 }
 
 fn probe() -> Option<String> {
@@ -38,7 +31,7 @@ fn probe() -> Option<String> {
         && ip link add cvc0 type bridge && ip link add cvc1 type veth peer name cvc2 && ip link set cvc1 master cvc0 && ip tuntap add dev cvc3 mode tap";
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
-    match command.env("PATH", path()).stdin(Stdio::null()).output() {
+    match command.env("PATH", admin_path()).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(format!("this machine does not let it: {}", String::from_utf8_lossy(&output.stderr).trim())),
         Err(e) => Some(format!("unshare: {e}")),

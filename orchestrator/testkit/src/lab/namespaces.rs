@@ -19,13 +19,13 @@ use nix::libc;
 
 /// The namespaces of one process, held open: they can be entered as long as a process lives in them.
 #[derive(Debug)]
-pub(super) struct Spaces {
+pub(super) struct Namespaces {
     /// In the order in which they are entered; mounts last, since /proc is another one afterwards.
     files: Vec<File>,
     pid: File,
 }
 
-impl Spaces {
+impl Namespaces {
     /// Those of a process (its number in the test's own namespace).
     pub(super) fn of(pid: i32) -> io::Result<Arc<Self>> {
         let open = |kind: &str| File::open(format!("/proc/{pid}/ns/{kind}"));
@@ -35,12 +35,12 @@ impl Spaces {
     /// A program inside them. Killing the child kills the program (though not what that one started, as ever), and it ends as the program
     /// does. Other signals to the child alone have no effect, so that the program gets those to its group once: [`program_of`] names it.
     pub(super) fn command(self: &Arc<Self>, program: impl AsRef<OsStr>) -> Command {
-        let spaces = Arc::clone(self);
+        let namespaces = Arc::clone(self);
         let descriptors: Vec<RawFd> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
         let mut command = Command::new(program);
         #[expect(unsafe_code, reason = "entering namespaces is only possible between fork and exec; only system calls are made there")]
         unsafe {
-            command.pre_exec(move || enter(spaces.pid.as_raw_fd(), &descriptors));
+            command.pre_exec(move || enter(namespaces.pid.as_raw_fd(), &descriptors));
         }
         command
     }
@@ -67,9 +67,9 @@ impl Spaces {
 ///
 /// # Panics
 /// When it does.
-pub(super) fn on_network<T: Send>(spaces: &Spaces, piece: impl FnOnce() -> T + Send) -> T {
+pub(super) fn on_network<T: Send>(namespaces: &Namespaces, piece: impl FnOnce() -> T + Send) -> T {
     let run = || {
-        spaces.enter_network().expect("a network of the lab");
+        namespaces.enter_network().expect("a network of the lab");
         piece()
     };
     thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -160,4 +160,23 @@ pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
 /// The identity of a namespace of a process; `None` when the process is gone.
 pub(super) fn identity(pid: i32, kind: &str) -> Option<String> {
     fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok().map(|l| l.to_string_lossy().into_owned())
+}
+
+/// A living process on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProcess {
+    /// Its number outside the lab, for signals sent by the test.
+    pub pid: i32,
+    /// Its arguments, separated by blanks.
+    pub command: String,
+}
+
+impl NodeProcess {
+    /// `None` if it is not alive.
+    pub(super) fn of(pid: i32) -> Option<Self> {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let (state, _) = stat(pid)?;
+        (!matches!(state, 'Z' | 'X'))
+            .then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
+    }
 }

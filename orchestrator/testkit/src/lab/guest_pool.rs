@@ -8,21 +8,21 @@ use std::{
 };
 
 use super::{
-    node::{Node, Plan},
+    namespaces,
+    node::{Node, NodePlan},
     sandbox::Sandbox,
-    spaces,
 };
 
 /// What is needed to add machines to a lab. The lab ends them with itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Yard {
-    plan: Plan,
+pub(crate) struct GuestPool {
+    plan: NodePlan,
     sandbox: Arc<Sandbox>,
     guests: Arc<Mutex<Vec<Arc<Node>>>>,
 }
 
-impl Yard {
-    pub(super) fn new(plan: Plan, sandbox: Arc<Sandbox>) -> Self {
+impl GuestPool {
+    pub(super) fn new(plan: NodePlan, sandbox: Arc<Sandbox>) -> Self {
         Self { plan, sandbox, guests: Arc::default() }
     }
 
@@ -70,6 +70,6 @@ impl Yard {
 
     /// Runs this on the laptop's network, in a thread of its own.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
-        spaces::on_network(&self.sandbox.spaces, piece)
+        namespaces::on_network(&self.sandbox.namespaces, piece)
     }
 }

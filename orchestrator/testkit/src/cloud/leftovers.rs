@@ -1,14 +1,43 @@
 //! What is there, for tests to look at.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 
 use xmltree::Element;
 
-use super::{Instance, world::World, xml};
+use super::{world::World, xml};
+
+/// An instance, as the cloud knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// `i-...`.
+    pub id: String,
+    /// Where it is reached from the laptop and from its like.
+    pub address: Ipv4Addr,
+    /// Its type.
+    pub kind: String,
+    /// Its image.
+    pub image: String,
+    /// Its region.
+    pub region: String,
+    /// Its zone.
+    pub zone: String,
+    /// `pending`, `running`, `shutting-down`, `terminated`, `stopped`.
+    pub state: String,
+    /// Whether it is a spot instance.
+    pub is_spot: bool,
+    /// Its placement group.
+    pub placement_group: Option<String>,
+    /// The client token of its launch.
+    pub client_token: Option<String>,
+    /// What its script is.
+    pub user_data: Option<Vec<u8>>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
 
 /// What is left in the cloud: what costs money, and what is in the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftovers {
     /// Instances that are not terminated.
     pub instances: Vec<String>,
     /// Volumes.
@@ -25,7 +54,7 @@ pub struct Left {
     pub others: Vec<String>,
 }
 
-impl Left {
+impl Leftovers {
     fn parts(&self) -> [(&'static str, &[String]); 7] {
         [
             ("instances", &self.instances),
@@ -44,7 +73,7 @@ impl Left {
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for Leftovers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
         let told = |list: &[String]| match list.len() {
@@ -65,9 +94,10 @@ fn listed(world: &World, region: &str, action: &str, list: &str, name: &str) -> 
     }
 }
 
-pub(super) fn alive(world: &World) -> Left {
+/// Lists what is left in all regions that were asked for anything.
+pub(super) fn list_leftovers(world: &World) -> Leftovers {
     world.on_network(|world| {
-        let mut left = Left::default();
+        let mut left = Leftovers::default();
         let regions = {
             let state = world.lock();
             left.instances.extend(state.machines.iter().filter(|m| m.is_alive()).map(|m| m.id.clone()));
@@ -89,7 +119,8 @@ pub(super) fn alive(world: &World) -> Left {
     })
 }
 
-pub(super) fn instances(world: &World) -> Vec<Instance> {
+/// Lists all instances there ever were, in the order of their launches.
+pub(super) fn list_instances(world: &World) -> Vec<Instance> {
     let regions: Vec<String> = world.lock().regions.iter().cloned().collect();
     let ask = |world: &World| -> Vec<Element> {
         regions.iter().filter_map(|r| world.moto.ask(r, "DescribeInstances", &[("MaxResults", "100000")]).ok()).collect()

@@ -1,0 +1,31 @@
+//! The record of a call.
+
+use std::{collections::BTreeMap, time::SystemTime};
+
+use super::query::Parameters;
+
+/// A call that the cloud has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiCall {
+    /// When.
+    pub at: SystemTime,
+    /// What.
+    pub action: String,
+    /// In which region.
+    pub region: String,
+    /// With what; of user data only how long they are, of services that speak JSON `Body`.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl ApiCall {
+    pub(super) fn new(at: SystemTime, action: &str, region: &str, body: Option<&[u8]>, parameters: &Parameters) -> Self {
+        let mut parameters = parameters.0.clone();
+        if let Some(data) = parameters.get_mut("UserData") {
+            *data = format!("{} characters", data.len());
+        }
+        if let Some(body) = body {
+            parameters.insert("Body".into(), String::from_utf8_lossy(body).into_owned());
+        }
+        Self { at, action: action.to_owned(), region: region.to_owned(), parameters }
+    }
+}
