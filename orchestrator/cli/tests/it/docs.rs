@@ -82,7 +82,9 @@ fn commands_in_sh_blocks_exist() {
                 let at = format!("{}: {line}", page.display());
                 match words.as_slice() {
                     ["cvc", rest @ ..] => command_exists(rest, &at),
-                    ["cargo", "xtask", command, ..] => assert!(["test", "reference"].contains(command), "{at}"),
+                    ["cargo", "xtask", command, ..] => {
+                        assert!(["test", "fresh", "layers", "programs", "reference"].contains(command), "{at}");
+                    }
                     [script, ..] if script.starts_with("./") => assert!(root().join(script).is_file(), "{at}: no such script"),
                     _ => continue,
                 }

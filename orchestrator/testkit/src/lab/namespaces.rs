@@ -150,11 +150,17 @@ pub(super) fn processes() -> Vec<i32> {
     entries.flatten().filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok())).collect()
 }
 
-/// State and parent of a process.
+/// The kernel's flag of a process that is on its way out.
+const EXITING: u32 = 0x4;
+
+/// State and parent of a process. One that is on its way out is dead (`X`): on a busy machine the rest of it may take a while.
 pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+    // its group, session, terminal and the terminal's group come before
+    let flags: u32 = fields.nth(4)?.parse().ok()?;
+    Some((if flags & EXITING == 0 { state } else { 'X' }, parent))
 }
 
 /// The identity of a namespace of a process; `None` when the process is gone.
