@@ -170,13 +170,15 @@ fn a_node_whose_power_goes_inside_a_job_fails_the_run_and_the_next_job_waits_for
     require!(Tool::Slurm, Tool::Mpich5);
     let _turn = turn();
     let on = slurm("power", "", "repeats = 2\nretries = 1");
+    // lost nodes are waited for eight times as long: longer than Slurm takes until it ends the job of one, about half a minute
+    on.campaign.rewrite(&text("", "repeats = 2\nretries = 1").replace("lost_after_s = 4", "lost_after_s = 10"));
     let cvc = on.begin();
     on.wait_start(1);
     on.lab.node("n2").poweroff();
     on.wait_finished(1);
     let why = on.only_failure("node-lost");
     assert!(why.contains("n2"), "{why}");
-    wait_until("another job", 90 * SECOND, || on.campaign.events("lease-acquired").len() == 2);
+    wait_until("another job", 2 * SOON, || on.campaign.events("lease-acquired").len() == 2);
     on.lab.node("n2").restart();
     on.lab.slurm().start_node(on.lab.node("n2"));
     on.wait_start(2);
