@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod inventory;
+mod journals;
 mod plan;
 mod schema;
 mod variants;
