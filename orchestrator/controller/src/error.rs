@@ -32,12 +32,12 @@ pub enum CampaignError {
         error: Box<crate::provider::ProviderError>,
     },
     /// The budget does not pay for the machines of a site.
-    #[error("site {site}: the budget: {why}")]
+    #[error("site {site}: {over}")]
     OverBudget {
         /// Which site.
         site: String,
         /// What it would need.
-        why: String,
+        over: OverBudget,
     },
     /// Something is still there that must not be.
     #[error("site {site}: something is left: {what}")]
@@ -47,6 +47,26 @@ pub enum CampaignError {
         /// What, and where.
         what: String,
     },
+}
+
+/// The budget does not pay for something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the budget: {why}")]
+pub struct OverBudget {
+    /// What it would need, or why that is unknown.
+    pub why: String,
+}
+
+impl OverBudget {
+    /// The budget does not pay, for this reason.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into() }
+    }
+
+    /// How to go on; `command` is the one that continues the campaign.
+    pub fn hint(command: &str) -> String {
+        format!("raise `budget.usd`, and `{command}` goes on")
+    }
 }
 
 impl CampaignError {

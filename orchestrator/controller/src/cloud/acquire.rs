@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use crate::cost;
-use crate::error::CampaignError;
+use crate::error::{CampaignError, OverBudget};
 use crate::provider::{ErrorKind, FleetOrder, Instance, Offer, Prepared, ProviderError, SideEffect, TypeFacts};
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
@@ -254,8 +254,8 @@ impl Fleet {
     /// By today's prices, which may be others than those that were planned with: whether what is left of the budget pays for anything of use.
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
         let Some(left) = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
-        let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), why };
-        let Some(rate) = rate else { return Err(over(format!("nobody knows what {instance_type} costs, so that it could be exceeded"))) };
+        let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
+        let Some(rate) = rate else { return Err(over(format!("the price of {instance_type} is unknown, so that it could be exceeded"))) };
         let needs = rate.billed(LEAST_OF_USE_S, count);
         if needs > left {
             return Err(over(format!("${left:.4} are left, and {count} {instance_type} for {LEAST_OF_USE_S} s cost ${needs:.4}")));

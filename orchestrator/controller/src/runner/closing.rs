@@ -27,11 +27,11 @@ pub async fn close_campaign(
     let _lock = CampaignLock::take(&dir.lock())?;
     // nothing is wanted
     let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
-    let mut coordinator = CampaignRunner::begin(spec, &plan, IndexMap::new(), dir, options, stop_signal, observer)?;
-    coordinator.ends_kept = true;
-    coordinator.recover(&plan)?;
-    let open: Vec<String> = coordinator.sites_with_something();
-    coordinator.open_sites(&plan).await?;
-    coordinator.close_sites().await?;
-    coordinator.leftover.take().map_or(Ok(open), Err)
+    let mut runner = CampaignRunner::begin(spec, &plan, IndexMap::new(), dir, options, stop_signal, observer)?;
+    runner.ends_kept = true;
+    runner.recover()?;
+    let open: Vec<String> = runner.sites_with_something();
+    runner.open_sites().await?;
+    runner.close_sites().await?;
+    runner.leftover.take().map_or(Ok(open), Err)
 }

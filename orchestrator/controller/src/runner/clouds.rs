@@ -1,8 +1,8 @@
 //! Sites whose machines a cloud gives: they are launched, set up, and from then on are a site that is reached by ssh; what the cloud takes back
 //! is replaced, and what nobody needs any more is given back at once, since it costs.
 
-use super::{super::observe::Progress, CampaignRunner, Place};
-use crate::error::CampaignError;
+use super::{super::observe::Progress, CampaignRunner};
+use crate::error::{CampaignError, OverBudget};
 use crate::{
     cloud::{Fleet, LossReason, Wanted},
     cost::{self, PriceBook},
@@ -20,7 +20,7 @@ use cvc_core::{
     store::{CampaignDir, write_whole},
 };
 use cvc_engine::attempt::SiteContext;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 
 /// What of a site is set up on fresh machines even if software is not to be installed: nodes that trust each other, disks.
@@ -47,18 +47,10 @@ pub(super) struct CloudOpening {
     lasts: Option<std::time::Duration>,
 }
 
-/// How opening ended.
-pub(super) enum Opened {
-    /// It takes runs.
-    Ready(Box<Remote>),
-    /// Nothing is left there.
-    Closed,
-}
-
 impl CampaignRunner<'_> {
     /// The fleet of a site, made at the first time.
     pub(super) async fn fleet(&mut self, name: &str, settings: &Ec2Settings) -> Result<Arc<Fleet>, CampaignError> {
-        if let Some(fleet) = self.fleets.get(name) {
+        if let Some(fleet) = self.sites.fleets.get(name) {
             return Ok(Arc::clone(fleet));
         }
         let Some(clouds) = self.options.clouds.clone() else {
@@ -77,33 +69,34 @@ impl CampaignRunner<'_> {
             login,
             identity: &identity(&self.dir),
             dir: self.dir.root(),
-            leases: self.state.leases_of(name),
+            leases: self.journal.state().leases_of(name),
             takes: !self.ends_kept,
             prices: PriceBook::open(&cost::cache_file()),
-            reporter: SiteReporter(self.site_event_sender.clone()),
+            reporter: self.sites.reporter(),
         };
         let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
-        self.fleets.insert(name.to_owned(), Arc::clone(&fleet));
+        self.sites.fleets.insert(name.to_owned(), Arc::clone(&fleet));
         Ok(fleet)
     }
 
     /// Sites on whose machines something may be, and those for which a cloud may have some.
     pub(super) fn sites_with_something(&self) -> Vec<String> {
-        let leased = self.state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
-        let all: std::collections::BTreeSet<&String> = self.state.open_sites.iter().chain(leased).collect();
+        let state = self.journal.state();
+        let leased = state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
+        let all: std::collections::BTreeSet<&String> = state.open_sites.iter().chain(leased).collect();
         all.into_iter().cloned().collect()
     }
 
     /// Gives back what a cloud gave for a site that the campaign file does not know any more.
     pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
-        let leases = self.state.leases_of(name);
+        let leases = self.journal.state().leases_of(name);
         let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
         let settings = order.settings();
         let fleet = self.fleet(name, &settings).await?;
-        self.fleets.remove(name);
+        self.sites.fleets.remove(name);
         self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
-            Ok(()) => self.write(Event::SiteClosed { site: name.to_owned() }),
+            Ok(()) => self.journal.write(Event::SiteClosed { site: name.to_owned() }),
             Err(error) => {
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
@@ -113,30 +106,29 @@ impl CampaignRunner<'_> {
     }
 
     /// What a task needs to open a cloud's site.
-    pub(super) async fn cloud_opening(&mut self, plan: &Plan, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, CampaignError> {
+    pub(super) async fn cloud_opening(&mut self, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, CampaignError> {
         let fleet = self.fleet(name, settings).await?;
-        fleet.set_allowance(self.allowance());
+        let books = self.books();
+        let (allowance, lasts) = (self.budget.allowance(&books), self.budget.lasts_with(&books, name));
+        fleet.set_allowance(allowance);
         Ok(CloudOpening {
             fleet,
-            lasts: self.money_lasts_with(name, plan),
+            lasts,
             spec: self.spec.clone(),
-            plan: plan.clone(),
+            plan: self.plan.clone(),
             site: name.to_owned(),
-            points: plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
+            points: self.plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
             dir: self.dir.clone(),
             program: self.options.node_program.clone(),
-            site_events: self.site_event_sender.clone(),
+            site_events: self.sites.sender(),
             update_lock: self.options.update_lock,
         })
     }
 
     /// Gives back the fleets of sites on which nothing is to be run any more, and on which nothing runs.
-    pub(super) async fn close_idle_clouds(&mut self, plan: &Plan, from: usize) -> Result<(), CampaignError> {
-        let busy = |site: &str| {
-            self.under_way.values().any(|t| t.point.site == site)
-                || plan.runs[from..].iter().any(|r| !self.settled(r) && self.points.get(&r.point).is_some_and(|p| p.site == site))
-        };
-        let idle: Vec<String> = self.fleets.keys().filter(|site| self.places.contains_key(*site) && !busy(site)).cloned().collect();
+    pub(super) async fn close_idle_clouds(&mut self) -> Result<(), CampaignError> {
+        let is_idle = |site: &&String| self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site);
+        let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
         for site in idle {
             if let Err(error) = self.close_cloud(&site).await {
                 // the end of the campaign tries again, and says so if it stays
@@ -149,7 +141,7 @@ impl CampaignRunner<'_> {
     /// The journal cannot be written any more: fleets are ended all the same.
     pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), CampaignError> {
         let mut first = Ok(());
-        for (site, fleet) in std::mem::take(&mut self.fleets) {
+        for (site, fleet) in std::mem::take(&mut self.sites.fleets) {
             self.observer
                 .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended all the same") });
             if let Some(what) = fleet.end_unwritten().await {
@@ -161,13 +153,10 @@ impl CampaignRunner<'_> {
 
     /// Gives a fleet back, or keeps it if the site says so.
     pub(super) async fn close_cloud(&mut self, site: &str) -> Result<(), CampaignError> {
-        let Some(fleet) = self.fleets.get(site).cloned() else { return Ok(()) };
-        let remote = match self.places.get(site) {
-            Some(Place::Remote(remote)) => Some(Arc::clone(remote)),
-            Some(Place::Here(_)) | None => None,
-        };
+        let Some(fleet) = self.sites.fleets.get(site).cloned() else { return Ok(()) };
+        let remote = self.sites.remote(site);
         let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
-        let keep_s = keep_s.filter(|s| self.pays_for_keeping(*s));
+        let keep_s = keep_s.filter(|s| self.budget.pays_for_keeping(&self.books(), *s));
         if let (Some(keep_s), Some(remote)) = (keep_s, &remote)
             && fleet.gone().is_empty()
         {
@@ -178,8 +167,8 @@ impl CampaignRunner<'_> {
             };
             match self.while_listening(kept).await? {
                 Ok(()) => {
-                    self.places.remove(site);
-                    self.fleets.remove(site);
+                    self.sites.remove(site);
+                    self.sites.fleets.remove(site);
                     return Ok(());
                 }
                 Err(error) => {
@@ -189,97 +178,106 @@ impl CampaignRunner<'_> {
         }
         // nobody is to wait for a head that is about to go
         drop(remote);
-        self.places.remove(site);
+        self.sites.remove(site);
         self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
-        self.fleets.remove(site);
-        self.write(Event::SiteClosed { site: site.to_owned() })
+        self.sites.fleets.remove(site);
+        self.journal.write(Event::SiteClosed { site: site.to_owned() })
     }
 
-    /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to replace.
-    pub(super) async fn repair_fleets(&mut self, plan: &Plan, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
-        let mut fixed = false;
+    /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to
+    /// replace.
+    pub(super) async fn repair_fleets(&mut self, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
+        let mut repaired = false;
         for site in sites {
-            let Some(fleet) = self.fleets.get(site).cloned() else { continue };
-            let Some(Place::Remote(remote)) = self.places.get(site).cloned() else { continue };
-            let looked = {
-                let fleet = Arc::clone(&fleet);
-                self.while_listening(async move { fleet.look_for_gone().await }).await?
-            };
-            let mut gone = looked.unwrap_or_else(|error| {
+            let Some(fleet) = self.sites.fleets.get(site).cloned() else { continue };
+            let Some(remote) = self.sites.remote(site) else { continue };
+            let looking = Arc::clone(&fleet);
+            let gone = self.while_listening(async move { looking.look_for_gone().await }).await?.unwrap_or_else(|error| {
                 // a cloud that does not answer now is no reason to give anything up
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 fleet.gone()
             });
-            // those that are about to go are replaced before: nothing runs there now
-            for node in remote.leaving().into_keys() {
-                gone.entry(node).or_insert(LossReason::Reclaimed);
-            }
-            let silent = if also_silent { remote.lost() } else { Default::default() };
-            let failed: std::collections::BTreeMap<String, LossReason> = fleet
-                .machines()
-                .iter()
-                .filter_map(|m| {
-                    let name = fleet.node_name(m);
-                    Some((m.id.clone(), gone.get(&name).cloned().or_else(|| Some(LossReason::Silent(silent.get(&name)?.clone())))?))
-                })
-                .collect();
-            if failed.is_empty() {
-                continue;
-            }
-            self.observer.on(&Progress::Site { what: format!("{site}: {} of its instances are replaced", failed.len()) });
-            let opening = match self.spec.sites.get(site).and_then(|s| s.ec2.clone()) {
-                Some(settings) => self.cloud_opening(plan, site, &settings).await?,
-                None => continue,
-            };
-            let stop_signal = self.stop_signal.clone();
-            self.places.remove(site);
-            let opened = self.while_listening(async move {
-                remote.abandon();
-                fleet.replace(&failed).await?;
-                opening.open(stop_signal).await
-            });
-            match opened.await? {
-                Ok(Opened::Ready(remote)) => {
-                    self.places.insert(site.clone(), Place::Remote(Arc::new(*remote)));
-                    fixed = true;
-                }
-                Ok(Opened::Closed) => {
-                    self.fleets.remove(site);
-                    self.write(Event::SiteClosed { site: site.clone() })?;
-                }
-                Err(error) => {
-                    self.over_budget |= matches!(error, CampaignError::OverBudget { .. });
-                    let reason = error.to_string();
-                    self.observer.on(&Progress::Site { what: reason.clone() });
-                    if let Err(error) = self.close_cloud(site).await {
-                        self.leftover.get_or_insert(error);
-                    }
-                    let waiting: Vec<_> = plan
-                        .runs
-                        .iter()
-                        .filter(|r| !self.settled(r) && self.points.get(&r.point).is_some_and(|p| p.site == *site))
-                        .map(|r| r.point.clone())
-                        .collect();
-                    let runs = waiting.len() as u64;
-                    self.give_up(waiting.into_iter().collect(), runs, format!("{reason}; the next `cvc run` tries again"))?;
-                    fixed = true;
-                }
+            let silent = if also_silent { remote.lost() } else { BTreeMap::new() };
+            let nodes = fleet.machines().into_iter().map(|m| (m.id.clone(), fleet.node_name(&m)));
+            let failed = to_replace(nodes, &gone, &remote.leaving(), &silent);
+            if !failed.is_empty() {
+                repaired |= self.replace(site, fleet, remote, failed).await?;
             }
         }
-        Ok(fixed)
+        Ok(repaired)
     }
+
+    /// Replaces instances of a site and opens it again. Whether runs have something new: the site, or the reason why it is given up.
+    async fn replace(
+        &mut self,
+        site: &str,
+        fleet: Arc<Fleet>,
+        remote: Arc<Remote>,
+        failed: BTreeMap<String, LossReason>,
+    ) -> Result<bool, CampaignError> {
+        self.observer.on(&Progress::Site { what: format!("{site}: {} of its instances are replaced", failed.len()) });
+        let Some(settings) = self.spec.sites.get(site).and_then(|s| s.ec2.clone()) else { return Ok(false) };
+        let opening = self.cloud_opening(site, &settings).await?;
+        let stop_signal = self.stop_signal.clone();
+        self.sites.remove(site);
+        let opened = self.while_listening(async move {
+            remote.abandon();
+            fleet.replace(&failed).await?;
+            opening.open(stop_signal).await
+        });
+        match opened.await? {
+            Ok(Some(remote)) => {
+                self.sites.add(site, remote);
+                Ok(true)
+            }
+            Ok(None) => {
+                self.sites.fleets.remove(site);
+                self.journal.write(Event::SiteClosed { site: site.to_owned() })?;
+                Ok(false)
+            }
+            Err(error) => {
+                if matches!(error, CampaignError::OverBudget { .. }) {
+                    self.budget.note_exceeded();
+                }
+                let reason = error.to_string();
+                self.observer.on(&Progress::Site { what: reason.clone() });
+                if let Err(error) = self.close_cloud(site).await {
+                    self.leftover.get_or_insert(error);
+                }
+                let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
+                self.give_up(&waiting, format!("{reason}; the next `cvc run` tries again"))?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Instances that are to be replaced, and why: those that are gone, those that are about to go (nothing runs there now), and those whose node
+/// is silent.
+fn to_replace(
+    nodes: impl IntoIterator<Item = (String, String)>,
+    gone: &BTreeMap<String, LossReason>,
+    leaving: &BTreeMap<String, String>,
+    silent: &BTreeMap<String, String>,
+) -> BTreeMap<String, LossReason> {
+    let reason = |node: &String| {
+        let leaves = || leaving.contains_key(node).then_some(LossReason::Reclaimed);
+        let is_silent = || silent.get(node).cloned().map(LossReason::Silent);
+        gone.get(node).cloned().or_else(leaves).or_else(is_silent)
+    };
+    nodes.into_iter().filter_map(|(id, node)| Some((id, reason(&node)?))).collect()
 }
 
 impl CloudOpening {
     /// Ends and removes what an earlier controller had there.
-    pub async fn close_old(self) -> Result<Opened, CampaignError> {
+    pub(super) async fn close_old(self) -> Result<Option<Remote>, CampaignError> {
         self.fleet.down("nothing was left to run").await?;
-        Ok(Opened::Closed)
+        Ok(None)
     }
 
     /// Launches what is missing, sets it up, and opens it as a site that is reached by ssh. Whatever goes wrong, nothing is left, unless the
     /// cloud does not answer.
-    pub async fn open(self, mut stop_signal: StopSignal) -> Result<Opened, CampaignError> {
+    pub(super) async fn open(self, mut stop_signal: StopSignal) -> Result<Option<Remote>, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
         let lasts = self.lasts;
         let out_of_money = async {
@@ -303,15 +301,15 @@ impl CloudOpening {
             opened = self.try_open(&mut stop_signal) => opened,
             () = out_of_money => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
-                why: "it came to its end while the instances were set up".into(),
+                over: OverBudget::new("it came to its end while the instances were set up"),
             }),
         };
         match opened {
-            Ok(Some(remote)) => Ok(Opened::Ready(Box::new(remote))),
+            Ok(Some(remote)) => Ok(Some(remote)),
             // also in the middle of the set-up
             Ok(None) | Err(CampaignError::Install(InstallError::Interrupted { .. })) => {
                 fleet.down("the user stopped").await?;
-                Ok(Opened::Closed)
+                Ok(None)
             }
             Err(error) => match fleet.down("the site could not be opened").await {
                 Ok(()) => Err(error),
@@ -365,5 +363,28 @@ impl CloudOpening {
         context.rate = fleet.rate();
         let opening = Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet) };
         Remote::open(opening, stop_signal.clone()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_instance_is_replaced_for_the_surest_reason() {
+        let nodes = || ["a", "b", "c", "d"].map(|n| (format!("i-{n}"), n.to_owned()));
+        let gone: BTreeMap<String, LossReason> = [("a".to_owned(), LossReason::Vanished { instance: "i-a".into() })].into();
+        let (leaving, silent) = (said(&[("a", "soon"), ("b", "soon")]), said(&[("b", "no beat"), ("c", "no beat")]));
+        let found = to_replace(nodes(), &gone, &leaving, &silent);
+        let shown: Vec<String> = found.iter().map(|(id, why)| format!("{id}: {why}")).collect();
+        assert_eq!(
+            shown,
+            ["i-a: the instance i-a is not there any more", "i-b: the cloud took it back (spot interruption)", "i-c: no beat"]
+        );
+        assert!(to_replace(nodes(), &BTreeMap::new(), &BTreeMap::new(), &BTreeMap::new()).is_empty());
     }
 }

@@ -3,25 +3,28 @@
 mod budget;
 mod closing;
 mod clouds;
+mod journaled;
+mod opening;
+mod scheduler;
 mod sites;
+mod waiting;
 
 use super::observe::{Observer, Progress};
-use crate::error::CampaignError;
 use crate::{
-    cloud::Fleet,
+    error::{CampaignError, OverBudget},
     progress::SiteEvent,
     provider::Clouds,
-    remote::{AbortOnDropHandle, Remote},
+    remote::AbortOnDropHandle,
 };
+use budget::{Books, Budget};
 use camino::Utf8PathBuf;
-use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_core::{
     campaign::{SiteKind, Spec},
     ids::{PointId, RunId},
-    journal::{CampaignState, Event, Journal, RunState},
+    journal::{Event, RunState},
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
-    point::Point,
+    stop::{StopRequest, StopSignal},
     store::{CampaignDir, CampaignLock, StoreError, remove_all, write_whole},
 };
 use cvc_engine::attempt::{
@@ -29,24 +32,16 @@ use cvc_engine::attempt::{
     conclude_failed, recover_run,
 };
 use indexmap::IndexMap;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fs,
-    sync::Arc,
-};
+use journaled::Journaled;
+use scheduler::{Loss, Scheduler, Tally};
+use sites::{Place, Sites};
+use std::{collections::HashMap, fs, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 
 pub use closing::close_campaign;
-
-/// How long lost nodes are waited for when nothing else can run: so many times what it takes to miss one.
-const NODES_PATIENCE: f64 = 8.0;
-/// So often an attempt may be lost with what carried it out before that is its failure.
-const MOST_LOST: u32 = 3;
-/// So often an attempt that was lost to a reclaimed node does not count.
-const MOST_RECLAIMED: u32 = 8;
 
 /// How a campaign is to be run.
 #[derive(Clone, Debug)]
@@ -86,64 +81,55 @@ pub struct Summary {
     pub over_budget: bool,
 }
 
-/// Where the runs of a site are carried out.
-#[derive(Clone)]
-enum Place {
-    /// On this machine.
-    Here(Arc<LocalExecutor>),
-    /// On others.
-    Remote(Arc<Remote>),
-}
-
-impl Place {
-    fn side_by_side(&self) -> bool {
-        match self {
-            Self::Here(_) => false,
-            Self::Remote(remote) => remote.side_by_side(),
-        }
-    }
-}
-
 /// One campaign under way.
 struct CampaignRunner<'a> {
     spec: &'a Spec,
+    plan: &'a Plan,
     options: &'a Options,
     dir: CampaignDir,
-    journal: Journal,
-    state: CampaignState,
-    points: HashMap<PointId, Point>,
-    places: HashMap<String, Place>,
-    /// Machines of clouds, of the sites that are open.
-    fleets: HashMap<String, Arc<Fleet>>,
-    stop_signal: StopSignal,
+    journal: Journaled,
+    scheduler: Scheduler<'a>,
+    budget: Budget<'a>,
+    sites: Sites,
     observer: &'a mut dyn Observer,
-    /// Points that cannot run here.
-    obstacles: BTreeMap<PointId, String>,
-    /// Attempts that do not count, because the user has asked for further ones.
-    forgiven: HashMap<RunId, u32>,
-    /// Attempts under way.
-    under_way: HashMap<RunId, Task>,
-    /// Runs that an earlier controller handed over to an agent, which may be at them.
-    adopted: BTreeSet<RunId>,
-    /// How often attempts were lost with what carried them out.
-    losses: HashMap<RunId, u32>,
-    /// Nothing can be written down any more, so that nothing may be done any more.
-    mute: bool,
-    /// Runs were not begun, or were ended, for want of money.
-    over_budget: bool,
-    /// The point of each run of the plan.
-    run_points: HashMap<RunId, PointId>,
-    /// What attempts hear: the user's stop_request, or that the money is at its end.
+    /// What the user wants.
+    stop_signal: StopSignal,
+    /// What attempts that cost hear: the user's request to stop, or that the money is used up.
     cut: Arc<watch::Sender<StopRequest>>,
     /// Machines that are kept for a next campaign are given back, too.
     ends_kept: bool,
-    /// Sites of earlier sessions that could not be cleared, and an attempt's end that left something.
+    /// Sites of earlier sessions that could not be cleared, or an attempt's end that left something.
     leftover: Option<CampaignError>,
     /// Why the only site cannot work any more.
     failure: Option<CampaignError>,
-    /// What sites tell.
-    site_events: mpsc::UnboundedReceiver<SiteEvent>,
-    site_event_sender: mpsc::UnboundedSender<SiteEvent>,
+}
+
+/// Attempts under way, and what they tell.
+struct Attempts {
+    tasks: JoinSet<(RunId, Result<Attempted, CampaignError>)>,
+    events: mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
+    event_sender: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        let (event_sender, events) = mpsc::unbounded_channel();
+        Self { tasks: JoinSet::new(), events, event_sender }
+    }
+}
+
+/// What happens next in a walk through the plan.
+enum Step {
+    /// Nodes came back, or what was waited for was given up.
+    Changed,
+    /// An attempt tells something.
+    Heard(RunId, AttemptEvent),
+    /// A site tells something.
+    Site(SiteEvent),
+    /// The budget is used up.
+    OutOfMoney,
+    /// An attempt ended.
+    Ended(RunId, Result<Attempted, CampaignError>),
 }
 
 /// Runs what of a plan is still to be done.
@@ -163,17 +149,17 @@ pub async fn run_campaign(
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
-    let mut coordinator = CampaignRunner::begin(spec, plan, sites, dir, options, stop_signal, observer)?;
-    coordinator.recover(plan)?;
+    let mut runner = CampaignRunner::begin(spec, plan, sites, dir, options, stop_signal, observer)?;
+    runner.recover()?;
     if options.retry_failed {
-        coordinator.forget_failures()?;
+        runner.forget_failures()?;
     }
     let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
-    coordinator.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
-    let walked = coordinator.carry_out(plan).await;
+    runner.journal.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
+    let walked = runner.carry_out().await;
     // whatever went wrong, nothing is left on other machines; what costs also if that cannot be written down
-    let closed = if coordinator.mute { coordinator.end_clouds_unwritten().await } else { coordinator.close_sites().await };
-    match (walked, closed.err().or(coordinator.leftover)) {
+    let closed = if runner.journal.is_mute() { runner.end_clouds_unwritten().await } else { runner.close_sites().await };
+    match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
             // what is left matters more than why, but both are told
             Err(CampaignError::Leftover { site, what: format!("{what} (after: {error})") })
@@ -187,15 +173,13 @@ impl<'a> CampaignRunner<'a> {
     /// Reads the journal; nothing has happened yet. The caller holds the campaign's lock.
     fn begin(
         spec: &'a Spec,
-        plan: &Plan,
+        plan: &'a Plan,
         sites: IndexMap<String, ReadySite>,
         dir: CampaignDir,
         options: &'a Options,
         stop_signal: StopSignal,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, CampaignError> {
-        let (journal, entries) = Journal::open(&dir.journal(), &plan.campaign)?;
-        let (site_event_sender, site_events) = mpsc::unbounded_channel();
         let place = |site| {
             let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
             Place::Here(Arc::new(LocalExecutor {
@@ -209,57 +193,54 @@ impl<'a> CampaignRunner<'a> {
         };
         Ok(Self {
             spec,
+            plan,
             options,
-            journal,
-            state: CampaignState::of(&entries),
-            points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
-            places: sites.into_iter().map(|(name, site)| (name, place(site))).collect(),
-            fleets: HashMap::new(),
+            journal: Journaled::open(&dir.journal(), &plan.campaign)?,
+            scheduler: Scheduler::new(plan, &spec.run),
+            budget: Budget::new(spec, plan, options),
+            sites: Sites::new(sites.into_iter().map(|(name, site)| (name, place(site))).collect()),
             dir,
-            stop_signal,
             observer,
-            obstacles: BTreeMap::new(),
-            forgiven: HashMap::new(),
-            under_way: HashMap::new(),
-            adopted: BTreeSet::new(),
-            losses: HashMap::new(),
-            mute: false,
-            over_budget: false,
-            run_points: plan.runs.iter().map(|r| (r.id.clone(), r.point.clone())).collect(),
+            stop_signal,
             cut: Arc::new(watch::channel(StopRequest::GoOn).0),
             ends_kept: false,
             leftover: None,
             failure: None,
-            site_events,
-            site_event_sender,
         })
     }
 }
 
-impl CampaignRunner<'_> {
-    fn write(&mut self, event: Event) -> Result<(), CampaignError> {
-        match self.journal.append(event) {
-            Ok(entry) => {
-                self.state.apply(&entry);
-                Ok(())
-            }
-            Err(error) => {
-                self.mute = true;
-                Err(error.into())
-            }
+/// Passes on what the user wants, until the returned handle is dropped.
+fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopRequest>>) -> AbortOnDropHandle {
+    let to = Arc::clone(to);
+    let pass_on = |to: &watch::Sender<StopRequest>, now: StopRequest| to.send_modify(|request| *request = (*request).max(now));
+    pass_on(&to, *from.borrow_and_update());
+    AbortOnDropHandle(tokio::spawn(async move {
+        // without a sender there can be no further request
+        while from.changed().await.is_ok() {
+            let now = *from.borrow_and_update();
+            pass_on(&to, now);
         }
+    }))
+}
+
+impl CampaignRunner<'_> {
+    async fn carry_out(&mut self) -> Result<Summary, CampaignError> {
+        self.open_sites().await?;
+        self.look_for_obstacles()?;
+        self.walk().await
     }
 
-    async fn carry_out(&mut self, plan: &Plan) -> Result<Summary, CampaignError> {
-        self.open_sites(plan).await?;
-        self.look_for_obstacles(plan)?;
-        self.walk(plan).await
+    /// What has been spent and is being spent now.
+    fn books(&self) -> Books<'_> {
+        Books { state: self.journal.state(), scheduler: &self.scheduler, by_use: self.budget.billed_by_use(|site| self.sites.cores(site)) }
     }
 
     /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
-    fn recover(&mut self, plan: &Plan) -> Result<(), CampaignError> {
+    fn recover(&mut self) -> Result<(), CampaignError> {
         let open: Vec<(RunId, u32, _)> = self
-            .state
+            .journal
+            .state()
             .runs
             .iter()
             .filter_map(|(run, history)| match &history.state {
@@ -268,270 +249,215 @@ impl CampaignRunner<'_> {
             })
             .collect();
         for (run, attempt, shepherd) in open {
-            if self.remote_run(plan, &run) {
+            if self.is_remote(&run) {
                 // it may still be under way there: whoever carries it out is asked when the site is opened
                 match attempt::sealed_outcome(&self.dir, &run, attempt) {
-                    Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
+                    Some(file) => self.journal.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
                     None => {
                         remove_all(&self.dir.partial(&run))?;
-                        self.adopted.insert(run);
+                        self.scheduler.adopt(run);
                     }
                 }
                 continue;
             }
-            let context_of = |site: &str| match self.places.get(site) {
-                Some(Place::Here(executor)) => Some(&*executor.site.context),
-                Some(Place::Remote(_)) | None => None,
-            };
+            let context_of = |site: &str| self.sites.here(site).map(|executor| &*executor.site.context);
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
-            match whole {
-                Some(file) => self.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
-                None => self.write(Event::RunAbandoned { run, attempt, ended })?,
-            }
+            self.journal.write(match whole {
+                Some(file) => Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records },
+                None => Event::RunAbandoned { run, attempt, ended },
+            })?;
         }
         Ok(())
     }
 
     /// Whether a run of the plan is carried out on other machines.
-    fn remote_run(&self, plan: &Plan, run: &RunId) -> bool {
-        let point = plan.runs.iter().find(|r| r.id == *run).and_then(|r| self.points.get(&r.point));
-        point.and_then(|p| self.spec.sites.get(&p.site)).is_some_and(|s| s.kind != SiteKind::Local)
+    fn is_remote(&self, run: &RunId) -> bool {
+        let site = self.scheduler.point_of(run).and_then(|p| self.spec.sites.get(&p.site));
+        site.is_some_and(|s| s.kind != SiteKind::Local)
     }
 
-    /// Failed runs get their attempts again. They go on counting where they were: directories of earlier attempts keep their names.
+    /// Gives failed runs their attempts again.
     fn forget_failures(&mut self) -> Result<(), CampaignError> {
-        for (run, history) in &mut self.state.runs {
-            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
-                self.forgiven.insert(run.clone(), attempt);
-                history.state = RunState::Abandoned { attempts: attempt };
-            }
+        for (run, attempts) in self.journal.reopen_failed() {
+            self.scheduler.forgive(run, attempts);
         }
         // in the journal, or a controller that is killed now would find the points still set aside
-        for point in self.state.quarantined.clone() {
-            self.write(Event::PointReleased { point })?;
+        for point in self.journal.state().quarantined.clone() {
+            self.journal.write(Event::PointReleased { point })?;
         }
         Ok(())
     }
 
-    /// Whether a failed run has no attempt left.
-    fn used_up(&self, run: &RunId, attempt: u32) -> bool {
-        let counted = attempt.saturating_sub(self.forgiven.get(run).copied().unwrap_or(0)).saturating_sub(self.blameless(run));
-        counted > self.spec.run.retries
-    }
-
-    fn look_for_obstacles(&mut self, plan: &Plan) -> Result<(), CampaignError> {
-        let runs: HashMap<&PointId, u64> = plan.runs.iter().fold(HashMap::new(), |mut runs, r| {
+    /// Finds points that cannot run, because something is not installed or their site is not open, and reports them by reason.
+    fn look_for_obstacles(&mut self) -> Result<(), CampaignError> {
+        let runs: HashMap<&PointId, u64> = self.plan.runs.iter().fold(HashMap::new(), |mut runs, r| {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
-        let mut reasons: IndexMap<String, (Vec<PointId>, Vec<Point>, u64)> = IndexMap::new();
-        for planned in &plan.points {
-            let obstacle = match self.places.get(&planned.point.site) {
+        let mut reasons: IndexMap<String, (Vec<PointId>, Vec<_>, u64)> = IndexMap::new();
+        for planned in &self.plan.points {
+            let obstacle = match self.sites.place(&planned.point.site) {
                 Some(Place::Here(executor)) => executor.site.obstacle(&planned.point),
                 Some(Place::Remote(remote)) => remote.ready().obstacles.get(&planned.id).cloned(),
                 // nothing is wanted of it, or it could not be opened
-                None => self.obstacles.get(&planned.id).cloned(),
+                None => self.scheduler.obstacle(&planned.id).cloned(),
             };
             if let Some(reason) = obstacle {
-                let (ids, points, of_reason) = reasons.entry(reason.clone()).or_default();
+                let (ids, points, of_reason) = reasons.entry(reason).or_default();
                 ids.push(planned.id.clone());
                 points.push(planned.point.clone());
                 *of_reason += runs.get(&planned.id).copied().unwrap_or(0);
-                self.obstacles.insert(planned.id.clone(), reason);
             }
         }
         for (reason, (ids, points, runs)) in reasons {
-            self.write(Event::PointsSkipped { points: ids, reason: reason.clone() })?;
+            self.scheduler.obstruct(ids.iter().cloned(), &reason);
+            self.journal.write(Event::PointsSkipped { points: ids, reason: reason.clone() })?;
             self.observer.on(&Progress::Skipped { reason, points, runs });
         }
         Ok(())
     }
 
-    /// Attempts that a run has behind it, or `None` if it needs none any more.
-    fn attempts_before(&self, run: &RunId) -> Option<u32> {
-        match self.state.run(run) {
-            None => Some(0),
-            Some(RunState::Abandoned { attempts }) => Some(*attempts),
-            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
-            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => (!self.used_up(run, *attempt)).then_some(*attempt),
-            // recovery has closed all that were open
-            Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
+    /// Carries out what is still to be done, until nothing is left or the user wants to stop.
+    async fn walk(&mut self) -> Result<Summary, CampaignError> {
+        let (runs, done) = self.scheduler.progress(self.journal.state());
+        self.observer.on(&Progress::Started { runs, done });
+        let mut attempts = Attempts::new();
+        let _forward = forward_stop_requests(self.stop_signal.clone(), &self.cut);
+        let mut cut_off = false;
+        while let Some(step) = self.step(&mut attempts).await? {
+            cut_off |= self.take_in(step, &mut attempts)?;
         }
-    }
-
-    /// Whether a run is not to be tried, or needs no further attempt.
-    fn settled(&self, planned: &PlannedRun) -> bool {
-        self.obstacles.contains_key(&planned.point)
-            || self.state.quarantined.contains(&planned.point)
-            || self.attempts_before(&planned.id).is_none()
-    }
-
-    async fn walk(&mut self, plan: &Plan) -> Result<Summary, CampaignError> {
-        let can_run: u64 = plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
-        let done = plan.runs.iter().filter(|r| self.attempts_before(&r.id).is_none()).count() as u64;
-        self.observer.on(&Progress::Started { runs: can_run, done });
-        let of_points = plan.runs.iter().fold(HashMap::<PointId, Vec<RunId>>::new(), |mut of, run| {
-            of.entry(run.point.clone()).or_default().push(run.id.clone());
-            of
-        });
-        let (tell, mut news) = mpsc::unbounded_channel();
-        let mut attempts: JoinSet<(RunId, Result<Attempted, CampaignError>)> = JoinSet::new();
-        // all runs before this one are settled
-        let mut settled = 0;
-        let mut interrupted = false;
-        let _forward = self.forward_stop_requests();
-        loop {
-            while plan.runs.get(settled).is_some_and(|r| self.settled(r) && !self.under_way.contains_key(&r.id)) {
-                settled += 1;
-            }
-            self.close_idle_clouds(plan, settled).await?;
-            if *self.stop_signal.borrow() == StopRequest::GoOn {
-                while let Some(number) = self.next(plan, settled) {
-                    if let Some(reason) = self.unaffordable(&plan.runs[number]) {
-                        self.over_budget = true;
-                        let point = plan.runs[number].point.clone();
-                        let open = |r: &&PlannedRun| r.point == point && !self.settled(r);
-                        let runs = plan.runs.iter().filter(open).count() as u64;
-                        self.give_up(BTreeSet::from([point]), runs, format!("{reason}; raise `budget.usd`, and `cvc run` goes on"))?;
-                        continue;
-                    }
-                    self.start(&plan.runs[number], number as u64 + 1, &tell, &mut attempts)?;
-                }
-            }
-            if attempts.is_empty()
-                && *self.stop_signal.borrow() == StopRequest::GoOn
-                && settled < plan.runs.len()
-                && self.wait_for_nodes(plan, settled).await?
-            {
-                continue;
-            }
-            if attempts.is_empty() {
-                interrupted |= *self.stop_signal.borrow() > StopRequest::GoOn && settled < plan.runs.len();
-                break;
-            }
-            let broke = self.money_lasts().filter(|_| *self.cut.borrow() < StopRequest::StopNow);
-            let allowance = self.allowance();
-            // without cvc each ends by what it can have alone
-            let fleets = self.fleets.len().max(1) as f64;
-            self.fleets.values().for_each(|f| f.set_allowance(allowance.map(|usd| usd / fleets)));
-            tokio::select! {
-                // what a run tells comes before its end
-                biased;
-                Some((run, what)) = news.recv() => self.hear(&run, what)?,
-                Some(site_event) = self.site_events.recv() => self.listen(site_event)?,
-                () = tokio::time::sleep(broke.unwrap_or_default()), if broke.is_some() => self.out_of_money(plan)?,
-                Some(ended) = attempts.join_next() => {
-                    let (run, result) = ended.map_err(|e| CampaignError::internal(e.to_string()))?;
-                    while let Ok((run, what)) = news.try_recv() {
-                        self.hear(&run, what)?;
-                    }
-                    match result {
-                        Ok(attempted) => interrupted |= !self.ended(&run, attempted, &of_points)?,
-                        Err(error) => self.site_failed(plan, &run, error)?,
-                    }
-                }
-            }
-        }
+        let interrupted = cut_off || (!self.goes_on() && !self.scheduler.is_done());
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
-        let summary = self.summary(plan, interrupted);
-        if interrupted {
-            let now = *self.stop_signal.borrow() == StopRequest::StopNow;
-            self.write(Event::Interrupted { now })?;
+        self.conclude(interrupted)
+    }
+
+    fn goes_on(&self) -> bool {
+        *self.stop_signal.borrow() == StopRequest::GoOn
+    }
+
+    /// Starts what may start, and waits for the next thing to happen; `None` when nothing is under way and nothing can start.
+    async fn step(&mut self, attempts: &mut Attempts) -> Result<Option<Step>, CampaignError> {
+        self.scheduler.advance(self.journal.state());
+        self.close_idle_clouds().await?;
+        if self.goes_on() {
+            self.start_all(attempts)?;
+        }
+        if attempts.tasks.is_empty() {
+            // what was given up meanwhile is settled
+            self.scheduler.advance(self.journal.state());
+            let changed = self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
+            return Ok(changed.then_some(Step::Changed));
+        }
+        let books = self.books();
+        let lasts = self.budget.lasts(&books).filter(|_| *self.cut.borrow() < StopRequest::StopNow);
+        let allowance = self.budget.allowance(&books);
+        drop(books);
+        self.sites.share_allowance(allowance);
+        tokio::select! {
+            // what a run tells comes before its end
+            biased;
+            Some((run, event)) = attempts.events.recv() => Ok(Some(Step::Heard(run, event))),
+            Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
+            () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
+            Some(ended) = attempts.tasks.join_next() => {
+                let (run, result) = ended.map_err(|e| CampaignError::internal(e.to_string()))?;
+                Ok(Some(Step::Ended(run, result)))
+            }
+        }
+    }
+
+    /// Starts all runs that may start now; points that the budget does not pay for are given up.
+    fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
+        while let Some(number) = self.scheduler.next(self.journal.state(), &self.sites) {
+            let planned = &self.plan.runs[number];
+            match self.budget.unaffordable(&self.books(), planned) {
+                None => self.start(planned, number as u64 + 1, attempts)?,
+                Some(over) => {
+                    self.budget.note_exceeded();
+                    let mut of_point = self.scheduler.open_runs(self.journal.state(), |_| true);
+                    of_point.retain(|r| r.point == planned.point);
+                    self.give_up(&of_point, format!("{over}; {}", OverBudget::hint("cvc run")))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what happened. Whether the user cut an attempt off.
+    fn take_in(&mut self, step: Step, attempts: &mut Attempts) -> Result<bool, CampaignError> {
+        match step {
+            Step::Changed => {}
+            Step::Heard(run, event) => self.hear(&run, event)?,
+            Step::Site(event) => self.listen(event)?,
+            Step::OutOfMoney => self.out_of_money()?,
+            Step::Ended(run, result) => {
+                while let Ok((run, event)) = attempts.events.try_recv() {
+                    self.hear(&run, event)?;
+                }
+                match result {
+                    Ok(attempted) => return self.ended(&run, attempted),
+                    Err(error) => self.site_failed(&run, error)?,
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes down and reports the end.
+    fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
+        let Tally { succeeded, failed, skipped, left } = self.scheduler.tally(self.journal.state());
+        self.journal.write(if interrupted {
+            Event::Interrupted { now: *self.stop_signal.borrow() == StopRequest::StopNow }
         } else {
-            self.write(Event::Completed { succeeded: summary.succeeded, failed: summary.failed })?;
-        }
-        self.observer.on(&Progress::Ended {
-            succeeded: summary.succeeded,
-            failed: summary.failed,
-            skipped: summary.skipped,
-            left: summary.left,
-        });
-        Ok(summary)
+            Event::Completed { succeeded, failed }
+        })?;
+        self.observer.on(&Progress::Ended { succeeded, failed, skipped, left });
+        Ok(Summary { succeeded, failed, skipped, left, interrupted, over_budget: self.budget.is_exceeded() })
     }
 
-    /// The next run that may start beside those under way. What an earlier controller has begun comes first, and nothing else beside it: on
-    /// which nodes it is, only its agent knows.
-    fn next(&self, plan: &Plan, from: usize) -> Option<usize> {
-        let open = |planned: &PlannedRun| !self.settled(planned) && !self.under_way.contains_key(&planned.id);
-        let adopted = |planned: &PlannedRun| self.adopted.contains(&planned.id);
-        let only_adopted =
-            self.under_way.keys().any(|run| self.adopted.contains(run)) || plan.runs[from..].iter().any(|r| adopted(r) && open(r));
-        (from..plan.runs.len()).find(|at| {
-            let planned = &plan.runs[*at];
-            open(planned) && (adopted(planned) || !only_adopted) && self.nodes_for(planned).is_some()
-        })
+    /// Begins no run that costs any more, and ends those that are under way.
+    fn out_of_money(&mut self) -> Result<(), CampaignError> {
+        let Some(limit) = self.budget.limit().map(|b| b.usd) else { return Ok(()) };
+        self.budget.note_exceeded();
+        let used_up = format!("the budget of ${limit:.2} is used up");
+        self.observer.on(&Progress::Site { what: format!("{used_up}: runs are ended, and machines are given back") });
+        self.cut.send_replace(StopRequest::StopNow);
+        let books = self.books();
+        let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
+        drop(books);
+        self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))
     }
 
-    /// Nodes that a run may have now: neighbours disturb measurements, so that it is alone unless its site allows others beside it.
-    fn nodes_for(&self, planned: &PlannedRun) -> Option<Vec<String>> {
-        let point = self.points.get(&planned.point)?;
-        let place = self.places.get(&point.site)?;
-        let beside = |task: &Task| self.places.get(&task.point.site).is_some_and(Place::side_by_side);
-        let alone = self.under_way.is_empty();
-        let may_be_beside = place.side_by_side() && self.under_way.values().all(beside);
-        if !alone && !may_be_beside {
-            return None;
-        }
-        match place {
-            Place::Here(executor) => Some(executor.nodes.all.iter().map(|n| n.name.clone()).collect()),
-            Place::Remote(remote) => {
-                let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
-                let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
-                remote.free_nodes(point.mapping.nodes() as usize, &used)
-            }
-        }
-    }
-
-    fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
-        let mut summary = Summary { interrupted, over_budget: self.over_budget, ..Summary::default() };
-        for planned in &plan.runs {
-            match self.state.run(&planned.id) {
-                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => summary.succeeded += 1,
-                Some(RunState::Finished { .. }) if self.attempts_before(&planned.id).is_none() => summary.failed += 1,
-                _ if self.obstacles.contains_key(&planned.point) || self.state.quarantined.contains(&planned.point) => summary.skipped += 1,
-                _ => summary.left += 1,
-            }
-        }
-        summary
+    /// What became of a run that was ended because the money is used up: it does not count as an attempt.
+    fn ended_by_budget(&self) -> Option<(Cause, String)> {
+        let limit = self.budget.limit().filter(|_| self.budget.is_exceeded())?.usd;
+        let detail = format!("ended because the budget of ${limit:.2} would have been exceeded; {}", OverBudget::hint("cvc run"));
+        Some((Cause::Budget, detail))
     }
 
     /// Sets a point aside when too many of its runs have failed for good.
-    fn set_aside(&mut self, point: &PointId, of_point: &[RunId]) -> Result<(), CampaignError> {
-        let failed = of_point
-            .iter()
-            .filter(|r| matches!(self.state.run(r), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. })))
-            .count();
-        let failures = u32::try_from(failed).unwrap_or(u32::MAX);
-        if failures < self.spec.run.quarantine_after || self.state.quarantined.contains(point) {
-            return Ok(());
-        }
-        let skipped = of_point.iter().filter(|r| self.attempts_before(r).is_some()).count() as u64;
-        if skipped == 0 {
-            return Ok(());
-        }
-        self.write(Event::PointQuarantined { point: point.clone(), failures })?;
+    fn set_aside(&mut self, point: &PointId) -> Result<(), CampaignError> {
+        let Some((failures, skipped)) = self.scheduler.to_quarantine(self.journal.state(), point) else { return Ok(()) };
+        self.journal.write(Event::PointQuarantined { point: point.clone(), failures })?;
         self.observer.on(&Progress::Quarantined { point: point.clone(), skipped });
         Ok(())
     }
 
     /// Begins one attempt.
-    fn start(
-        &mut self,
-        planned: &PlannedRun,
-        number: u64,
-        tell: &mpsc::UnboundedSender<(RunId, AttemptEvent)>,
-        attempts: &mut JoinSet<(RunId, Result<Attempted, CampaignError>)>,
-    ) -> Result<(), CampaignError> {
+    fn start(&mut self, planned: &PlannedRun, number: u64, attempts: &mut Attempts) -> Result<(), CampaignError> {
         let run = planned.id.clone();
-        let Some(point) = self.points.get(&planned.point).cloned() else {
+        let Some(point) = self.scheduler.point(&planned.point).cloned() else {
             return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
         };
-        let attempt = self.attempts_before(&run).unwrap_or(0) + 1;
-        let (Some(place), Some(mut nodes)) = (self.places.get(&point.site).cloned(), self.nodes_for(planned)) else {
-            return Err(CampaignError::internal(format!("site {} was not asked", point.site)));
+        let state = self.journal.state();
+        let attempt = self.scheduler.attempts_before(state, &run).unwrap_or(0) + 1;
+        let nodes = self.scheduler.nodes_for(planned, &self.sites);
+        let (Some(place), Some(mut nodes)) = (self.sites.place(&point.site).cloned(), nodes) else {
+            return Err(CampaignError::internal(format!("site {} is not open", point.site)));
         };
         self.observer.on(&Progress::RunStarted {
             run: run.clone(),
@@ -540,16 +466,17 @@ impl CampaignRunner<'_> {
             attempt,
             number,
         });
-        let dispatches = self.state.runs.get(&run).map_or(0, |history| history.attempts.len());
+        let history = state.runs.get(&run);
+        let dispatches = history.map_or(0, |history| history.attempts.len());
         // it was handed over by an earlier controller, and is only waited for
-        let resumed = matches!(self.state.run(&run), Some(RunState::Open { .. }));
+        let resumed = matches!(state.run(&run), Some(RunState::Open { .. }));
         if resumed {
             // it is where the earlier controller had it, unless that was of a version that did not say so
-            let before = self.state.runs.get(&run).and_then(|history| history.attempts.last()).map(|a| a.nodes.clone());
+            let before = history.and_then(|history| history.attempts.last()).map(|a| a.nodes.clone());
             nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
         } else {
             let elsewhere = if matches!(place, Place::Remote(_)) { nodes.clone() } else { Vec::new() };
-            self.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere })?;
+            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere })?;
         }
         let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
         let task = Task {
@@ -560,10 +487,11 @@ impl CampaignRunner<'_> {
             attempt,
             dispatch,
         };
-        self.under_way.insert(run.clone(), task.clone());
-        let hears = if self.costs(&task.point.site) { self.cut.subscribe() } else { self.stop_signal.clone() };
-        let (stop_signal, reporter) = (hears, AttemptReporter { run: run.clone(), to: tell.clone() });
-        attempts.spawn(async move {
+        self.scheduler.begin(task.clone());
+        let costs = self.budget.costs(&self.books(), &task.point.site);
+        let stop_signal = if costs { self.cut.subscribe() } else { self.stop_signal.clone() };
+        let reporter = AttemptReporter { run: run.clone(), to: attempts.event_sender.clone() };
+        attempts.tasks.spawn(async move {
             let result = match place {
                 Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
                 Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
@@ -573,25 +501,12 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Attempts hear what the user stop_signal; the returned task goes with the walk.
-    fn forward_stop_requests(&self) -> AbortOnDropHandle {
-        let (cut, mut stop_signal) = (Arc::clone(&self.cut), self.stop_signal.clone());
-        cut.send_modify(|stop_request| *stop_request = (*stop_request).max(*stop_signal.borrow()));
-        AbortOnDropHandle(tokio::spawn(async move {
-            while stop_signal.changed().await.is_ok() {
-                let now = *stop_signal.borrow_and_update();
-                cut.send_modify(|stop_request| *stop_request = (*stop_request).max(now));
-            }
-            // without a sender nobody can want anything more
-        }))
-    }
-
     /// Takes in what a run tells.
-    fn hear(&mut self, run: &RunId, news: AttemptEvent) -> Result<(), CampaignError> {
-        match news {
+    fn hear(&mut self, run: &RunId, event: AttemptEvent) -> Result<(), CampaignError> {
+        match event {
             AttemptEvent::Started(shepherd) => {
-                let Some(attempt) = self.under_way.get(run).map(|t| t.attempt) else { return Ok(()) };
-                self.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
+                let Some(attempt) = self.scheduler.under_way().get(run).map(|t| t.attempt) else { return Ok(()) };
+                self.journal.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
             }
             AttemptEvent::Stage(stage) => {
                 self.observer.on(&Progress::Stage { run: run.clone(), stage });
@@ -600,55 +515,45 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Takes in the end of an attempt. `false` when the user has cut it off.
-    fn ended(&mut self, run: &RunId, attempted: Attempted, of_points: &HashMap<PointId, Vec<RunId>>) -> Result<bool, CampaignError> {
-        let Some(task) = self.under_way.remove(run) else { return Ok(true) };
-        self.adopted.remove(run);
+    /// Takes in the end of an attempt. Whether the user has cut it off.
+    fn ended(&mut self, run: &RunId, attempted: Attempted) -> Result<bool, CampaignError> {
+        let Some(task) = self.scheduler.end(run) else { return Ok(false) };
         let (run, attempt) = (run.clone(), task.attempt);
-        match attempted {
-            Attempted::Interrupted => {
-                if let Some((cause, detail)) = self.ended_by_budget() {
-                    let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
-                    return self.ended_with(&task, file, of_points);
-                }
-                self.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
-                Ok(false)
-            }
-            Attempted::Failed { cause, detail } => {
-                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
-                self.ended_with(&task, file, of_points)
-            }
-            Attempted::Lost { reason, time_limit } => {
-                let losses = self.losses.entry(run.clone()).or_default();
-                *losses += 1;
-                if *losses <= MOST_LOST {
-                    self.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new() })?;
-                    self.observer.on(&Progress::RunLost { run, reason });
+        let (cause, detail) = match attempted {
+            Attempted::Ended(file) => return self.ended_with(&task, file).map(|()| false),
+            Attempted::Failed { cause, detail } => (cause, detail),
+            Attempted::Interrupted => match self.ended_by_budget() {
+                Some(failure) => failure,
+                None => {
+                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                     return Ok(true);
                 }
-                let detail = format!("lost {losses} times with what carried it out: {reason}");
-                let cause = if time_limit { Cause::Timeout } else { Cause::NodeLost };
-                let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
-                self.ended_with(&task, file, of_points)
-            }
-            Attempted::Ended(file) => self.ended_with(&task, file, of_points),
-        }
+            },
+            Attempted::Lost { reason, time_limit } => match self.scheduler.count_loss(&run) {
+                Loss::Again => {
+                    self.journal.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new() })?;
+                    self.observer.on(&Progress::RunLost { run, reason });
+                    return Ok(false);
+                }
+                Loss::TooOften(losses) => {
+                    let cause = if time_limit { Cause::Timeout } else { Cause::NodeLost };
+                    (cause, format!("lost {losses} times with what carried it out: {reason}"))
+                }
+            },
+        };
+        let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
+        self.ended_with(&task, file).map(|()| false)
     }
 
-    fn ended_with(&mut self, task: &Task, file: OutcomeFile, of_points: &HashMap<PointId, Vec<RunId>>) -> Result<bool, CampaignError> {
+    fn ended_with(&mut self, task: &Task, file: OutcomeFile) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let OutcomeFile { outcome, records, wall_s, .. } = file;
-        let succeeded = outcome == Outcome::Succeeded;
-        self.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
-        if let Some(Place::Remote(remote)) = self.places.get(&task.point.site) {
+        self.journal.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
+        if let Some(remote) = self.sites.remote(&task.point.site) {
             remote.forget(task);
         }
-        let retry = !succeeded && !self.used_up(&run, attempt);
+        let retry = outcome != Outcome::Succeeded && !self.scheduler.used_up(self.journal.state(), &run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
-        if retry {
-            return Ok(true);
-        }
-        self.set_aside(&task.planned.point, of_points.get(&task.planned.point).map_or(&[], Vec::as_slice))?;
-        Ok(true)
+        if retry { Ok(()) } else { self.set_aside(&task.planned.point) }
     }
 }

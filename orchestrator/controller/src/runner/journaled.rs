@@ -1,0 +1,62 @@
+//! The journal of a campaign and the state that it folds to: both change by one `write`.
+
+use crate::error::CampaignError;
+use camino::Utf8Path;
+use cvc_core::{
+    ids::RunId,
+    journal::{CampaignState, Event, Journal, RunState},
+    outcome::Outcome,
+    store::StoreError,
+};
+
+/// A journal with the state that follows from it.
+pub(super) struct Journaled {
+    journal: Journal,
+    state: CampaignState,
+    mute: bool,
+}
+
+impl Journaled {
+    /// Opens the journal of a campaign and folds what it has.
+    pub(super) fn open(path: &Utf8Path, campaign: &str) -> Result<Self, StoreError> {
+        let (journal, entries) = Journal::open(path, campaign)?;
+        Ok(Self { journal, state: CampaignState::of(&entries), mute: false })
+    }
+
+    /// Appends an event, syncs it, and takes it into the state.
+    pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
+        match self.journal.append(event) {
+            Ok(entry) => {
+                self.state.apply(&entry);
+                Ok(())
+            }
+            Err(error) => {
+                self.mute = true;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Where the campaign stands.
+    pub(super) fn state(&self) -> &CampaignState {
+        &self.state
+    }
+
+    /// Whether an event could not be written: then nothing may be done any more.
+    pub(super) fn is_mute(&self) -> bool {
+        self.mute
+    }
+
+    /// Counts failed runs as not done, and gives the attempts that each has behind it. The journal stays as it is: later attempts go on
+    /// counting, since directories of earlier attempts keep their names.
+    pub(super) fn reopen_failed(&mut self) -> Vec<(RunId, u32)> {
+        let mut reopened = Vec::new();
+        for (run, history) in &mut self.state.runs {
+            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
+                reopened.push((run.clone(), attempt));
+                history.state = RunState::Abandoned { attempts: attempt };
+            }
+        }
+        reopened
+    }
+}

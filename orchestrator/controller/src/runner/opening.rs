@@ -1,0 +1,301 @@
+//! Opens the sites on which something is to be run or to be cleared: which ones and in which order (pure), whether each may be opened now,
+//! opening side by side, and what follows from how each opening ended.
+
+use super::{super::observe::Progress, CampaignRunner, clouds::kept_until, forward_stop_requests};
+use crate::{
+    error::{CampaignError, OverBudget},
+    install::Lock,
+    remote::{Opening, Remote},
+};
+use cvc_core::{
+    journal::{CampaignState, Event},
+    plan::Plan,
+    point::PlannedPoint,
+    stop::{StopRequest, StopSignal},
+};
+use cvc_engine::{
+    attempt::{RunError, SiteContext},
+    host::HostError,
+};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc};
+use tokio::{sync::watch, task::JoinSet};
+
+/// What a site is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Something is to be run there.
+    Run,
+    /// An earlier controller was killed before it had taken everything away.
+    Clear,
+}
+
+/// A site that is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenPlan {
+    site: String,
+    purpose: Purpose,
+}
+
+/// What came of an opening: the site takes runs, or nothing is left there.
+type Opened = Result<Option<Remote>, CampaignError>;
+
+/// Whether a site may be opened now.
+enum Admission {
+    /// It may.
+    Open(Box<SiteContext>),
+    /// Its instances are kept, and nobody asked to end them.
+    Kept(jiff::Timestamp),
+    /// The budget does not pay for its instances.
+    Unaffordable(OverBudget),
+    /// It has left the campaign file, and what a cloud gave for it still costs.
+    Forgotten,
+}
+
+/// A site that is being opened.
+struct Admitted {
+    site: String,
+    purpose: Purpose,
+    was_open: bool,
+    points: Vec<PlannedPoint>,
+}
+
+/// Sites to open, in batches that are opened side by side. Machines of a cloud cost from the moment when they are asked for: they come last,
+/// and with a budget one after the other, since each must know what those before it cost.
+fn batches(wanted: &BTreeSet<String>, left: &BTreeSet<String>, is_cloud: impl Fn(&str) -> bool, has_budget: bool) -> Vec<Vec<OpenPlan>> {
+    let plan = |site: &String| {
+        let purpose = if wanted.contains(site) { Purpose::Run } else { Purpose::Clear };
+        OpenPlan { site: site.clone(), purpose }
+    };
+    let (clouds, others): (Vec<OpenPlan>, Vec<OpenPlan>) = wanted.union(left).map(plan).partition(|p| is_cloud(&p.site));
+    let mut batches = vec![others];
+    if has_budget {
+        batches.extend(clouds.into_iter().map(|plan| vec![plan]));
+    } else {
+        batches.push(clouds);
+    }
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
+impl CampaignRunner<'_> {
+    /// Opens the sites of several machines on which something is to be done. One that cannot be opened is in the way of its own points only,
+    /// unless it is the only one.
+    pub(super) async fn open_sites(&mut self) -> Result<(), CampaignError> {
+        let wanted = self.scheduler.wanted_sites(self.journal.state());
+        let left: BTreeSet<String> = self.sites_with_something().into_iter().collect();
+        let is_cloud = |site: &str| self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some());
+        let mut failed = None;
+        for batch in batches(&wanted, &left, is_cloud, self.spec.budget.is_some()) {
+            let of_batch = self.open_side_by_side(batch, wanted.len() <= 1).await?;
+            failed = failed.or(of_batch);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Opens sites side by side. Gives the failure of the only site that is wanted. After an error that concerns the whole campaign the
+    /// others stop opening; those that are open by then are closed by the caller.
+    async fn open_side_by_side(&mut self, batch: Vec<OpenPlan>, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
+        let halt = Arc::new(watch::channel(StopRequest::GoOn).0);
+        let _forward = forward_stop_requests(self.stop_signal.clone(), &halt);
+        let mut opening: JoinSet<(Admitted, Opened)> = JoinSet::new();
+        let (mut failed, mut first) = (None, Ok(()));
+        for plan in batch {
+            if let Err(error) = self.begin_opening(plan, halt.subscribe(), &mut opening).await {
+                first = Err(error);
+                break;
+            }
+        }
+        while !opening.is_empty() {
+            if first.is_err() {
+                halt.send_replace(StopRequest::StopNow);
+            }
+            // without a journal nothing may go on: what is being opened ends with the set
+            let Some(ended) = self.while_listening(opening.join_next()).await? else { break };
+            let settled = match ended {
+                Ok((admitted, opened)) => self.settle(admitted, opened, is_only),
+                Err(error) => Err(CampaignError::internal(error.to_string())),
+            };
+            match settled {
+                Ok(of_site) => failed = failed.or(of_site),
+                Err(error) => first = first.and(Err(error)),
+            }
+        }
+        first.map(|()| failed)
+    }
+
+    /// Whether a site may be opened now.
+    fn admission(&self, plan: &OpenPlan) -> Admission {
+        let state = self.journal.state();
+        let Some(context) = SiteContext::of(self.spec, &plan.site) else { return Admission::Forgotten };
+        match plan.purpose {
+            Purpose::Clear => match kept_until(&state.leases_of(&plan.site)).filter(|_| !self.ends_kept) {
+                Some(until) => Admission::Kept(until),
+                None => Admission::Open(Box::new(context)),
+            },
+            Purpose::Run => match self.budget.unaffordable_fleet(&self.books(), &plan.site) {
+                Some(over) => Admission::Unaffordable(over),
+                None => Admission::Open(Box::new(context)),
+            },
+        }
+    }
+
+    /// Begins to open a site, if it may be opened; the journal knows of it before.
+    async fn begin_opening(
+        &mut self,
+        plan: OpenPlan,
+        stop_signal: StopSignal,
+        opening: &mut JoinSet<(Admitted, Opened)>,
+    ) -> Result<(), CampaignError> {
+        if self.sites.is_open(&plan.site) {
+            return Ok(());
+        }
+        let context = match self.admission(&plan) {
+            Admission::Open(context) => *context,
+            Admission::Kept(until) => {
+                let site = &plan.site;
+                let what = format!("{site}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them");
+                self.observer.on(&Progress::Site { what });
+                return Ok(());
+            }
+            Admission::Unaffordable(over) => {
+                self.budget.note_exceeded();
+                let points = points_of(self.plan, &plan.site).map(|p| p.id.clone());
+                self.scheduler.obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
+                // what an earlier session had there still costs
+                if self.journal.state().leases_of(&plan.site).iter().any(|l| !l.released) {
+                    self.close_forgotten(&plan.site).await?;
+                }
+                return Ok(());
+            }
+            Admission::Forgotten => return self.close_forgotten(&plan.site).await,
+        };
+        let was_open = self.journal.state().open_sites.contains(&plan.site);
+        if !was_open {
+            self.journal.write(Event::SiteOpened { site: plan.site.clone() })?;
+        }
+        let work = self.opening(&plan, context, stop_signal).await;
+        let points = points_of(self.plan, &plan.site).cloned().collect();
+        let admitted = Admitted { site: plan.site, purpose: plan.purpose, was_open, points };
+        opening.spawn(async move { (admitted, work.await) });
+        Ok(())
+    }
+
+    /// The work of opening a site, for a task of its own.
+    async fn opening(
+        &mut self,
+        plan: &OpenPlan,
+        context: SiteContext,
+        stop_signal: StopSignal,
+    ) -> Pin<Box<dyn Future<Output = Opened> + Send>> {
+        let only_close = plan.purpose == Purpose::Clear;
+        let Some(settings) = context.site.ec2.clone() else {
+            let opening = Opening {
+                context,
+                points: points_of(self.plan, &plan.site).cloned().collect(),
+                dir: self.dir.clone(),
+                program: self.options.node_program.clone(),
+                only_close,
+                site_events: self.sites.sender(),
+                leases: self.journal.state().leases_of(&plan.site),
+                fleet: None,
+            };
+            return Box::pin(Remote::open(opening, stop_signal));
+        };
+        match self.cloud_opening(&plan.site, &settings).await {
+            Ok(opening) if only_close => Box::pin(opening.close_old()),
+            Ok(opening) => Box::pin(opening.open(stop_signal)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    /// Takes in how an opening ended; gives its failure if that is in the way of everything.
+    fn settle(&mut self, admitted: Admitted, opened: Opened, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
+        let Admitted { site, purpose, was_open, points } = admitted;
+        let points = points.into_iter().map(|p| p.id);
+        if !matches!(opened, Ok(Some(_))) {
+            self.sites.fleets.remove(&site);
+        }
+        match opened {
+            Ok(Some(remote)) => {
+                let kept = Lock::keep(&self.dir, &site, &remote.ready().found, self.options.update_lock);
+                // also if not: it is to be closed
+                self.sites.add(&site, remote);
+                kept?;
+            }
+            // the user wants to stop, or it was only to be closed: nothing is left there
+            Ok(None) => self.journal.write(Event::SiteClosed { site })?,
+            Err(error) if purpose == Purpose::Clear => {
+                // what is there stays for the next session, and does not keep others from what is wanted
+                self.observer.on(&Progress::Site { what: error.to_string() });
+                let what = format!("it could not be cleared: {error}");
+                self.leftover.get_or_insert(CampaignError::Leftover { site, what });
+            }
+            Err(error @ CampaignError::OverBudget { .. }) => {
+                self.budget.note_exceeded();
+                // nothing is left there, or that would be the error
+                self.journal.write(Event::SiteClosed { site })?;
+                self.scheduler.obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
+            }
+            Err(error) => {
+                self.scheduler.obstruct(points, &error.to_string());
+                if is_only {
+                    if has_left_nothing(&error, self.journal.state(), &site, was_open) {
+                        self.journal.write(Event::SiteClosed { site })?;
+                    }
+                    // what earlier sessions have left elsewhere is cleared all the same
+                    return Ok(Some(error));
+                }
+                self.observer.on(&Progress::Site { what: error.to_string() });
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The points of a plan on a site.
+fn points_of<'p>(plan: &'p Plan, site: &str) -> impl Iterator<Item = &'p PlannedPoint> {
+    plan.points.iter().filter(move |p| p.point.site == site)
+}
+
+/// Whether a failed opening is known to have left nothing on the machines of its site.
+fn has_left_nothing(error: &CampaignError, state: &CampaignState, site: &str, was_open: bool) -> bool {
+    let unreached = matches!(
+        error,
+        CampaignError::Run(RunError::Host(
+            HostError::KeyChanged(_) | HostError::KeyUnknown { .. } | HostError::Denied { .. } | HostError::Unreachable { .. }
+        ))
+    );
+    // what could not be launched has left nothing, or it says so
+    let never = matches!(error, CampaignError::Provider { .. }) && state.leases_of(site).iter().all(|l| l.released);
+    (unreached && !was_open) || never
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(sites: &[&str]) -> BTreeSet<String> {
+        sites.iter().map(|s| (*s).to_owned()).collect()
+    }
+
+    fn shown(batches: &[Vec<OpenPlan>]) -> Vec<String> {
+        let show = |p: &OpenPlan| if p.purpose == Purpose::Run { p.site.clone() } else { format!("-{}", p.site) };
+        batches.iter().map(|b| b.iter().map(show).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn clouds_come_last_and_what_is_only_left_is_cleared() {
+        let is_cloud = |site: &str| site.starts_with("ec2");
+        let (wanted, left) = (names(&["alpha", "ec2-a", "zeta"]), names(&["ec2-old", "old", "zeta"]));
+        assert_eq!(shown(&batches(&wanted, &left, is_cloud, false)), ["alpha -old zeta", "ec2-a -ec2-old"]);
+    }
+
+    #[test]
+    fn with_a_budget_each_cloud_knows_what_the_ones_before_cost() {
+        let is_cloud = |site: &str| site.starts_with("ec2");
+        let wanted = names(&["ec2-a", "ec2-b"]);
+        assert_eq!(shown(&batches(&wanted, &names(&[]), is_cloud, true)), ["ec2-a", "ec2-b"]);
+        assert_eq!(shown(&batches(&wanted, &names(&[]), is_cloud, false)), ["ec2-a ec2-b"]);
+        assert!(batches(&names(&[]), &names(&[]), is_cloud, false).is_empty());
+    }
+}

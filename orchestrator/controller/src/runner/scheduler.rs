@@ -1,0 +1,468 @@
+//! Decides what is still to be done and which run comes next. Nothing here touches the world: each decision follows from the plan, the
+//! journal's state, and what sites have free.
+
+use cvc_core::{
+    campaign::RunSettings,
+    ids::{PointId, RunId},
+    journal::{Attempt, CampaignState, RunState},
+    outcome::{Cause, Outcome},
+    plan::{Plan, PlannedRun},
+    point::Point,
+};
+use cvc_engine::attempt::Task;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Maximum number of times that an attempt may be lost with what carried it out before that is its failure.
+const MOST_LOST: u32 = 3;
+/// Maximum number of attempts lost to reclaimed nodes that do not count.
+const MOST_RECLAIMED: u32 = 8;
+
+/// What sites can take at the moment.
+pub(super) trait Capacity {
+    /// Whether runs of a site may be side by side; `None` if it is not open.
+    fn side_by_side(&self, site: &str) -> Option<bool>;
+
+    /// This many nodes of a site beside those in use; `None` if there are fewer.
+    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>>;
+}
+
+/// What follows from the loss of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The run is done again, and the attempt does not count.
+    Again,
+    /// It was lost this often, which counts as a failure.
+    TooOften(u32),
+}
+
+/// Where the runs of a plan stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) succeeded: u64,
+    pub(super) failed: u64,
+    pub(super) skipped: u64,
+    pub(super) left: u64,
+}
+
+/// The runs of a plan: which are settled, under way, lost, forgiven.
+pub(super) struct Scheduler<'a> {
+    plan: &'a Plan,
+    settings: &'a RunSettings,
+    points: HashMap<PointId, Point>,
+    point_of: HashMap<RunId, PointId>,
+    /// Points that cannot run, and why.
+    obstacles: BTreeMap<PointId, String>,
+    /// Attempts that do not count, because the user has asked for further ones.
+    forgiven: HashMap<RunId, u32>,
+    /// Attempts under way.
+    under_way: HashMap<RunId, Task>,
+    /// Runs that an earlier controller handed over to an agent, which may be carrying them out.
+    adopted: BTreeSet<RunId>,
+    /// How often attempts were lost with what carried them out.
+    losses: HashMap<RunId, u32>,
+    /// All runs before this one are settled.
+    first_open: usize,
+}
+
+impl<'a> Scheduler<'a> {
+    pub(super) fn new(plan: &'a Plan, settings: &'a RunSettings) -> Self {
+        Self {
+            plan,
+            settings,
+            points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
+            point_of: plan.runs.iter().map(|r| (r.id.clone(), r.point.clone())).collect(),
+            obstacles: BTreeMap::new(),
+            forgiven: HashMap::new(),
+            under_way: HashMap::new(),
+            adopted: BTreeSet::new(),
+            losses: HashMap::new(),
+            first_open: 0,
+        }
+    }
+
+    pub(super) fn point(&self, id: &PointId) -> Option<&Point> {
+        self.points.get(id)
+    }
+
+    /// The point of a run of the plan.
+    pub(super) fn point_of(&self, run: &RunId) -> Option<&Point> {
+        self.points.get(self.point_of.get(run)?)
+    }
+
+    /// Whether the plan has points of no other site.
+    pub(super) fn is_only_site(&self, site: &str) -> bool {
+        self.points.values().all(|p| p.site == site)
+    }
+
+    pub(super) fn obstacle(&self, point: &PointId) -> Option<&String> {
+        self.obstacles.get(point)
+    }
+
+    /// Points are not tried any more, for this reason.
+    pub(super) fn obstruct(&mut self, points: impl IntoIterator<Item = PointId>, reason: &str) {
+        self.obstacles.extend(points.into_iter().map(|p| (p, reason.to_owned())));
+    }
+
+    /// The attempts that a run has behind it do not count.
+    pub(super) fn forgive(&mut self, run: RunId, attempts: u32) {
+        self.forgiven.insert(run, attempts);
+    }
+
+    /// An earlier controller handed this run over.
+    pub(super) fn adopt(&mut self, run: RunId) {
+        self.adopted.insert(run);
+    }
+
+    /// Takes note that an attempt begins.
+    pub(super) fn begin(&mut self, task: Task) {
+        self.under_way.insert(task.planned.id.clone(), task);
+    }
+
+    /// Takes note that an attempt has ended; `None` if it was not under way.
+    pub(super) fn end(&mut self, run: &RunId) -> Option<Task> {
+        self.adopted.remove(run);
+        self.under_way.remove(run)
+    }
+
+    pub(super) fn under_way(&self) -> &HashMap<RunId, Task> {
+        &self.under_way
+    }
+
+    /// Counts the loss of an attempt with what carried it out.
+    pub(super) fn count_loss(&mut self, run: &RunId) -> Loss {
+        let losses = self.losses.entry(run.clone()).or_default();
+        *losses += 1;
+        if *losses <= MOST_LOST { Loss::Again } else { Loss::TooOften(*losses) }
+    }
+
+    /// Attempts that failed through no fault of the run.
+    fn blameless(state: &CampaignState, run: &RunId) -> u32 {
+        let of = |cause: Cause| {
+            let by = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: c, .. }) if c == cause);
+            state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
+        };
+        // a run that the cloud takes back again and again is a problem of the plan
+        of(Cause::Reclaimed).min(MOST_RECLAIMED) + of(Cause::Budget)
+    }
+
+    /// Whether a failed run has no attempt left.
+    pub(super) fn used_up(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
+        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
+        attempt.saturating_sub(forgiven).saturating_sub(Self::blameless(state, run)) > self.settings.retries
+    }
+
+    /// Attempts that a run has behind it, or `None` if it needs no further one.
+    pub(super) fn attempts_before(&self, state: &CampaignState, run: &RunId) -> Option<u32> {
+        match state.run(run) {
+            None => Some(0),
+            Some(RunState::Abandoned { attempts }) => Some(*attempts),
+            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
+            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
+                (!self.used_up(state, run, *attempt)).then_some(*attempt)
+            }
+            // recovery has closed all others that were open
+            Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
+        }
+    }
+
+    /// Whether a run is not to be tried, or needs no further attempt.
+    pub(super) fn is_settled(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
+        self.obstacles.contains_key(&planned.point)
+            || state.quarantined.contains(&planned.point)
+            || self.attempts_before(state, &planned.id).is_none()
+    }
+
+    fn is_open(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
+        !self.is_settled(state, planned) && !self.under_way.contains_key(&planned.id)
+    }
+
+    /// Skips the runs at the beginning that are settled.
+    pub(super) fn advance(&mut self, state: &CampaignState) {
+        while let Some(run) = self.plan.runs.get(self.first_open)
+            && self.is_settled(state, run)
+            && !self.under_way.contains_key(&run.id)
+        {
+            self.first_open += 1;
+        }
+    }
+
+    /// Whether all runs were settled at the last [`Self::advance`].
+    pub(super) fn is_done(&self) -> bool {
+        self.first_open >= self.plan.runs.len()
+    }
+
+    /// Runs that are still to be done and not under way, of sites that are wanted.
+    pub(super) fn open_runs(&self, state: &CampaignState, wanted: impl Fn(&str) -> bool) -> Vec<&'a PlannedRun> {
+        let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| wanted(&p.site));
+        self.plan.runs[self.first_open..].iter().filter(of_site).filter(|r| self.is_open(state, r)).collect()
+    }
+
+    /// Sites that have something to do, whatever may be in the way.
+    pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
+        let wanted = |r: &&PlannedRun| !state.quarantined.contains(&r.point) && self.attempts_before(state, &r.id).is_some();
+        self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.points.get(&r.point)?.site.clone())).collect()
+    }
+
+    /// Whether something runs on a site, or is still to run there.
+    pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
+        self.under_way.values().any(|t| t.point.site == site) || !self.open_runs(state, |s| s == site).is_empty()
+    }
+
+    /// The next run that may start beside those under way. What an earlier controller has begun comes first, and nothing starts beside it:
+    /// only its agent knows on which nodes it is.
+    pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
+        let adopted = |planned: &PlannedRun| self.adopted.contains(&planned.id);
+        let open = self.plan.runs.iter().enumerate().skip(self.first_open).filter(|(_, r)| self.is_open(state, r));
+        let only_adopted = self.under_way.keys().any(|run| self.adopted.contains(run)) || open.clone().any(|(_, r)| adopted(r));
+        let mut may_start = open.filter(|(_, r)| (adopted(r) || !only_adopted) && self.nodes_for(r, capacity).is_some());
+        may_start.next().map(|(number, _)| number)
+    }
+
+    /// Nodes that a run may have now: neighbours disturb measurements, so that it is alone unless its site allows others beside it.
+    pub(super) fn nodes_for(&self, planned: &PlannedRun, capacity: &impl Capacity) -> Option<Vec<String>> {
+        let point = self.points.get(&planned.point)?;
+        let shares = capacity.side_by_side(&point.site)?;
+        let others_share = || self.under_way.values().all(|t| capacity.side_by_side(&t.point.site) == Some(true));
+        if !self.under_way.is_empty() && !(shares && others_share()) {
+            return None;
+        }
+        let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
+        let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
+        capacity.free_nodes(&point.site, point.mapping.nodes() as usize, &used)
+    }
+
+    /// How many runs of a point have failed for good, and how many are not done, if that is enough to give the point up.
+    pub(super) fn to_quarantine(&self, state: &CampaignState, point: &PointId) -> Option<(u32, u64)> {
+        let of_point = || self.plan.runs.iter().filter(|r| r.point == *point);
+        let has_failed = |r: &&PlannedRun| matches!(state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
+        let failures = u32::try_from(of_point().filter(has_failed).count()).unwrap_or(u32::MAX);
+        let skipped = of_point().filter(|r| self.attempts_before(state, &r.id).is_some()).count() as u64;
+        let enough = failures >= self.settings.quarantine_after && skipped > 0 && !state.quarantined.contains(point);
+        enough.then_some((failures, skipped))
+    }
+
+    /// Where the runs of the plan stand.
+    pub(super) fn tally(&self, state: &CampaignState) -> Tally {
+        let mut tally = Tally::default();
+        for planned in &self.plan.runs {
+            match state.run(&planned.id) {
+                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => tally.succeeded += 1,
+                Some(RunState::Finished { .. }) if self.attempts_before(state, &planned.id).is_none() => tally.failed += 1,
+                _ if self.obstacles.contains_key(&planned.point) || state.quarantined.contains(&planned.point) => tally.skipped += 1,
+                _ => tally.left += 1,
+            }
+        }
+        tally
+    }
+
+    /// How many runs of the plan can run, and how many of all need no further attempt.
+    pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
+        let can_run = self.plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
+        let done = self.plan.runs.iter().filter(|r| self.attempts_before(state, &r.id).is_none()).count() as u64;
+        (can_run, done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::{
+        campaign::Order,
+        journal::RunHistory,
+        mapping::Mapping,
+        point::{CheckpointerKind, Compression, PlannedPoint, Repeat},
+    };
+
+    const SETTINGS: RunSettings = RunSettings {
+        repeats: 2,
+        warmups: 0,
+        seed: 1,
+        order: Order::Interleaved,
+        timeout_s: 60.0,
+        retries: 1,
+        quarantine_after: 2,
+        keep_images: false,
+        keep_outputs: false,
+    };
+
+    /// Sites with free nodes; those that begin with `s` take runs side by side.
+    struct Nodes(BTreeMap<&'static str, Vec<&'static str>>);
+
+    impl Capacity for Nodes {
+        fn side_by_side(&self, site: &str) -> Option<bool> {
+            self.0.contains_key(site).then(|| site.starts_with('s'))
+        }
+
+        fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+            let free = self.0.get(site)?.iter().map(|n| (*n).to_owned()).filter(|n| !used.contains(n));
+            let free: Vec<String> = free.take(wanted).collect();
+            (free.len() == wanted).then_some(free)
+        }
+    }
+
+    fn nodes() -> Nodes {
+        Nodes([("alone", vec!["a1"]), ("shared", vec!["s1", "s2"])].into())
+    }
+
+    /// A plan with two runs of one point on each of these sites, site by site.
+    fn plan(sites: &[&str]) -> Plan {
+        let id = |site: &str| PointId::from_written(site);
+        let point = |site: &str| Point {
+            site: site.to_owned(),
+            app: "ep".into(),
+            class: "S".into(),
+            mapping: Mapping::one_node(1),
+            mpi: "mpich".into(),
+            checkpointer: CheckpointerKind::None,
+            compression: Compression::None,
+            aggregators: None,
+            cb_buffer: None,
+            storage: "disk".into(),
+            user: Default::default(),
+        };
+        let run = |site: &str, n: u32| PlannedRun {
+            id: RunId::from_written(&format!("{site}-{n}")),
+            point: id(site),
+            repeat: Repeat::Measured(n),
+        };
+        Plan {
+            schema: 1,
+            campaign: "c".into(),
+            seed: 1,
+            points: sites.iter().map(|s| PlannedPoint { id: id(s), point: point(s) }).collect(),
+            runs: sites.iter().flat_map(|s| [run(s, 1), run(s, 2)]).collect(),
+            excluded: Vec::new(),
+            predict: None,
+        }
+    }
+
+    fn task(scheduler: &Scheduler<'_>, number: usize) -> Task {
+        let planned = scheduler.plan.runs[number].clone();
+        let point = scheduler.point(&planned.point).expect("a point").clone();
+        let nodes = scheduler.nodes_for(&planned, &nodes()).expect("nodes");
+        Task { planned, point, attempt: 1, dispatch: 0, nodes, disk_bytes: None }
+    }
+
+    /// Starts all that may start, and gives their names.
+    fn start_all(scheduler: &mut Scheduler<'_>, state: &CampaignState) -> Vec<String> {
+        let mut started = Vec::new();
+        while let Some(number) = scheduler.next(state, &nodes()) {
+            started.push(scheduler.plan.runs[number].id.to_string());
+            scheduler.begin(task(scheduler, number));
+        }
+        started
+    }
+
+    fn end(scheduler: &mut Scheduler<'_>, state: &mut CampaignState, run: &str, failures: &[Cause]) {
+        let id = RunId::from_written(run);
+        scheduler.end(&id);
+        let failed = |cause: &Cause| Outcome::Failed { cause: *cause, detail: String::new() };
+        let attempt = |(n, cause): (usize, &Cause)| Attempt {
+            number: n as u32 + 1,
+            started: None,
+            ended: None,
+            outcome: Some(failed(cause)),
+            abandoned: false,
+            nodes: Vec::new(),
+        };
+        let outcome = failures.last().map_or(Outcome::Succeeded, failed);
+        let last = RunState::Finished { attempt: failures.len().max(1) as u32, outcome, records: None };
+        let attempts = failures.iter().enumerate().map(attempt).collect();
+        state.runs.insert(id, RunHistory { state: last, attempts });
+    }
+
+    #[test]
+    fn a_site_without_side_by_side_has_one_run_and_nothing_beside_it() {
+        let plan = plan(&["alone", "shared"]);
+        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        assert_eq!(start_all(&mut scheduler, &state), ["alone-1"]);
+        end(&mut scheduler, &mut state, "alone-1", &[]);
+        assert_eq!(start_all(&mut scheduler, &state), ["alone-2"]);
+        end(&mut scheduler, &mut state, "alone-2", &[]);
+        scheduler.advance(&state);
+        assert_eq!(start_all(&mut scheduler, &state), ["shared-1", "shared-2"]);
+        assert!(scheduler.is_busy(&state, "shared") && !scheduler.is_busy(&state, "alone"));
+        end(&mut scheduler, &mut state, "shared-1", &[]);
+        end(&mut scheduler, &mut state, "shared-2", &[]);
+        scheduler.advance(&state);
+        assert!(scheduler.is_done());
+        assert_eq!(scheduler.tally(&state), Tally { succeeded: 4, ..Tally::default() });
+    }
+
+    #[test]
+    fn runs_side_by_side_get_different_nodes() {
+        let plan = plan(&["shared"]);
+        let mut scheduler = Scheduler::new(&plan, &SETTINGS);
+        start_all(&mut scheduler, &CampaignState::default());
+        let mut used: Vec<&String> = scheduler.under_way().values().flat_map(|t| &t.nodes).collect();
+        used.sort();
+        assert_eq!(used, ["s1", "s2"]);
+    }
+
+    #[test]
+    fn what_an_earlier_controller_has_begun_comes_first_and_nothing_beside_it() {
+        let plan = plan(&["shared"]);
+        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        scheduler.adopt(RunId::from_written("shared-2"));
+        assert_eq!(start_all(&mut scheduler, &state), ["shared-2"]);
+        end(&mut scheduler, &mut state, "shared-2", &[]);
+        assert_eq!(start_all(&mut scheduler, &state), ["shared-1"]);
+    }
+
+    #[test]
+    fn a_site_that_is_not_open_starts_nothing_but_is_wanted() {
+        let plan = plan(&["closed"]);
+        let (mut scheduler, state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        assert!(start_all(&mut scheduler, &state).is_empty());
+        assert_eq!(scheduler.wanted_sites(&state), ["closed".to_owned()].into());
+        scheduler.obstruct([PointId::from_written("closed")], "gone");
+        scheduler.advance(&state);
+        assert!(scheduler.is_done() && scheduler.open_runs(&state, |_| true).is_empty());
+        assert_eq!(scheduler.tally(&state), Tally { skipped: 2, ..Tally::default() });
+    }
+
+    #[test]
+    fn retries_do_not_count_what_was_no_fault_of_the_run() {
+        let plan = plan(&["alone"]);
+        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let run = RunId::from_written("alone-1");
+        let mut left = |scheduler: &mut Scheduler<'_>, failures: &[Cause]| {
+            end(scheduler, &mut state, "alone-1", failures);
+            scheduler.attempts_before(&state, &run)
+        };
+        assert_eq!(left(&mut scheduler, &[Cause::Application]), Some(1));
+        assert_eq!(left(&mut scheduler, &[Cause::Application, Cause::Application]), None);
+        assert_eq!(left(&mut scheduler, &[Cause::Budget, Cause::Application]), Some(2));
+        assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 9]), Some(9));
+        assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 10]), None, "the cloud takes it back too often");
+        scheduler.forgive(run.clone(), 10);
+        assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 10]), Some(10), "the user wants further attempts");
+    }
+
+    #[test]
+    fn a_lost_attempt_is_done_again_three_times() {
+        let plan = plan(&["alone"]);
+        let mut scheduler = Scheduler::new(&plan, &SETTINGS);
+        let (one, other) = (RunId::from_written("alone-1"), RunId::from_written("alone-2"));
+        let losses: Vec<Loss> = (0..4).map(|_| scheduler.count_loss(&one)).collect();
+        assert_eq!(losses, [Loss::Again, Loss::Again, Loss::Again, Loss::TooOften(4)]);
+        assert_eq!(scheduler.count_loss(&other), Loss::Again);
+    }
+
+    #[test]
+    fn a_point_is_given_up_when_too_many_of_its_runs_have_failed_and_some_are_left() {
+        let mut plan = plan(&["alone"]);
+        plan.runs.push(PlannedRun { id: RunId::from_written("alone-3"), ..plan.runs[0].clone() });
+        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let point = PointId::from_written("alone");
+        end(&mut scheduler, &mut state, "alone-1", &[Cause::Application; 2]);
+        assert_eq!(scheduler.to_quarantine(&state, &point), None);
+        end(&mut scheduler, &mut state, "alone-2", &[Cause::Application; 2]);
+        assert_eq!(scheduler.to_quarantine(&state, &point), Some((2, 1)));
+        state.quarantined.insert(point.clone());
+        assert_eq!(scheduler.to_quarantine(&state, &point), None, "once is enough");
+        scheduler.advance(&state);
+        assert!(scheduler.is_done());
+        assert_eq!(scheduler.tally(&state), Tally { failed: 2, skipped: 1, ..Tally::default() });
+    }
+}

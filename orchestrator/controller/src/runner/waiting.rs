@@ -1,0 +1,179 @@
+//! What happens when sites tell something, lose nodes, or cannot work any more; and their end.
+
+use super::{super::observe::Progress, CampaignRunner};
+use crate::{error::CampaignError, progress::SiteEvent, remote::Remote};
+use cvc_core::{
+    ids::{PointId, RunId},
+    journal::Event,
+    plan::PlannedRun,
+    point::Point,
+    stop::StopRequest,
+};
+use cvc_engine::attempt::RunError;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::task::JoinSet;
+
+/// How long lost nodes are waited for when nothing else can run, as a multiple of the time that it takes to miss one.
+const NODES_PATIENCE: f64 = 8.0;
+
+impl CampaignRunner<'_> {
+    /// Waits for something that sites do, and takes in what they tell meanwhile.
+    pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CampaignError> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = self.sites.events.recv() => self.listen(event)?,
+                done = &mut work => {
+                    // its last events
+                    while let Ok(event) = self.sites.events.try_recv() {
+                        self.listen(event)?;
+                    }
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    pub(super) fn listen(&mut self, event: SiteEvent) -> Result<(), CampaignError> {
+        match event {
+            SiteEvent::Note(what) => self.observer.on(&Progress::Site { what }),
+            SiteEvent::Install(event) => self.observer.on(&Progress::Install(event)),
+            SiteEvent::Write(event, written) => {
+                self.journal.write(event)?;
+                // who asked may have gone meanwhile
+                let _ = written.send(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what works on other machines, and leaves nothing there. A site where that fails keeps no other from being closed; the first
+    /// failure is returned.
+    pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
+        let remotes: Vec<Arc<Remote>> = self.sites.remotes().filter(|r| !r.is_cloud()).collect();
+        let mut first = None;
+        let clouds: Vec<String> = self.sites.fleets.keys().cloned().collect();
+        for site in clouds {
+            match self.close_cloud(&site).await {
+                Ok(()) => {}
+                Err(error) if first.is_none() => first = Some(error),
+                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+            }
+        }
+        for remote in remotes {
+            let site = remote.name().to_owned();
+            match self.while_listening(async move { remote.close().await }).await? {
+                Ok(()) => self.journal.write(Event::SiteClosed { site })?,
+                Err(error) if first.is_none() => first = Some(error),
+                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Waits for nodes when nothing is under way and nothing can start, because nodes are lost; gives the points up that need them if none
+    /// comes back. Whether there is something to do again.
+    pub(super) async fn wait_for_nodes(&mut self) -> Result<bool, CampaignError> {
+        let waiting = self.scheduler.open_runs(self.journal.state(), |_| true);
+        let sites: BTreeSet<String> = waiting.iter().filter_map(|r| Some(self.scheduler.point(&r.point)?.site.clone())).collect();
+        let remotes: Vec<Arc<Remote>> = sites.iter().filter_map(|s| self.sites.remote(s)).collect();
+        if remotes.is_empty() {
+            return Ok(false);
+        }
+        let counted: Vec<(Arc<Remote>, usize)> = remotes.iter().map(|r| (Arc::clone(r), r.nodes().len())).collect();
+        let sites: Vec<String> = sites.into_iter().collect();
+        if self.repair_fleets(&sites, false).await? {
+            return Ok(true);
+        }
+        // after they were counted: one may have come back since nothing could start
+        if self.scheduler.next(self.journal.state(), &self.sites).is_some() {
+            return Ok(true);
+        }
+        if self.wait_for_change(counted).await? {
+            return Ok(true);
+        }
+        // the cloud says that they run, and their agent does not hear of them
+        if self.repair_fleets(&sites, true).await? {
+            return Ok(true);
+        }
+        let reason = self.why_too_few(&remotes, &waiting);
+        self.give_up(&waiting, format!("{reason}; the next `cvc run` tries again"))?;
+        Ok(true)
+    }
+
+    /// Waits until sites have other nodes than before or the user wants to stop; `false` if nothing changes for too long.
+    async fn wait_for_change(&mut self, counted: Vec<(Arc<Remote>, usize)>) -> Result<bool, CampaignError> {
+        let missed_s = counted.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
+        let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
+        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
+        let mut changes = JoinSet::new();
+        for (remote, before) in counted {
+            changes.spawn(async move { remote.nodes_changed(before).await });
+        }
+        let mut stop_signal = self.stop_signal.clone();
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = self.sites.events.recv() => self.listen(event)?,
+                _ = changes.join_next() => return Ok(true),
+                // an error means that nobody can ask for a stop any more
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
+                () = tokio::time::sleep_until(end) => return Ok(false),
+            }
+        }
+    }
+
+    /// Why runs have too few nodes.
+    fn why_too_few(&self, remotes: &[Arc<Remote>], waiting: &[&PlannedRun]) -> String {
+        let lost: Vec<String> = remotes.iter().flat_map(|r| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
+        if !lost.is_empty() {
+            return format!("too few nodes of the site are left; lost: {}", lost.join("; "));
+        }
+        let has = remotes.iter().map(|r| r.nodes().len()).max().unwrap_or(0);
+        let needs = waiting.iter().filter_map(|r| self.scheduler.point(&r.point)).map(|p| p.mapping.nodes()).min().unwrap_or(0);
+        format!("the site has {has} nodes, and the mapping needs {needs}")
+    }
+
+    /// Takes in that an attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be
+    /// done there. The campaign ends with it if it has no other site.
+    pub(super) fn site_failed(&mut self, run: &RunId, error: CampaignError) -> Result<(), CampaignError> {
+        let of_site = matches!(
+            error,
+            CampaignError::Site { .. }
+                | CampaignError::Slurm(_)
+                | CampaignError::Provider { .. }
+                | CampaignError::Run(RunError::Host(_) | RunError::Crew(_))
+                | CampaignError::Leftover { .. }
+        );
+        let Some(task) = self.scheduler.end(run).filter(|_| of_site) else { return Err(error) };
+        let site = task.point.site.as_str();
+        // it is done again by the next session
+        self.journal.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new() })?;
+        let what = error.to_string();
+        self.observer.on(&Progress::Site { what: what.clone() });
+        let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
+        if self.scheduler.is_only_site(site) {
+            // what else is under way comes to its end before
+            self.failure.get_or_insert(error);
+        } else if matches!(error, CampaignError::Leftover { .. }) {
+            self.leftover.get_or_insert(error);
+        }
+        self.give_up(&waiting, format!("{what}; the next `cvc run` tries again"))
+    }
+
+    /// Does not try the points of these runs in this session any more.
+    pub(super) fn give_up(&mut self, waiting: &[&PlannedRun], reason: String) -> Result<(), CampaignError> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let ids: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
+        let points: Vec<Point> = ids.iter().filter_map(|p| self.scheduler.point(p).cloned()).collect();
+        self.scheduler.obstruct(ids.iter().cloned(), &reason);
+        self.journal.write(Event::PointsSkipped { points: ids.into_iter().collect(), reason: reason.clone() })?;
+        self.observer.on(&Progress::Skipped { reason, points, runs: waiting.len() as u64 });
+        Ok(())
+    }
+}
