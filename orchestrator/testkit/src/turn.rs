@@ -1,4 +1,4 @@
-//! Turns between tests, each of which may run in a process of its own: tests that measure the machine, or fill it.
+//! Turns of tests that measure or fill the machine; each test may run in its own process.
 
 use nix::fcntl::{Flock, FlockArg};
 use std::{
@@ -11,13 +11,13 @@ use std::{
 /// Delay between attempts to get a seat.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A seat that a test holds, until this is dropped or the test ends.
+/// A seat of a test, free again once this is dropped or the test ends.
 #[must_use]
 pub struct Turn {
     _seat: Flock<File>,
 }
 
-/// Waits for one of the seats that all tests share which ask by this name.
+/// Waits for one of `seats` seats, shared by all tests that use this name.
 pub fn turn(name: &str, seats: usize) -> Turn {
     turn_in(&crate::campaign::cache().join("turns"), name, seats)
 }

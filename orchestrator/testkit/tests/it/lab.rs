@@ -27,7 +27,7 @@ fn turn() -> cvc_testkit::Turn {
 }
 
 #[test]
-fn nodes_come_up_in_seconds_reach_each_other_and_are_gone_afterwards() {
+fn nodes_start_in_seconds_reach_each_other_and_leave_nothing() {
     require!(Tool::Lab);
     let _turn = turn();
     let begin = Instant::now();
@@ -47,7 +47,7 @@ fn nodes_come_up_in_seconds_reach_each_other_and_are_gone_afterwards() {
 }
 
 #[test]
-fn there_is_no_way_out_and_the_machine_is_hidden_where_it_must_be() {
+fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     require!(Tool::Lab);
     let _turn = turn();
     let lab = Lab::builder().nodes(2).build();
@@ -295,7 +295,7 @@ fn an_sshd_is_stopped_killed_and_started_again() {
 }
 
 #[test]
-fn a_full_disk_is_full_for_its_node_alone_and_shared_storage_for_all() {
+fn a_full_disk_affects_its_node_alone_and_full_shared_storage_all_nodes() {
     require!(Tool::Lab);
     let _turn = turn();
     let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).shared_mib(8).build();
@@ -442,7 +442,7 @@ fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
 }
 
 #[test]
-fn slurm_keeps_accounts_of_jobs() {
+fn slurm_accounts_for_jobs() {
     require!(Tool::Slurm, Tool::SlurmAccounting);
     let _turn = turn();
     let lab = Lab::builder().nodes(2).login(true).build();

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Client, PUBLIC, all};
 
 #[test]
-fn errors_happen_as_often_as_they_shall_and_where_they_shall() {
+fn errors_happen_as_often_and_where_the_test_asks() {
     require!(Tool::Moto);
     let cloud = Cloud::without_nodes();
     let client = Client::of(&cloud, None);
@@ -40,7 +40,7 @@ fn errors_happen_as_often_as_they_shall_and_where_they_shall() {
 }
 
 #[test]
-fn a_lost_answer_is_work_done_and_a_lost_request_is_not() {
+fn a_lost_answer_means_work_done_and_a_lost_request_does_not() {
     require!(Tool::Moto);
     let cloud = Cloud::without_nodes();
     let client = Client::of(&cloud, None);
@@ -93,7 +93,7 @@ fn credentials_expire_and_clocks_differ() {
 }
 
 #[test]
-fn status_checks_fail_where_they_shall() {
+fn status_checks_fail_where_the_test_asks() {
     require!(Tool::Moto);
     let cloud = Cloud::builder().checks(Duration::from_secs(5)).without_nodes();
     let client = Client::of(&cloud, None);

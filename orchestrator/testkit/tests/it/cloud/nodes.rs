@@ -44,7 +44,7 @@ fn wait_for(cloud: &Cloud, state: &str) {
 }
 
 #[test]
-fn instances_are_nodes_that_only_their_key_opens() {
+fn instances_are_nodes_that_accept_only_their_key() {
     require!(Tool::Lab, Tool::Moto);
     let begin = Instant::now();
     let lab = Lab::builder().nodes(1).build();
@@ -84,7 +84,7 @@ fn instances_are_nodes_that_only_their_key_opens() {
 }
 
 #[test]
-fn an_instance_that_switches_itself_off_is_terminated_or_stopped_as_was_asked() {
+fn an_instance_that_switches_itself_off_is_terminated_or_stopped_as_requested() {
     require!(Tool::Lab, Tool::Moto);
     let lab = Lab::builder().nodes(0).build();
     let cloud = Cloud::start(&lab);
@@ -109,7 +109,7 @@ fn an_instance_that_switches_itself_off_is_terminated_or_stopped_as_was_asked() 
 }
 
 #[test]
-fn a_spot_instance_is_told_and_loses_its_power() {
+fn a_spot_instance_gets_a_notice_and_loses_power() {
     require!(Tool::Lab, Tool::Moto);
     let lab = Lab::builder().nodes(0).build();
     let cloud = Cloud::start(&lab);
@@ -146,7 +146,7 @@ fn a_spot_instance_is_told_and_loses_its_power() {
 }
 
 #[test]
-fn some_instances_are_never_reached_and_others_break() {
+fn some_instances_are_never_reachable_and_others_break() {
     require!(Tool::Lab, Tool::Moto);
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::start(&lab);
@@ -168,7 +168,7 @@ fn some_instances_are_never_reached_and_others_break() {
 }
 
 #[test]
-fn instances_start_from_the_image_of_the_lab_and_a_lab_may_end_first() {
+fn instances_start_from_the_image_of_the_lab_and_the_lab_may_end_first() {
     require!(Tool::LabImage, Tool::Moto);
     let lab = Lab::builder().nodes(1).image(Image::Base).build();
     let cloud = Cloud::start(&lab);
@@ -200,7 +200,7 @@ fn in_use(loops: &[String]) -> usize {
 }
 
 #[test]
-fn volumes_are_block_devices_of_their_size_that_go_with_the_instance() {
+fn volumes_are_block_devices_of_their_size_and_disappear_with_the_instance() {
     require!(Tool::Lab, Tool::Moto, Tool::LoopDevices);
     let lab = Lab::builder().nodes(0).build();
     let cloud = Cloud::start(&lab);

@@ -10,7 +10,7 @@ use cvc_testkit::{Cloud, Tool, process, require, wait_until};
 use super::{Client, PUBLIC, all};
 
 #[test]
-fn a_token_launches_once_however_often_it_is_sent() {
+fn a_client_token_launches_once_however_often_it_is_sent() {
     require!(Tool::Moto);
     let cloud = Cloud::without_nodes();
     let client = Client::of(&cloud, None);
@@ -41,7 +41,7 @@ fn a_token_launches_once_however_often_it_is_sent() {
 }
 
 #[test]
-fn sixty_four_instances_come_at_once_and_are_listed_in_pages() {
+fn sixty_four_instances_launch_at_once_and_are_listed_in_pages() {
     require!(Tool::Moto);
     let cloud = Cloud::builder().boot(Duration::from_secs(3600)).without_nodes();
     let client = Client::of(&cloud, None);
@@ -84,7 +84,7 @@ fn sixty_four_instances_come_at_once_and_are_listed_in_pages() {
 }
 
 #[test]
-fn groups_in_use_stay() {
+fn groups_in_use_cannot_be_deleted() {
     require!(Tool::Moto);
     let cloud = Cloud::builder().stopping(Duration::from_secs(5)).without_nodes();
     let client = Client::of(&cloud, None);
@@ -182,7 +182,7 @@ fn spot_instances_have_requests_and_a_price() {
 }
 
 #[test]
-fn volumes_go_with_their_instances_unless_they_shall_stay() {
+fn volumes_are_deleted_with_their_instances_unless_kept() {
     require!(Tool::Moto);
     let cloud = Cloud::without_nodes();
     let client = Client::of(&cloud, None);
@@ -266,7 +266,7 @@ fn prices_quotas_and_images_are_known() {
 }
 
 #[test]
-fn several_clouds_are_strangers() {
+fn several_clouds_are_independent() {
     require!(Tool::Moto);
     let clouds = [Cloud::without_nodes(), Cloud::without_nodes()];
     assert_ne!(clouds[0].endpoint(), clouds[1].endpoint());
