@@ -70,13 +70,16 @@ impl Tool {
                 let given = env::var_os("CVC_DMTCP_ROOT").map(|root| Path::new(&root).join("bin").join("dmtcp_launch"));
                 given.into_iter().chain(on_path("dmtcp_launch")).chain([PathBuf::from("/usr/local/bin/dmtcp_launch")]).find(|p| p.is_file())
             }
-            Self::Mpich => launcher(&["mpiexec.mpich", "mpiexec.hydra", "mpiexec"], "HYDRA"),
+            Self::Mpich => find_launcher(&["mpiexec.mpich", "mpiexec.hydra", "mpiexec"], "HYDRA"),
             Self::MpichForRestart => {
                 let given = env::var_os("CVC_MPICH_ROOT").map(|root| Path::new(&root).join("bin").join("mpiexec"));
-                given.into_iter().chain(Self::Mpich.find()).find(|p| says(p, "HYDRA") && !says(p, "--with-device=ch4:ucx"))
+                given
+                    .into_iter()
+                    .chain(Self::Mpich.find())
+                    .find(|p| version_mentions(p, "HYDRA") && !version_mentions(p, "--with-device=ch4:ucx"))
             }
-            Self::OpenMpi => launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "Open MPI")
-                .or_else(|| launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")),
+            Self::OpenMpi => find_launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "Open MPI")
+                .or_else(|| find_launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")),
             Self::Chromium => ["chromium", "chromium-browser", "google-chrome"].iter().find_map(|n| on_path(n)),
             Self::Strace => on_path("strace"),
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
@@ -84,10 +87,10 @@ impl Tool {
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
-            Self::Ansible => of_ansible("ansible-playbook"),
-            Self::AnsibleLint => of_ansible("ansible-lint"),
+            Self::Ansible => find_ansible_program("ansible-playbook"),
+            Self::AnsibleLint => find_ansible_program("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
-            Self::LoopDevices => crate::cloud::disks::are_possible().then(|| PathBuf::from("/dev/loop-control")),
+            Self::LoopDevices => crate::cloud::disks::loop_devices_exist().then(|| PathBuf::from("/dev/loop-control")),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
@@ -159,7 +162,7 @@ impl Tool {
 }
 
 /// Finds a program of Ansible on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
-fn of_ansible(name: &str) -> Option<PathBuf> {
+fn find_ansible_program(name: &str) -> Option<PathBuf> {
     let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("cvc");
     let environments = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|e| e.path());
@@ -168,11 +171,11 @@ fn of_ansible(name: &str) -> Option<PathBuf> {
 }
 
 /// Finds the first of these launchers whose `--version` contains this word.
-fn launcher(names: &[&str], word: &str) -> Option<PathBuf> {
-    names.iter().filter_map(|n| on_path(n)).find(|p| says(p, word))
+fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
+    names.iter().filter_map(|n| on_path(n)).find(|p| version_mentions(p, word))
 }
 
-fn says(program: &Path, word: &str) -> bool {
+fn version_mentions(program: &Path, word: &str) -> bool {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }

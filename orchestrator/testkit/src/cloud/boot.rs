@@ -33,7 +33,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
             machine.enter(InstancePhase::Pending, Some(world.settings.boot));
             continue;
         };
-        let node = guest_pool.add(machine.address, images::user_and_root(&machine.image).0, &public_key(world, machine));
+        let node = guest_pool.add(machine.address, images::find_user_and_root(&machine.image).0, &public_key(world, machine));
         machine.node = Some(Arc::clone(&node));
         if machine.unreachable {
             // as with an image that does not start, which EC2 reports as running
@@ -54,7 +54,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
                     machine.disks = devices;
                 }
                 metadata::serve(&world, &id, &node);
-                run(&node, user_data.as_deref());
+                run_user_data(&node, user_data.as_deref());
             }));
             let mut state = world.lock();
             match (started, state.machine_mut(&id)) {
@@ -64,7 +64,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
                     let was_wanted = machine.is_some_and(|m| m.phase() == InstancePhase::Pending);
                     drop(state);
                     if was_wanted {
-                        world.trouble(format!("the node of {id} did not start: {}", said(&*panic)));
+                        world.record_error(format!("the node of {id} did not start: {}", said(&*panic)));
                     }
                 }
             }
@@ -86,7 +86,7 @@ fn public_key(world: &World, machine: &Machine) -> String {
 }
 
 /// Runs user data that are a script once, as cloud-init does: as root, after sshd is up, with its output in a file.
-fn run(node: &Node, user_data: Option<&[u8]>) {
+fn run_user_data(node: &Node, user_data: Option<&[u8]>) {
     let Some(script) = user_data.filter(|d| d.starts_with(b"#!")) else { return };
     let path = node.path(SCRIPT);
     let written = fs::create_dir_all(path.parent().expect("a directory"))
@@ -124,7 +124,7 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
             for interface in &interfaces {
                 let _ = world.moto.ask(&region, "DeleteNetworkInterface", &[("NetworkInterfaceId", interface)]);
             }
-            end(&world, node, reason);
+            end_node(&world, node, reason);
             if let Some(machine) = world.lock().machine_mut(&id) {
                 machine.disks.clear();
             }
@@ -137,14 +137,14 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
 }
 
 /// Ends a node for good.
-fn end(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
+fn end_node(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     let (Some(node), Some(guest_pool)) = (node, world.guest_pool.as_ref()) else { return };
     if reason == EndReason::Spot && node.is_up() {
         // peers must not notice
         let _ = catch_unwind(AssertUnwindSafe(|| node.poweroff()));
     }
     if catch_unwind(AssertUnwindSafe(|| GuestPool::remove(guest_pool, &node))).is_err() && !world.has_ended() {
-        world.trouble(format!("{} cannot be removed", node.name()));
+        world.record_error(format!("{} cannot be removed", node.name()));
     }
 }
 
@@ -161,9 +161,9 @@ pub(super) fn watch(world: &Arc<World>) {
             };
             for (id, node) in nodes {
                 if node.has_ended() {
-                    switched_off(&world, &id, &node);
+                    handle_shutdown(&world, &id, &node);
                 } else {
-                    keep_services(&world, &id, &node);
+                    restore_services(&world, &id, &node);
                 }
             }
             drop(world);
@@ -173,7 +173,7 @@ pub(super) fn watch(world: &Arc<World>) {
 }
 
 /// Handles an instance that has switched itself off.
-fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
+fn handle_shutdown(world: &Arc<World>, id: &str, node: &Node) {
     node.end();
     let (region, ends_for_good) = {
         let state = world.lock();
@@ -182,7 +182,7 @@ fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
     };
     let action = if ends_for_good { "TerminateInstances" } else { "StopInstances" };
     if let Err(e) = world.moto.ask(&region, action, &[("InstanceId.1", id)]) {
-        world.trouble(e);
+        world.record_error(e);
     }
     if ends_for_good {
         terminate(world, &[id.to_owned()], EndReason::Itself);
@@ -194,7 +194,7 @@ fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
 }
 
 /// Provides disks and the metadata service again after a node was restarted.
-fn keep_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
+fn restore_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let now = node.boot();
     let is_up_to_date = world.lock().machine(id).is_none_or(|m| m.metadata.as_ref().map(|(boot, _)| *boot) == now);
     if is_up_to_date || (now.is_none() && node.is_up()) {

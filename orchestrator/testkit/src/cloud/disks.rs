@@ -31,7 +31,7 @@ use crate::lab::Node;
 const STORE_GB: u64 = 4;
 
 /// Plans the disks of new instances of one launch, without the root. `told` is moto's description of the instance.
-pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<PlannedDisk> {
+pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<PlannedDisk> {
     let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
         return Vec::new();
     };
@@ -77,8 +77,8 @@ pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, Fi
     let directory = node.store().join("disks");
     fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
     let one = |disk: &PlannedDisk| {
-        let device =
-            looped(&directory.join(&disk.device), disk.bytes).unwrap_or_else(|e| panic!("{} of {}: {e}", disk.device, node.name()));
+        let device = make_loop_device(&directory.join(&disk.device), disk.bytes)
+            .unwrap_or_else(|e| panic!("{} of {}: {e}", disk.device, node.name()));
         (disk.clone(), device)
     };
     disks.iter().map(one).collect()
@@ -136,7 +136,7 @@ struct LoopConfig {
 
 /// Makes a loop device over a new sparse file.
 #[expect(unsafe_code, reason = "loop devices are made by ioctls")]
-fn looped(file: &Path, bytes: u64) -> io::Result<File> {
+fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
     let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
     let store = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     store.set_len(bytes)?;
@@ -163,6 +163,6 @@ fn looped(file: &Path, bytes: u64) -> io::Result<File> {
 }
 
 /// Whether this machine has loop devices.
-pub(crate) fn are_possible() -> bool {
+pub(crate) fn loop_devices_exist() -> bool {
     Path::new("/dev/loop-control").exists() && Path::new("/dev/loop0").exists()
 }

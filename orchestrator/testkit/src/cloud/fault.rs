@@ -99,7 +99,7 @@ impl Fault {
 }
 
 /// Returns the faults that happen to this call, and counts them.
-pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
+pub(super) fn take_faults(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
         // a call gets one error; further ones wait for the next call

@@ -26,8 +26,8 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
     if action == "RunInstances"
         && seen.get("Placement.AvailabilityZone").is_none()
         && let Some(zone) = match seen.get("SubnetId").or(seen.get("NetworkInterface.1.SubnetId")) {
-            Some(subnet) => zones::zone_of(world, &region, subnet),
-            None => zones::zones(world, &region).into_iter().next(),
+            Some(subnet) => zones::find_of_subnet(world, &region, subnet),
+            None => zones::list(world, &region).into_iter().next(),
         }
     {
         seen.set("Placement.AvailabilityZone", zone);
@@ -44,7 +44,7 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
         ));
         let refused =
             if state.expired { Some(error(request, "RequestExpired", 400, "Request has expired.")) } else { state.clock.refuses(request) };
-        let strikes = if refused.is_none() { fault::strike(&mut state.faults, &action, &seen) } else { Vec::new() };
+        let strikes = if refused.is_none() { fault::take_faults(&mut state.faults, &action, &seen) } else { Vec::new() };
         (refused, strikes)
     };
     let mut is_lost = false;
@@ -59,8 +59,8 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
     }
     let mut answer = match (answer, &target) {
         (Some(refusal), _) => refusal,
-        (None, Some((service, action))) => of_others(world, request, service, action, &region),
-        (None, None) => of_ec2(world, request, &action, &region, &parameters),
+        (None, Some((service, action))) => answer_others(world, request, service, action, &region),
+        (None, None) => answer_ec2(world, request, &action, &region, &parameters),
     };
     if is_lost {
         return None;
@@ -77,14 +77,14 @@ fn region_of(request: &HttpRequest) -> Option<String> {
 }
 
 /// Answers services that name their action in a header.
-fn of_others(world: &World, request: &HttpRequest, service: &str, action: &str, region: &str) -> HttpResponse {
+fn answer_others(world: &World, request: &HttpRequest, service: &str, action: &str, region: &str) -> HttpResponse {
     match (service, action) {
-        ("AWSPriceListService", "GetProducts") => prices::products(world, request),
-        ("ServiceQuotasV20190624", "GetServiceQuota" | "ListServiceQuotas") => prices::quotas(world, request, action, region),
+        ("AWSPriceListService", "GetProducts") => prices::list_products(world, request),
+        ("ServiceQuotasV20190624", "GetServiceQuota" | "ListServiceQuotas") => prices::list_quotas(world, request, action, region),
         ("AmazonSSM", "GetParameter") => {
             let asked: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
             let name = asked["Name"].as_str().unwrap_or_default();
-            match images::parameter(name) {
+            match images::find_parameter(name) {
                 Some(value) => prices::json_answer(&serde_json::json!({ "Parameter": {
                     "Name": name, "Type": "String", "Value": value, "Version": 1, "DataType": "aws:ec2:image",
                     "ARN": format!("arn:aws:ssm:{region}::parameter{name}"),
@@ -96,7 +96,7 @@ fn of_others(world: &World, request: &HttpRequest, service: &str, action: &str, 
     }
 }
 
-fn of_ec2(world: &Arc<World>, request: &HttpRequest, action: &str, region: &str, parameters: &Parameters) -> HttpResponse {
+fn answer_ec2(world: &Arc<World>, request: &HttpRequest, action: &str, region: &str, parameters: &Parameters) -> HttpResponse {
     let is_own = matches!(
         action,
         "CreatePlacementGroup"
@@ -111,11 +111,11 @@ fn of_ec2(world: &Arc<World>, request: &HttpRequest, action: &str, region: &str,
     match action {
         "RunInstances" => launch::run(world, request, region, parameters),
         "DescribeInstances" => instances::describe(world, request, parameters),
-        "DescribeInstanceStatus" => instances::status(world, region, parameters),
+        "DescribeInstanceStatus" => instances::describe_status(world, region, parameters),
         "TerminateInstances" => instances::terminate(world, request, parameters),
-        "GetConsoleOutput" => instances::console(world, region, parameters),
+        "GetConsoleOutput" => instances::show_console(world, region, parameters),
         "DeleteSecurityGroup" => instances::delete_group(world, request, region, parameters),
-        "DescribeAvailabilityZones" | "DescribeInstanceTypeOfferings" => zones::zones_with_subnets(world, request, region),
+        "DescribeAvailabilityZones" | "DescribeInstanceTypeOfferings" => zones::describe(world, request, region),
         "CreatePlacementGroup" => placement::create(world, region, parameters),
         "DeletePlacementGroup" => placement::delete(world, region, parameters),
         "DescribePlacementGroups" => placement::describe(world, region, parameters),

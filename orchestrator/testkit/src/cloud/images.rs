@@ -63,7 +63,7 @@ fn identity(line: usize, release: usize) -> String {
 }
 
 /// Lists all images in moto's format.
-pub(super) fn for_moto() -> Value {
+pub(super) fn list_for_moto() -> Value {
     let all = LINES.iter().enumerate().flat_map(|(n, line)| (0..RELEASES.len()).map(move |release| (n, line, release)));
     all.map(|(n, line, release)| {
         let date = RELEASES[release];
@@ -80,7 +80,7 @@ pub(super) fn for_moto() -> Value {
 }
 
 /// Returns the value of a public parameter of the Systems Manager.
-pub(super) fn parameter(name: &str) -> Option<String> {
+pub(super) fn find_parameter(name: &str) -> Option<String> {
     // Amazon's default kernel has a name of its own
     let name = name.replace("kernel-default", "kernel-6.1");
     let line = LINES.iter().position(|l| l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name)?;
@@ -88,13 +88,13 @@ pub(super) fn parameter(name: &str) -> Option<String> {
 }
 
 /// Returns the user and the root device of an image.
-pub(super) fn user_and_root(image: &str) -> (&'static str, &'static str) {
+pub(super) fn find_user_and_root(image: &str) -> (&'static str, &'static str) {
     let line = (0..LINES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &LINES[n]);
     line.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
 }
 
 /// Returns the newest Debian for this architecture, `x86_64` or `arm64`.
-pub(super) fn debian_for(architecture: &str) -> String {
+pub(super) fn find_debian(architecture: &str) -> String {
     let line = LINES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
     identity(line.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)
 }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Overrides moto's description of instances by the cloud's, in one reservation or in many.
-pub(super) fn overlaid(world: &World, mut root: Element) -> Element {
+pub(super) fn override_description(world: &World, mut root: Element) -> Element {
     let state = world.lock();
     let over = |reservation: &mut Element| {
         for item in xml::items_mut(reservation, "instancesSet") {
@@ -57,7 +57,7 @@ pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parame
     let mut rest = parameters.clone();
     rest.set_filters(&of_moto);
     let mut root = match world.moto.reservations(request, &rest) {
-        Ok(root) => overlaid(world, root),
+        Ok(root) => override_description(world, root),
         Err(answer) => return answer,
     };
     let name = |item: &Element| xml::text(item, "instanceId").unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parame
 }
 
 /// DescribeInstanceStatus.
-pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
+pub(super) fn describe_status(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let state = world.lock();
     let (ids, filters) = (parameters.list("InstanceId"), parameters.filters());
     if let Some(unknown) = ids.iter().find(|id| state.machine(id).is_none_or(|m| m.region != region)) {
@@ -111,7 +111,7 @@ pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> Ht
             _ => true,
         };
         if filters.iter().all(passes) {
-            found.push((machine.id.clone(), item_of_status(machine, checks)));
+            found.push((machine.id.clone(), status_item(machine, checks)));
         }
     }
     match page(parameters, &found, |(id, _)| id.clone()) {
@@ -124,7 +124,7 @@ pub(super) fn status(world: &World, region: &str, parameters: &Parameters) -> Ht
     }
 }
 
-fn item_of_status(machine: &Machine, checks: &str) -> Vec<Element> {
+fn status_item(machine: &Machine, checks: &str) -> Vec<Element> {
     let detail = match checks {
         "ok" => Some("passed"),
         "impaired" => Some("failed"),
@@ -166,7 +166,7 @@ pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &
 }
 
 /// GetConsoleOutput: the host keys, as cloud-init shows them, and the output of user data.
-pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
+pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let id = parameters.get("InstanceId").unwrap_or_default();
     let state = world.lock();
     let Some(machine) = state.machine(id).filter(|m| m.region == region) else {

@@ -26,7 +26,7 @@ pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, param
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
     if let Some(known) = token.as_ref().and_then(|t| world.lock().tokens.get(t).cloned()) {
-        return again(world, &known, &asked);
+        return repeat_answer(world, &known, &asked);
     }
     let wanted = match CheckedLaunch::of(world, region, parameters) {
         Ok(wanted) => wanted,
@@ -39,17 +39,17 @@ pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, param
     let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
     wanted.shape(world, region, parameters, &mut machines);
     for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.guest_pool.is_some()) {
-        machine.wanted_disks = disks::of(world, machine, parameters, item);
+        machine.wanted_disks = disks::plan(world, machine, parameters, item);
     }
     boot::launch(world, machines);
     if let Some(token) = token {
         world.lock().tokens.insert(token, KnownLaunch { asked, instances: ids, answer: answer.body });
     }
-    HttpResponse::xml(xml::bytes(&instances::overlaid(world, root)))
+    HttpResponse::xml(xml::bytes(&instances::override_description(world, root)))
 }
 
 /// Answers a request with a known client token.
-fn again(world: &World, known: &KnownLaunch, asked: &str) -> HttpResponse {
+fn repeat_answer(world: &World, known: &KnownLaunch, asked: &str) -> HttpResponse {
     if known.asked != asked {
         let text = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).";
         return ec2_error("IdempotentParameterMismatch", 400, text);
@@ -60,7 +60,7 @@ fn again(world: &World, known: &KnownLaunch, asked: &str) -> HttpResponse {
         return ec2_error("IdempotentInstanceTerminated", 400, text);
     }
     match Element::parse(known.answer.as_slice()) {
-        Ok(root) => HttpResponse::xml(xml::bytes(&instances::overlaid(world, root))),
+        Ok(root) => HttpResponse::xml(xml::bytes(&instances::override_description(world, root))),
         Err(e) => ec2_error("InternalError", 500, &e.to_string()),
     }
 }
@@ -82,8 +82,8 @@ impl CheckedLaunch {
         let count: u32 = asked.get("MaxCount").and_then(|n| n.parse().ok()).unwrap_or(1);
         // moto launches the minimum count, EC2 the maximum
         parameters.set("MinCount", count.to_string());
-        let zone = place(world, region, &mut parameters)?;
-        volumes(&mut parameters);
+        let zone = choose_subnet(world, region, &mut parameters)?;
+        complete_volumes(&mut parameters);
         let placement = asked.get("Placement.GroupName").filter(|g| !g.is_empty()).map(ToOwned::to_owned);
         if let Some(group) = &placement
             && !world.lock().groups.iter().any(|g| g.name == *group && g.region == region)
@@ -91,7 +91,7 @@ impl CheckedLaunch {
             return Err(ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{group}' is unknown.")));
         }
         if let Some(group) = &placement {
-            placement::takes(world, region, group, kind)?;
+            placement::check_type(world, region, group, kind)?;
         }
         let is_spot = asked.get("InstanceMarketOptions.MarketType") == Some("spot");
         let offered = asked.get("InstanceMarketOptions.SpotOptions.MaxPrice").and_then(|p| p.parse::<f64>().ok());
@@ -170,11 +170,11 @@ fn is_standard(kind: &str) -> bool {
 }
 
 /// Sets the subnet of a launch, without which moto takes any address, and returns the index of its zone.
-fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
-    let zones = zones::zones(world, region);
+fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
+    let zones = zones::list(world, region);
     let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
     let zone = match &given {
-        Some(subnet) => match zones::zone_of(world, region, subnet) {
+        Some(subnet) => match zones::find_of_subnet(world, region, subnet) {
             Some(zone) => zone,
             None => return Err(ec2_error("InvalidSubnetID.NotFound", 400, &format!("The subnet ID '{subnet}' does not exist"))),
         },
@@ -184,7 +184,7 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
         },
     };
     if given.is_none() {
-        let Some(subnet) = zones::default_subnet(world, region, &zone) else {
+        let Some(subnet) = zones::find_default_subnet(world, region, &zone) else {
             let text = format!("No default subnet for availability zone: '{zone}'.");
             return Err(ec2_error("MissingInput", 400, &text));
         };
@@ -195,8 +195,8 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
 }
 
 /// Requests volumes as EC2 makes them: always one for the root, deleted with its instance by default, and none for instance stores.
-fn volumes(parameters: &mut Parameters) {
-    let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
+fn complete_volumes(parameters: &mut Parameters) {
+    let root = images::find_user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();
     let is_volume = |mapping: &Parameters| !mapping.get("VirtualName").is_some_and(|name| name.starts_with("ephemeral"));
     let mut mappings: Vec<Parameters> = members.filter(is_volume).collect();

@@ -222,7 +222,7 @@ impl Cloud {
 
     /// The newest Debian image for `x86_64` or `arm64`.
     pub fn image(&self, architecture: &str) -> String {
-        images::debian_for(architecture)
+        images::find_debian(architecture)
     }
 
     /// Injects a fault from now on, as often as it says.
@@ -315,7 +315,7 @@ impl Cloud {
             let Some(region) = region.filter(|_| !world.has_ended()) else { return };
             boot::terminate(&world, std::slice::from_ref(&id), reason);
             if let Err(e) = world.moto.ask(&region, "TerminateInstances", &[("InstanceId.1", &id)]) {
-                world.trouble(e);
+                world.record_error(e);
             }
         };
         self.world.spawn_on_network(end);
@@ -354,13 +354,13 @@ impl Cloud {
     pub fn assert_nothing_left(&self) {
         let left = self.alive();
         assert!(left.is_empty(), "the cloud still has:\n{left}");
-        let troubles = self.world.lock().troubles.clone();
-        assert!(troubles.is_empty(), "errors of the cloud itself:\n{}", troubles.join("\n"));
+        let errors = self.world.lock().errors.clone();
+        assert!(errors.is_empty(), "errors of the cloud itself:\n{}", errors.join("\n"));
     }
 
     /// Errors of the cloud itself, to explain failing tests.
     pub fn troubles(&self) -> String {
-        format!("{}\n{}", self.world.lock().troubles.join("\n"), self.moto.log())
+        format!("{}\n{}", self.world.lock().errors.join("\n"), self.moto.log())
     }
 }
 

@@ -58,7 +58,7 @@ impl Server {
         let python = python().expect("moto, which the set-up installs");
         let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir_in(directory).expect("a directory");
         let list = files.path().join("images.json");
-        fs::write(&list, images::for_moto().to_string()).expect("the list of images");
+        fs::write(&list, images::list_for_moto().to_string()).expect("the list of images");
         let mut command = command(&python);
         command.args(["-c", LAUNCHER, "-H", "127.0.0.1", "-p", "0"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         command.env("MOTO_AMIS_PATH", list).env("PYTHONUNBUFFERED", "1");

@@ -53,7 +53,7 @@ pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> 
 }
 
 /// Checks that a placement group takes instances of a type.
-pub(super) fn takes(world: &World, region: &str, name: &str, kind: &str) -> Result<(), HttpResponse> {
+pub(super) fn check_type(world: &World, region: &str, name: &str, kind: &str) -> Result<(), HttpResponse> {
     let strategy =
         world.lock().groups.iter().find(|g| g.name == name && g.region == region).map(|g| g.strategy.clone()).unwrap_or_default();
     let Ok(answer) = world.moto.ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)]) else { return Ok(()) };

@@ -13,7 +13,7 @@ use super::{
 const VOLUMES: [(&str, f64); 6] = [("gp2", 0.10), ("gp3", 0.08), ("io1", 0.125), ("io2", 0.125), ("st1", 0.045), ("standard", 0.05)];
 
 /// GetProducts.
-pub(super) fn products(world: &World, request: &HttpRequest) -> HttpResponse {
+pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let service = asked["ServiceCode"].as_str().unwrap_or_default();
     let filters: Vec<(String, String)> = asked["Filters"]
@@ -26,8 +26,8 @@ pub(super) fn products(world: &World, request: &HttpRequest) -> HttpResponse {
         filters.iter().filter(|(field, _)| field == "regionCode" || field == "fromRegionCode").map(|f| f.1.clone()).collect();
     let regions = if regions.is_empty() { vec![world.settings.region.clone()] } else { regions };
     let all = regions.iter().flat_map(|region| match service {
-        "AmazonEC2" => of_ec2(&world.settings.prices, region),
-        "AWSDataTransfer" => vec![transfer(region)],
+        "AmazonEC2" => ec2_products(&world.settings.prices, region),
+        "AWSDataTransfer" => vec![transfer_product(region)],
         _ => Vec::new(),
     });
     let passes = |product: &Value| {
@@ -48,7 +48,7 @@ pub(super) fn products(world: &World, request: &HttpRequest) -> HttpResponse {
     json_answer(&answer)
 }
 
-fn of_ec2(prices: &PriceTable, region: &str) -> Vec<Value> {
+fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, price) in &prices.0 {
         // a careless query also finds these
@@ -85,7 +85,7 @@ fn of_ec2(prices: &PriceTable, region: &str) -> Vec<Value> {
 }
 
 /// The price of traffic from the region to the internet.
-fn transfer(region: &str) -> Value {
+fn transfer_product(region: &str) -> Value {
     let attributes = json!({
         "servicecode": "AWSDataTransfer", "transferType": "AWS Outbound", "fromLocation": location(region), "fromRegionCode": region,
         "toLocation": "External", "usagetype": "DataTransfer-Out-Bytes",
@@ -133,7 +133,7 @@ pub(super) const QUOTAS: [(&str, &str); 2] = [
 ];
 
 /// GetServiceQuota and ListServiceQuotas.
-pub(super) fn quotas(world: &World, request: &HttpRequest, action: &str, region: &str) -> HttpResponse {
+pub(super) fn list_quotas(world: &World, request: &HttpRequest, action: &str, region: &str) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let all: Vec<Value> = QUOTAS
         .iter()

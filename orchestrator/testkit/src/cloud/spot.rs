@@ -62,7 +62,7 @@ pub(super) fn history(world: &World, region: &str, parameters: &Parameters) -> H
         parameters.list("ProductDescription").into_iter().chain(filter("product-description").unwrap_or_default()).collect();
     let zones = parameters.get("AvailabilityZone").map(|z| vec![z.to_owned()]).or_else(|| filter("availability-zone"));
     let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
-    let all_zones = super::zones::zones(world, region);
+    let all_zones = super::zones::list(world, region);
     let mut found = Vec::new();
     for (n, zone) in all_zones.iter().enumerate() {
         for (kind, price) in world.settings.prices.spot_in(n) {

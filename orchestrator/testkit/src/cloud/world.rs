@@ -71,7 +71,7 @@ pub(super) struct CloudState {
     /// vCPUs by instance type, cached from moto.
     vcpus: BTreeMap<String, u32>,
     /// Errors of the cloud itself.
-    pub(super) troubles: Vec<String>,
+    pub(super) errors: Vec<String>,
 }
 
 /// A launch identified by a client token.
@@ -128,9 +128,9 @@ impl World {
     }
 
     /// Records an error of the cloud itself, for the test.
-    pub(super) fn trouble(&self, what: String) {
+    pub(super) fn record_error(&self, what: String) {
         if !self.has_ended() {
-            self.lock().troubles.push(what);
+            self.lock().errors.push(what);
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     command::{output_within, run_checked},
     keys,
     namespaces::{self, Namespaces, NodeProcess},
-    sandbox::{PATIENCE, Sandbox, becomes_ready, child_of, go},
+    sandbox::{PATIENCE, Sandbox, let_continue, wait_for_child, wait_ready},
     wire::Wire,
 };
 use crate::{process::wait_until, program::admin_path};
@@ -226,7 +226,7 @@ impl Node {
         command
             .env("OWN", own)
             .env("RUN", run)
-            .env("HIDE", hidden())
+            .env("HIDE", hidden_directory())
             .env("BOUND", self.plan.image.bound().join(" "))
             .env("OPEN", self.plan.image.open().join(" "));
         command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
@@ -235,8 +235,8 @@ impl Node {
         let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut outer = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        let unshare = child_of(i32::try_from(outer.id()).expect("a process number"));
-        let init = child_of(unshare);
+        let unshare = wait_for_child(i32::try_from(outer.id()).expect("a process number"));
+        let init = wait_for_child(unshare);
         let port = self.port();
         let is_wired = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some();
         let switch = if is_wired { format!("w-{}", self.label()) } else { "lab0".into() };
@@ -248,8 +248,8 @@ impl Node {
              ip link add {port} type veth peer name eth0 address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x} netns {peer}\n\
              ip link set {port} master {switch} up"
         ));
-        go(&mut outer);
-        if let Err(said) = becomes_ready(&mut outer) {
+        let_continue(&mut outer);
+        if let Err(said) = wait_ready(&mut outer) {
             let _ = (outer.kill(), outer.wait());
             panic!("{} did not start ({said}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
         }
@@ -267,7 +267,7 @@ impl Node {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
         let _ = running.outer.wait();
-        self.sandbox.look_for_rest(&running.namespaces);
+        self.sandbox.record_leftovers(&running.namespaces);
     }
 }
 
@@ -280,7 +280,7 @@ fn number_inside(init: i32) -> String {
 }
 
 /// The directory for temporary files of tests, which nodes must not see.
-fn hidden() -> String {
+fn hidden_directory() -> String {
     let temporary = std::env::temp_dir();
     if temporary == std::path::Path::new("/tmp") { String::new() } else { temporary.display().to_string() }
 }

@@ -50,7 +50,7 @@ impl Sandbox {
         fs::create_dir_all(root.join("etc")).and_then(|()| fs::create_dir_all(root.join("home/.ssh"))).expect("directories of the lab");
         let accounts = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
         let home = root.join("home");
-        let moved: Vec<String> = accounts.lines().map(|l| with_home(l, &home)).collect();
+        let moved: Vec<String> = accounts.lines().map(|l| set_home(l, &home)).collect();
         fs::write(root.join("etc/passwd"), moved.join("\n") + "\n").expect("accounts of the laptop");
         fs::write(root.join("etc/hosts"), hosts).expect("hosts of the laptop");
         fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh")).expect("a script of the lab");
@@ -62,7 +62,7 @@ impl Sandbox {
         holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
         let held = holder.stdin.take().expect("its standard input");
-        if let Err(said) = becomes_ready(&mut holder) {
+        if let Err(said) = wait_ready(&mut holder) {
             let _ = (holder.kill(), holder.wait());
             panic!("the sandbox did not start ({said}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
         }
@@ -73,7 +73,7 @@ impl Sandbox {
     }
 
     /// Records processes that still live in namespaces in which everything has been ended.
-    pub(super) fn look_for_rest(&self, namespaces: &Namespaces) {
+    pub(super) fn record_leftovers(&self, namespaces: &Namespaces) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(namespaces.inhabitants().iter().map(|pid| {
             format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
         }));
@@ -132,7 +132,7 @@ impl Sandbox {
     /// Ends everything, and lists what is left nevertheless.
     fn end(&mut self) -> Vec<String> {
         self.kill();
-        self.look_for_rest(&self.namespaces);
+        self.record_leftovers(&self.namespaces);
         let mut left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(directory) = self.directory.take() {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -156,7 +156,7 @@ impl Drop for Sandbox {
 }
 
 /// Sets root's home in a line of /etc/passwd.
-fn with_home(line: &str, home: &Path) -> String {
+fn set_home(line: &str, home: &Path) -> String {
     let fields: Vec<&str> = line.split(':').collect();
     match fields.as_slice() {
         ["root", password, user, group, name, _, shell] => format!("root:{password}:{user}:{group}:{name}:{}:{shell}", home.display()),
@@ -165,7 +165,7 @@ fn with_home(line: &str, home: &Path) -> String {
 }
 
 /// Waits for the child of a process.
-pub(super) fn child_of(parent: i32) -> i32 {
+pub(super) fn wait_for_child(parent: i32) -> i32 {
     let mut found = None;
     wait_until(&format!("a child of process {parent}"), PATIENCE, || {
         found = namespaces::children(parent).first().copied();
@@ -175,7 +175,7 @@ pub(super) fn child_of(parent: i32) -> i32 {
 }
 
 /// Waits until a process reports that it is ready, or returns its message.
-pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
+pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
     let mut pipe = child.stdout.take().expect("its standard output");
     let (begin, mut said) = (Instant::now(), Vec::new());
     while !said.ends_with(b"\n") {
@@ -197,6 +197,6 @@ pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
 }
 
 /// Lets a process continue that waits for a line.
-pub(super) fn go(child: &mut Child) {
+pub(super) fn let_continue(child: &mut Child) {
     child.stdin.take().expect("its standard input").write_all(b"go\n").expect("the process reads");
 }
