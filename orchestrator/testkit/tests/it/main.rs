@@ -2,3 +2,4 @@
 
 mod cloud;
 mod lab;
+mod table;
