@@ -45,16 +45,15 @@ impl Row {
 /// If it cannot be read or a row has not as many cells as the header.
 pub fn csv(path: &str) -> Vec<Row> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let mut lines = text.lines();
-    let header = cells(lines.next().expect("a header"));
-    let columns: Rc<HashMap<String, usize>> = Rc::new(header.iter().cloned().enumerate().map(|(i, name)| (name, i)).collect());
-    let row = |(i, line): (usize, &str)| {
-        let row = Row { place: format!("{path}:{}", i + 2), columns: Rc::clone(&columns), cells: cells(line) };
-        assert_eq!(row.cells.len(), columns.len(), "{}", row.place);
-        row
+    let mut reader = csv::Reader::from_path(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let header = reader.headers().unwrap_or_else(|e| panic!("{path}: {e}"));
+    let columns: Rc<HashMap<String, usize>> = Rc::new(header.iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect());
+    let row = |record: csv::Result<csv::StringRecord>| {
+        let record = record.unwrap_or_else(|e| panic!("{path}: {e}"));
+        let line = record.position().map_or(0, csv::Position::line);
+        Row { place: format!("{path}:{line}"), columns: Rc::clone(&columns), cells: record.iter().map(str::to_owned).collect() }
     };
-    lines.enumerate().map(row).collect()
+    reader.records().map(row).collect()
 }
 
 /// A table of the thesis as printed: `t4-1`.
@@ -63,21 +62,4 @@ pub fn csv(path: &str) -> Vec<Row> {
 /// As [`csv`].
 pub fn printed(id: &str) -> Vec<Row> {
     csv(&format!("experiments/papers/thesis/tables/{id}.csv"))
-}
-
-/// Cells of a line; quotes around a cell, doubled within it.
-fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
-            other => cell.push(other),
-        }
-    }
-    assert!(!quoted, "an open quote in {line}");
-    cells.push(cell);
-    cells
 }
