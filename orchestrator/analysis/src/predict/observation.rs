@@ -7,8 +7,8 @@ use cvc_core::{
     units::{ByteSize, MIB},
 };
 use cvc_model::{Identified, MpiKind, Output, Setting, nas};
-use serde::{Serialize, Serializer};
-use std::{collections::BTreeMap, fmt};
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Everything that was observed at one point: of a campaign, the means over its counted runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

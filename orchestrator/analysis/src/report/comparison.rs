@@ -1,9 +1,10 @@
 //! What a factor changes: the same point with another level of it, compared repeat by repeat.
 
 use super::{
-    data::{Data, PointRow, Quantity},
+    data::{Data, Quantity},
     model::{Block, Cell, Column, Section, Table},
     quantity,
+    rows::PointRow,
 };
 use crate::report::consistency;
 use cvc_core::record::names;

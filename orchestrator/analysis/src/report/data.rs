@@ -1,13 +1,14 @@
 //! What every table and plot asks of the index, read once.
 
 use super::{
+    consistency,
     model::{RecordRow, Records},
     quantity::Tier,
+    rows::{ExcludedRow, Mixed, PointRow, RunRow},
 };
 use crate::error::AnalysisError;
-use crate::report::consistency::{self, Mixed};
 use crate::{holdout::Outcome, index::Index};
-use cvc_core::{app::descriptor::Better, ids::PointId, store::StoreError};
+use cvc_core::{app::descriptor::Better, ids::PointId};
 use cvc_model::stats::{Interval, Summary};
 use indexmap::{IndexMap, IndexSet};
 use rusqlite::Row;
@@ -35,42 +36,6 @@ pub(super) struct Quantity {
     pub tier: Tier,
     /// Which way is better, where there is one.
     pub better: Option<Better>,
-}
-
-pub(super) struct PointRow {
-    pub id: PointId,
-    pub factors: IndexMap<String, String>,
-    pub nodes: u32,
-    pub processes: u32,
-    /// Indices of its runs, warm-ups too.
-    pub runs: Vec<usize>,
-    pub summaries: HashMap<String, Summary>,
-    /// Every counted repeat of every quantity, in the order of the plan.
-    pub values: HashMap<String, Vec<f64>>,
-    /// The numbers of these repeats.
-    pub repeats: HashMap<String, Vec<u32>>,
-    /// What differs between its counted runs and should not.
-    pub mixed: Mixed,
-}
-
-pub(super) struct RunRow {
-    pub id: String,
-    pub point: usize,
-    pub warmup: bool,
-    pub repeat: u32,
-    pub state: String,
-    pub attempts: u32,
-    pub cause: Option<String>,
-    pub detail: Option<String>,
-    pub dir: Option<String>,
-    pub records: String,
-    pub records_detail: Option<String>,
-}
-
-pub(super) struct ExcludedRow {
-    pub factors: IndexMap<String, String>,
-    pub by: String,
-    pub reason: String,
 }
 
 impl Data {
@@ -283,30 +248,6 @@ impl Data {
             points,
             rows: read().map_err(index.failed())?,
         })
-    }
-}
-
-impl PointRow {
-    /// Runs that enter statistics: succeeded, and their records can be read.
-    pub fn counted(&self, runs: &[RunRow]) -> usize {
-        self.runs.iter().filter(|r| runs[**r].enters()).count()
-    }
-
-    /// The value of a factor; empty if the point does not have it.
-    pub fn factor(&self, name: &str) -> &str {
-        self.factors.get(name).map_or("", String::as_str)
-    }
-}
-
-impl RunRow {
-    /// Whether it is a counted repeat that succeeded.
-    pub fn counts(&self) -> bool {
-        !self.warmup && self.state == "succeeded"
-    }
-
-    /// Whether it counts and its records can be read: it enters statistics.
-    pub fn enters(&self) -> bool {
-        self.counts() && ["ok", "changed"].contains(&self.records.as_str())
     }
 }
 

@@ -3,14 +3,14 @@
 use super::{
     data::{Data, Quantity},
     format::Style,
-    layout::{self, Figure},
+    layout::{self, Figure, PlannedPlot},
     model::{Plot, Section},
     plot::{self, PALETTE, Strip},
     quantity::{self, Tier},
     time::capital,
 };
 use crate::error::AnalysisError;
-use cvc_core::{record::names, store::StoreError};
+use cvc_core::record::names;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 
@@ -24,7 +24,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
         let figures = layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0));
         plots.extend(figures.into_iter().enumerate().map(|(number, figure)| {
             let title = format!("{}: {}", capital(data, q), figure.title);
-            (title.clone(), move || draw(data, q, &of.unit, number, &figure, title))
+            PlannedPlot::new(title, move |title| draw(data, q, &of.unit, number, &figure, title))
         }));
     }
     let mut blocks = Vec::new();

@@ -1,9 +1,10 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::{Data, PointRow, Quantity},
+    data::{Data, Quantity},
     model::{Block, Cell, Column, Section, Table},
     quantity::{self, Tier},
+    rows::PointRow,
 };
 use crate::report::consistency;
 

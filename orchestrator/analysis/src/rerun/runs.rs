@@ -1,16 +1,16 @@
 //! What campaigns measured, out of their indexes: the records of every image of every run that succeeded.
 
-use super::{definition::Value, select::Images};
+use super::{
+    definition::{FACTOR_NAMES, Value},
+    select::Images,
+};
 use crate::error::AnalysisError;
 use crate::index::Index;
-use cvc_core::store::StoreError;
 use indexmap::IndexMap;
 use rusqlite::Row as SqlRow;
 use std::collections::BTreeMap;
 
-/// Factors of a point by which rows are matched.
-pub const FACTOR_NAMES: [&str; 9] = ["app", "class", "mapping", "nodes", "processes", "mpi", "checkpointer", "compression", "aggregators"];
-/// The same, as the index has them.
+/// The columns of [`FACTOR_NAMES`] in the index.
 const FACTORS: &str = "app, class, mapping, nodes, processes, mpi, checkpointer, compression, coalesce(aggregators, 'default')";
 
 /// A record of an image, or of a checkpoint as a whole.

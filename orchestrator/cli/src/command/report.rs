@@ -81,5 +81,5 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
     let files = cvc_analysis::report::write_all(&report, to, formats)?;
-    Ok(Written { files, gate: Outcome::read(&index)?.map(|outcome| outcome.gate()) })
+    Ok(Written { files, gate: Outcome::read(&index)?.as_ref().map(Gate::of) })
 }
