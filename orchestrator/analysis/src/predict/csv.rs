@@ -2,7 +2,8 @@
 
 use super::{
     error::PredictError,
-    observation::{Observation, mpi_kind_of_name},
+    observation::Observation,
+    setting::{RunSetting, mpi_kind_of_name},
 };
 use crate::csv;
 use camino::Utf8Path;
@@ -143,6 +144,16 @@ impl TableRow<'_> {
             Some("gzip") => Compression::Gzip,
             Some(other) => return Err(self.wrong(format!("column `compression`: `{other}` is none"), "write none or gzip")),
         };
+        let setting = RunSetting {
+            app: app.to_owned(),
+            class: class.to_owned(),
+            mapping,
+            mpi_name: mpi_name.to_owned(),
+            mpi,
+            compression,
+            aggregators: self.parsed("aggregators", "a number of aggregators", "write a whole number, or leave it empty")?,
+            cb_buffer: self.parsed::<ByteSize>("cb_buffer", "a size", "write it as in 16MiB, or leave it empty")?,
+        };
         let mut quantities = BTreeMap::new();
         for (quantity, place) in &self.columns.quantities {
             let text = self.fields[*place].as_str();
@@ -152,16 +163,9 @@ impl TableRow<'_> {
         }
         Ok(Observation {
             id: format!("{}:{}", self.path, self.line),
-            label: Observation::label_of(app, class, &mapping, mpi_name, compression),
+            label: setting.label(),
             origin: self.path.to_string(),
-            app: app.to_owned(),
-            class: class.to_owned(),
-            mapping,
-            mpi_name: mpi_name.to_owned(),
-            mpi,
-            compression,
-            aggregators: self.parsed("aggregators", "a number of aggregators", "write a whole number, or leave it empty")?,
-            cb_buffer: self.parsed::<ByteSize>("cb_buffer", "a size", "write it as in 16MiB, or leave it empty")?,
+            setting,
             quantities,
         })
     }
@@ -256,9 +260,9 @@ mod tests {
         let read = read(text).expect("observations");
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].id.as_str(), read[0].label.as_str()), ("runs.csv:4", "npb-bt.A 1Nx4P mpich-ch3 gzip"));
-        assert_eq!((read[0].mpi, read[0].compression), (MpiKind::Nemesis, Compression::Gzip));
+        assert_eq!((read[0].setting.mpi, read[0].setting.compression), (MpiKind::Nemesis, Compression::Gzip));
         assert_eq!(read[0].quantities.iter().collect::<Vec<_>>(), [(&Quantity::Dtapp, &28.81)]);
-        assert_eq!((read[1].app.as_str(), read[1].value(Quantity::Dtapp)), ("a, \"b\"", Some(100.0)));
+        assert_eq!((read[1].setting.app.as_str(), read[1].value(Quantity::Dtapp)), ("a, \"b\"", Some(100.0)));
         assert_eq!(read[1].value(Quantity::Latency), Some(0.5));
     }
 

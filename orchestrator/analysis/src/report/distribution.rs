@@ -1,7 +1,7 @@
 //! Every repeat of every point.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, ReportedQuantity},
     format::Style,
     layout::{self, Figure, PlannedPlot},
     model::{Plot, Section},
@@ -18,7 +18,7 @@ use indexmap::IndexSet;
 const MOST_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
-    let drawn = |q: &str, of: &Quantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
+    let drawn = |q: &str, of: &ReportedQuantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
     let mut plots = Vec::new();
     for (q, of) in data.main().filter(|(q, of)| drawn(q, of)) {
         let figures = layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0));

@@ -1,5 +1,6 @@
 //! The points and runs of a campaign as tables see them.
 
+use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun};
 use cvc_core::ids::PointId;
 use cvc_model::stats::Summary;
 use indexmap::IndexMap;
@@ -44,6 +45,28 @@ pub(super) struct ExcludedRow {
     pub reason: String,
 }
 
+impl From<IndexedPoint> for PointRow {
+    fn from(point: IndexedPoint) -> Self {
+        Self {
+            factors: point.factors.texts(),
+            nodes: point.factors.nodes,
+            processes: point.factors.processes,
+            id: point.id,
+            runs: Vec::new(),
+            summaries: HashMap::new(),
+            values: HashMap::new(),
+            repeats: HashMap::new(),
+            mixed: Mixed::new(),
+        }
+    }
+}
+
+impl From<IndexedExclusion> for ExcludedRow {
+    fn from(excluded: IndexedExclusion) -> Self {
+        Self { factors: excluded.factors.texts(), by: excluded.by, reason: excluded.reason }
+    }
+}
+
 impl PointRow {
     /// Runs that enter statistics: succeeded, and their records can be read.
     pub fn counted(&self, runs: &[RunRow]) -> usize {
@@ -57,6 +80,12 @@ impl PointRow {
 }
 
 impl RunRow {
+    /// A run of the point with this index.
+    pub fn new(point: usize, run: IndexedRun) -> Self {
+        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail } = run;
+        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail }
+    }
+
     /// Whether it is a counted repeat that succeeded.
     pub fn counts(&self) -> bool {
         !self.warmup && self.state == "succeeded"

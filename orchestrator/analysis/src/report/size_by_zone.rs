@@ -1,7 +1,7 @@
 //! What a checkpoint image consists of: application data, libraries, shared memory.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, ReportedQuantity},
     layout::{self, PlannedPlot, Sheet},
     model::{Block, Cell, Column, Plot, Section, Table},
     plot::{self, Marks, Panel},
@@ -140,7 +140,7 @@ fn table(data: &Data, rule: &str) -> Table {
 
 /// What a checkpoint leaves on disk, by kind of file.
 fn files(data: &Data) -> Table {
-    let shown: Vec<(&String, &Quantity)> = data
+    let shown: Vec<(&String, &ReportedQuantity)> = data
         .quantities
         .iter()
         .filter(|(q, _)| {

@@ -1,7 +1,7 @@
 //! The plots: how large a checkpoint is, how long it takes, how long the program takes, and its figures of merit.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, ReportedQuantity},
     latency,
     layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
     model::{Plot, Section},
@@ -46,7 +46,7 @@ fn over_axis<'a>(data: &'a Data, q: &'a str, title: &str, which: impl Fn(usize) 
         .collect()
 }
 
-fn draw(data: &Data, q: &str, of: &Quantity, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
+fn draw(data: &Data, q: &str, of: &ReportedQuantity, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
     let summary = |p: usize| data.points[p].summaries.get(q);
     let (divisor, unit) = layout::scale(sheet.points().filter_map(|p| Some(summary(p)?.mean)), &of.unit);
     let whisker = |p: Option<usize>| Some(layout::whisker(summary(p?)?, divisor));

@@ -10,7 +10,7 @@ use cvc_analysis::{
 };
 use cvc_core::{campaign::Format, plan::Plan, point::Point, quantity::Quantity};
 use cvc_testkit::utf8;
-use std::{collections::HashSet, fs, path::Path};
+use std::{collections::HashSet, fs};
 
 const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n";
 

@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{
     index::Index,
     paper::Paper,
-    rerun::{self, Definition, Joined, Measured},
+    rerun::{self, CampaignMeasurements, Definition, Joined},
 };
 use cvc_core::store::CampaignDir;
 use std::io::Write;
@@ -60,7 +60,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         }
     }
     let from = if args.from.is_empty() { of_paper(folder, &definition, args)? } else { args.from.clone() };
-    let mut measured = Measured::default();
+    let mut measured = CampaignMeasurements::default();
     for dir in &from {
         if !dir.join("plan.json").is_file() {
             return Err(Failure::Other {

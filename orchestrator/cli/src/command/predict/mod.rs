@@ -12,7 +12,7 @@ use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     index::Index,
     predict::{
-        Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index,
+        Budget, Filter, Forecast, JudgedQuantity, KnownNames, Observation, PredictError, Predictor, Question, from_csv, from_index,
         merge_repeated,
     },
 };
@@ -62,7 +62,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
         return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
     }
     let apps = [cvc_core::app::embedded::directory()?];
-    let known = Known { apps: &apps, observations: &observations };
+    let known = KnownNames { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
     let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
