@@ -15,7 +15,7 @@ use std::{
 /// Default time limit of one command.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
-/// What a command left.
+/// A command that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code; `None` after a signal.
@@ -24,12 +24,12 @@ pub struct Finished {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    /// How long it took.
+    /// Wall-clock duration.
     pub took: Duration,
 }
 
 impl Finished {
-    /// Panics, with what the command said, unless it ended with this code.
+    /// Panics with the command's output unless it ended with this code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
@@ -37,7 +37,7 @@ impl Finished {
     }
 }
 
-/// A command under way. Dropping it kills it.
+/// A running command. Dropping it kills it.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -48,7 +48,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command with its output in files, so that no pipe fills up or is held open by what it started.
+    /// Starts a command with its output in files, so that no pipe fills up or is held open by its background processes.
     pub fn start(mut command: Command) -> Self {
         let output = tempfile::tempdir().expect("a directory for the output");
         let (stdout, stderr) = (output.path().join("stdout"), output.path().join("stderr"));
@@ -69,12 +69,12 @@ impl Running {
         process::signal(self.pid(), signal);
     }
 
-    /// Whether it is still there.
+    /// Whether it is still running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it has said on standard error so far.
+    /// Its standard error so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Running {
         let _ = self.child.wait();
     }
 
-    /// Waits for its end; panics when the time is up.
+    /// Waits for its end; panics when the limit is exceeded.
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Finished {
         let status = loop {
@@ -94,7 +94,7 @@ impl Running {
             }
             if self.begin.elapsed() > limit {
                 self.signal(Signal::SIGKILL);
-                panic!("not done within {limit:?}; it said: {}", self.said());
+                panic!("not finished within {limit:?}; standard error: {}", self.said());
             }
             std::thread::sleep(Duration::from_millis(2));
         };
@@ -108,14 +108,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         // already waited for, or the test has failed
         if std::thread::panicking() {
-            eprintln!("a command that was not waited for has said:\n{}", self.said());
+            eprintln!("standard error of a command that was not waited for:\n{}", self.said());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A campaign in a temporary directory. When it is dropped, everything that still works there is ended.
+/// A campaign in a temporary directory. Dropping it ends every process that still works there.
 #[derive(Debug)]
 pub struct Campaign {
     dir: tempfile::TempDir,
@@ -125,7 +125,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// A campaign file with this text (everything but `schema` and `name`), for this `cvc`.
+    /// Writes a campaign file with this text (everything but `schema` and `name`), to be run by this `cvc`.
     pub fn new(cvc: &str, name: &str, text: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
         let campaign = Self { dir, cvc: cvc.into(), name: name.into(), env: BTreeMap::new() };
@@ -133,7 +133,7 @@ impl Campaign {
         campaign
     }
 
-    /// Writes the campaign file anew.
+    /// Replaces the campaign file.
     pub fn rewrite(&self, text: &str) {
         self.put("campaign.toml", &format!("schema = 1\nname = \"{}\"\n{text}", self.name));
     }
@@ -168,8 +168,8 @@ impl Campaign {
         path
     }
 
-    /// An application whose program is a shell script: `SUCCESS` is its success pattern, `Time step N` its progress. `extra` is put at the
-    /// end of the descriptor.
+    /// Adds an application whose program is a shell script: `SUCCESS` is its success pattern, `Time step N` its progress. `extra` is
+    /// appended to the descriptor.
     pub fn script_app(&self, name: &str, script: &str, extra: &str) -> &Self {
         // read by sh, not executed: a file that another thread's child still holds open for writing cannot be executed
         let path = self.put(&format!("bin/{name}.sh"), script);
@@ -185,7 +185,7 @@ impl Campaign {
         self
     }
 
-    /// A command of `cvc` in this directory, with a cache that all tests share so that kernels are compiled once.
+    /// Makes a command of `cvc` in this directory, with a cache that all tests share so that kernels are compiled once.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.cvc);
         command.args(args).current_dir(self.dir()).env("XDG_CACHE_HOME", cache()).env_remove("CVC_CAMPAIGNS").envs(&self.env);
@@ -198,7 +198,7 @@ impl Campaign {
         self.start(args).wait(LIMIT)
     }
 
-    /// `cvc run` of this campaign, to its end.
+    /// Runs `cvc run` of this campaign to its end.
     #[track_caller]
     pub fn run(&self) -> Finished {
         self.cvc(&["run", "campaign.toml"])
@@ -249,12 +249,12 @@ impl Campaign {
         json_lines(&self.run_dir(run).join("records.jsonl"))
     }
 
-    /// Living processes that have to do with this campaign.
+    /// Living processes that belong to this campaign.
     pub fn processes(&self) -> Vec<(i32, String)> {
         process::of_directory(self.dir())
     }
 
-    /// Private temporary directories that its runs were given and that are still there.
+    /// Private temporary directories of its runs that still exist.
     pub fn private_dirs(&self) -> Vec<String> {
         let mut left = Vec::new();
         for run in self.run_names() {
@@ -265,18 +265,18 @@ impl Campaign {
         left
     }
 
-    /// Panics if anything is left of a campaign that is not under way: processes, private directories, half run directories, work.
+    /// Panics if a campaign that is not running has left anything: processes, private directories, partial run directories, work.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         assert_eq!(self.processes(), Vec::new(), "processes are left");
         assert_eq!(self.private_dirs(), Vec::<String>::new(), "private directories are left");
         let partial: Vec<String> = self.run_names().into_iter().filter(|n| n.ends_with(".partial")).collect();
-        assert_eq!(partial, Vec::<String>::new(), "half run directories are left");
+        assert_eq!(partial, Vec::<String>::new(), "partial run directories are left");
         let work = fs::read_dir(self.root().join("work")).map(|d| d.flatten().map(|e| e.path()).collect::<Vec<_>>()).unwrap_or_default();
         assert_eq!(work, Vec::<PathBuf>::new(), "working directories are left");
     }
 
-    /// Panics unless each of `runs` runs finished exactly once, succeeded, and its directory holds what the journal says.
+    /// Panics unless exactly `runs` runs finished once each and succeeded, with directories that agree with the journal.
     #[track_caller]
     pub fn assert_whole(&self, runs: usize) {
         let finishes = self.finishes();
@@ -314,7 +314,7 @@ impl Drop for Campaign {
     }
 }
 
-/// Where tests keep compiled kernels: beside the build, one for each user.
+/// Directory of the kernels that tests compile: beside the build, one for each user.
 pub fn cache() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     // target/debug/deps/TEST
@@ -324,18 +324,18 @@ pub fn cache() -> PathBuf {
     dir
 }
 
-/// The same path as one of UTF-8. Panics if it is not.
+/// Converts a path to UTF-8; panics if it is not.
 pub fn utf8(path: &Path) -> &Utf8Path {
     Utf8Path::from_path(path).unwrap_or_else(|| panic!("{} is not UTF-8", path.display()))
 }
 
-/// A JSON file.
+/// Reads a JSON file.
 pub fn read_json(path: &Path) -> Value {
     let text = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A file with a JSON object on each line; what is torn off at its end is left out.
+/// Reads a file with a JSON object on each line, without a torn last line.
 pub fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

@@ -1,7 +1,7 @@
-//! Shared by the tests of all crates: tools that may be missing, real campaigns in directories of their own, several nodes on this machine,
-//! a cloud whose instances are such nodes, processes that were left, tables.
+//! What the tests of all crates share: optional tools, real campaigns in directories of their own, several nodes on this machine, a cloud
+//! whose instances are such nodes, leftover processes, committed tables.
 //!
-//! A test kit may panic: that is how a test says that it failed.
+//! Functions of the kit panic when something goes wrong: that fails the test.
 
 pub mod campaign;
 pub mod cloud;

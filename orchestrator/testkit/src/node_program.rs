@@ -1,8 +1,8 @@
-//! `cvc-node` as it goes to nodes: linked statically, so that it starts whatever C library a node has.
+//! The `cvc-node` that goes to nodes: statically linked, so that it starts with any C library.
 
 use std::{path::PathBuf, process::Command, sync::OnceLock};
 
-/// Path of a static `cvc-node`: the one that `CVC_NODE_PROGRAM` names, else one that is built now.
+/// Returns the path of a static `cvc-node`: the one that `CVC_NODE_PROGRAM` names, or one that is built now.
 ///
 /// # Panics
 /// When it cannot be built.
@@ -18,6 +18,6 @@ fn build() -> PathBuf {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .unwrap_or_else(|e| panic!("cannot start cargo to build cvc-node: {e}"));
-    assert!(output.status.success(), "cvc-node cannot be built:\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "cannot build cvc-node:\n{}", String::from_utf8_lossy(&output.stderr));
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }

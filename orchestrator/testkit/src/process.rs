@@ -1,4 +1,4 @@
-//! Processes of the machine: what a campaign left behind.
+//! Processes of this machine, such as those that a campaign left behind.
 
 use std::{
     fs,
@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Waits until something is so; panics with what it waited for.
-pub fn wait_until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition holds; panics with `what` when the limit is exceeded.
+pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < limit, "waited {limit:?} for {what}");
+    while !holds() {
+        assert!(begin.elapsed() < limit, "waited {limit:?} in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Every living process that has to do with this directory: by its environment, its command line or its working directory.
+/// Lists every living process that mentions this directory in its environment or command line, or works in it.
 pub fn of_directory(directory: &Path) -> Vec<(i32, String)> {
     let needle = directory.as_os_str().as_bytes();
     let own = i32::try_from(std::process::id()).unwrap_or(0);
@@ -24,7 +24,7 @@ pub fn of_directory(directory: &Path) -> Vec<(i32, String)> {
     for entry in fs::read_dir("/proc").expect("/proc").flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()).filter(|p| *p != own) else { continue };
         let proc = entry.path();
-        // what ends meanwhile has no files any more
+        // a process that has just ended has no files
         let holds = |file: &str| fs::read(proc.join(file)).is_ok_and(|b| b.windows(needle.len()).any(|w| w == needle));
         let works_there = fs::read_link(proc.join("cwd")).is_ok_and(|cwd| cwd.starts_with(directory));
         if !(works_there || holds("environ") || holds("cmdline")) {
@@ -40,7 +40,7 @@ pub fn of_directory(directory: &Path) -> Vec<(i32, String)> {
     found
 }
 
-/// Sends a signal; a process that is gone is no error.
+/// Sends a signal; ignores processes that have ended.
 pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }

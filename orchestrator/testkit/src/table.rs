@@ -1,4 +1,4 @@
-//! Committed CSV files.
+//! Reads committed CSV files.
 
 use std::{collections::HashMap, path::Path, rc::Rc};
 
@@ -7,30 +7,30 @@ use std::{collections::HashMap, path::Path, rc::Rc};
 pub struct Row {
     place: String,
     columns: Rc<HashMap<String, usize>>,
-    cells: csv::StringRecord,
+    cells: Vec<String>,
 }
 
 impl Row {
-    /// A cell.
+    /// Returns a cell.
     pub fn text(&self, column: &str) -> &str {
         let at = self.columns.get(column).unwrap_or_else(|| panic!("{}: no column `{column}`", self.place));
         &self.cells[*at]
     }
 
-    /// A cell with a number.
+    /// Returns a cell as a number.
     pub fn number(&self, column: &str) -> f64 {
-        self.maybe(column).unwrap_or_else(|| panic!("{}: no number in `{column}`", self.place))
+        self.maybe(column).unwrap_or_else(|| panic!("{}: `{column}` is empty", self.place))
     }
 
-    /// A cell with a count.
+    /// Returns a cell as a count.
     pub fn count(&self, column: &str) -> u32 {
-        self.text(column).parse().unwrap_or_else(|_| panic!("{}: no count in `{column}`", self.place))
+        self.text(column).parse().unwrap_or_else(|_| panic!("{}: `{column}` is not a count", self.place))
     }
 
-    /// A cell with a number, if it is not empty.
+    /// Returns a cell as a number, `None` if it is empty.
     pub fn maybe(&self, column: &str) -> Option<f64> {
         let text = self.text(column);
-        (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{}: `{text}` in `{column}` is no number", self.place)))
+        (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{}: `{text}` in `{column}` is not a number", self.place)))
     }
 
     /// File and line.
@@ -39,25 +39,24 @@ impl Row {
     }
 }
 
-/// A file of the repository, by its path from the top.
+/// Reads a file of the repository, by its path from the top.
 ///
 /// # Panics
-/// If it cannot be read or a row has not as many cells as the header.
+/// If it cannot be read or a row differs from the header in its number of cells.
 pub fn csv(path: &str) -> Vec<Row> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let mut reader = csv::Reader::from_path(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let header = reader.headers().unwrap_or_else(|e| panic!("{path}: {e}"));
     let columns: Rc<HashMap<String, usize>> = Rc::new(header.iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect());
-    let row = |record: Result<csv::StringRecord, csv::Error>| {
+    let row = |record: csv::Result<csv::StringRecord>| {
         let record = record.unwrap_or_else(|e| panic!("{path}: {e}"));
         let line = record.position().map_or(0, csv::Position::line);
-        Row { place: format!("{path}:{line}"), columns: Rc::clone(&columns), cells: record }
+        Row { place: format!("{path}:{line}"), columns: Rc::clone(&columns), cells: record.iter().map(str::to_owned).collect() }
     };
     reader.records().map(row).collect()
 }
 
-/// A table of the thesis as printed: `t4-1`.
+/// Reads a table of the thesis as printed, such as `t4-1`.
 ///
 /// # Panics
 /// As [`csv`].

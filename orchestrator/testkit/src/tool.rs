@@ -1,4 +1,4 @@
-//! Tools that a machine may lack. A test that needs one says so, by name, and ends; it never passes in silence.
+//! Tools that a machine may lack. A test that needs a missing one is reported as skipped; it never passes silently.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::program::on_path;
 
-/// Names a file that every skipped test is appended to.
+/// Variable with the path of a file to which every skipped test is appended.
 pub const LOG: &str = "CVC_SKIPPED_LOG";
 
 /// Something that tests may need.
@@ -24,46 +24,46 @@ pub enum Tool {
     MpichForRestart,
     /// Open MPI's launcher on PATH.
     OpenMpi,
-    /// A Chromium, to open reports as a reader does.
+    /// Chromium, to open reports as a reader does.
     Chromium,
     /// strace.
     Strace,
-    /// The compiler wrapper of an HDF5 with MPI.
+    /// The compiler wrapper of HDF5 with MPI.
     Hdf5Parallel,
-    /// NAS parallel benchmarks, compiled: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
+    /// Compiled NAS Parallel Benchmarks: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
     Npb,
-    /// The right to mount a tmpfs, for a disk that is full.
+    /// The right to mount a tmpfs, to make a full disk.
     Tmpfs,
-    /// A LaTeX, to typeset reports as a reader does.
+    /// LaTeX, to typeset reports as a reader does.
     Latex,
     /// Python 3, the peer of benchmarks and the reader of reports.
     Python,
-    /// Several nodes on this machine, as [`crate::Lab`] makes them.
+    /// Several nodes on this machine: [`crate::Lab`].
     Lab,
-    /// A lab, and Slurm with its daemons to run on it.
+    /// A lab, and Slurm with its daemons.
     Slurm,
-    /// Slurm on a lab with its accounting.
+    /// Slurm on a lab, with accounting.
     SlurmAccounting,
-    /// A lab, and GlusterFS to run on it.
+    /// A lab, and GlusterFS.
     Gluster,
     /// A lab, and disks for its nodes: [`crate::lab::Disk`].
     Disks,
-    /// A lab, and what builds [`crate::lab::Image::Base`] for its nodes.
+    /// A lab, and the programs that build [`crate::lab::Image::Base`].
     LabImage,
-    /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up has brought ([`crate::lab::cache`]).
+    /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up installs in [`crate::lab::cache`].
     Mpich5,
-    /// ansible-playbook: on PATH, or in the private environment that the set-up and cvc itself make.
+    /// ansible-playbook: on PATH, or in the private environment that the set-up and cvc make.
     Ansible,
-    /// moto with the server of EC2, in the private environment that the set-up makes.
+    /// moto with its EC2 server, in the private environment that the set-up makes.
     Moto,
-    /// Loop devices, for disks of the cloud's instances.
+    /// Loop devices, for disks of instances.
     LoopDevices,
-    /// ansible-lint, likewise.
+    /// ansible-lint, where ansible-playbook is.
     AnsibleLint,
 }
 
 impl Tool {
-    /// Where it is, if it is there.
+    /// Finds the tool.
     pub fn find(self) -> Option<PathBuf> {
         match self {
             Self::Dmtcp => {
@@ -101,7 +101,7 @@ impl Tool {
         }
     }
 
-    /// Why it is not there, where that is not plain from its name.
+    /// Says why a tool is missing, where its name alone does not tell.
     fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
@@ -129,7 +129,7 @@ impl Tool {
         }
     }
 
-    /// Its name, with how to give it where it is not on PATH.
+    /// Its name, with the variable that names it where it is not on PATH.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
@@ -139,15 +139,15 @@ impl Tool {
             Self::Chromium => "Chromium",
             Self::Strace => "strace",
             Self::Hdf5Parallel => "parallel HDF5",
-            Self::Npb => "NAS parallel benchmarks (CVC_NPB_DIR)",
+            Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
-            Self::Ansible => "ansible-core (on PATH, or brought by the set-up)",
-            Self::AnsibleLint => "ansible-lint (on PATH, or brought by the set-up)",
+            Self::Ansible => "ansible-core (on PATH, or installed by the set-up)",
+            Self::AnsibleLint => "ansible-lint (on PATH, or installed by the set-up)",
             Self::LoopDevices => "loop devices",
-            Self::Moto => "moto with its server (the set-up)",
-            Self::Mpich5 => "MPICH 5 (the set-up, or CVC_MPICH5)",
+            Self::Moto => "moto with its server (installed by the set-up)",
+            Self::Mpich5 => "MPICH 5 (installed by the set-up, or CVC_MPICH5)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
             Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",
@@ -158,7 +158,7 @@ impl Tool {
     }
 }
 
-/// A program of Ansible, on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
+/// Finds a program of Ansible on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
 fn of_ansible(name: &str) -> Option<PathBuf> {
     let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("cvc");
@@ -167,7 +167,7 @@ fn of_ansible(name: &str) -> Option<PathBuf> {
     on_path(name).into_iter().chain(mine.map(|e| e.join("bin").join(name))).find(|p| p.is_file())
 }
 
-/// The first of these launchers that says this word of itself.
+/// Finds the first of these launchers whose `--version` contains this word.
 fn launcher(names: &[&str], word: &str) -> Option<PathBuf> {
     names.iter().filter_map(|n| on_path(n)).find(|p| says(p, word))
 }
@@ -177,7 +177,7 @@ fn says(program: &Path, word: &str) -> bool {
     said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
-/// Being root is not enough in a container: try it.
+/// Tries to mount a tmpfs: in a container, being root is not enough.
 fn can_mount() -> bool {
     let Ok(dir) = tempfile::tempdir() else { return false };
     let run = |program: &str, args: &[&str]| {
@@ -188,7 +188,7 @@ fn can_mount() -> bool {
     run("mount", &["-t", "tmpfs", "-o", "size=64k", "cvc-test"]) && run("umount", &[])
 }
 
-/// Whether a tool is there; where it is not, says that the test is skipped.
+/// Returns whether a tool is there; reports the test as skipped if not.
 pub fn is_there(tool: Tool, test: &str) -> bool {
     if tool.find().is_some() {
         return true;
@@ -200,10 +200,10 @@ pub fn is_there(tool: Tool, test: &str) -> bool {
     false
 }
 
-/// Says that a test is skipped: one line on standard error, and one in the file that [`LOG`] names.
+/// Reports a test as skipped: one line on standard error, and one in the file that [`LOG`] names.
 pub fn skipped(test: &str, needs: &str) {
     let line = format!("SKIPPED {test}: needs {needs}\n");
-    // not by eprintln!, which the test harness keeps to itself when a test passes; in one write, so that lines of parallel tests stay whole
+    // not by eprintln!, whose output the test harness hides when a test passes; in one write, so that lines of parallel tests stay whole
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(log) = env::var_os(LOG).filter(|l| !l.is_empty()) {
         let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
@@ -211,12 +211,12 @@ pub fn skipped(test: &str, needs: &str) {
     }
 }
 
-/// The path of a test, from the type name of an item inside it.
+/// Returns the path of a test, from the type name of an item inside it.
 pub fn test_path(inner: &'static str) -> &'static str {
     inner.trim_end_matches("::here").trim_end_matches("::{{closure}}")
 }
 
-/// Ends the test, visibly skipped, where one of the tools is not there. To be used in the test function itself: it returns from it.
+/// Skips the test visibly if one of the tools is missing. Use it in the test function itself: it returns from it.
 #[macro_export]
 macro_rules! require {
     ($($tool:expr),+ $(,)?) => {{
@@ -230,7 +230,7 @@ macro_rules! require {
 mod tests {
     use super::*;
 
-    /// What `require!` does in a test that needs what no machine has.
+    /// Does what `require!` does for a tool that no machine has.
     #[test]
     fn a_skipped_test_is_named_and_counted() {
         fn here() {}

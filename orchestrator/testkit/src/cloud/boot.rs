@@ -1,4 +1,4 @@
-//! Nodes of the lab that instances are: switched on, set up as images do at their first start, switched off.
+//! The nodes behind instances: switches them on, sets them up as images do at their first start, switches them off.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::lab::{GuestPool, Node};
 
-/// Where user data lie on a node.
+/// Path of user data on a node.
 const SCRIPT: &str = "/var/lib/cloud/instance/scripts/part-001";
 
-/// Lets new instances come up.
+/// Boots new instances.
 pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
     let mut nodes = Vec::new();
     for machine in &mut machines {
@@ -36,7 +36,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
         let node = guest_pool.add(machine.address, images::user_and_root(&machine.image).0, &public_key(world, machine));
         machine.node = Some(Arc::clone(&node));
         if machine.unreachable {
-            // as a machine whose image does not start: EC2 says that it runs
+            // as with an image that does not start, which EC2 reports as running
             machine.enter(InstancePhase::Pending, Some(world.settings.boot));
         } else {
             nodes.push((machine.id.clone(), node, machine.user_data.clone(), machine.wanted_disks.clone()));
@@ -85,7 +85,7 @@ fn public_key(world: &World, machine: &Machine) -> String {
     key.map(|k| format!("{}\n", k.trim())).unwrap_or_default()
 }
 
-/// Runs user data that are a script, once, as cloud-init does: as root, after sshd is up, with what it says in a file.
+/// Runs user data that are a script once, as cloud-init does: as root, after sshd is up, with its output in a file.
 fn run(node: &Node, user_data: Option<&[u8]>) {
     let Some(script) = user_data.filter(|d| d.starts_with(b"#!")) else { return };
     let path = node.path(SCRIPT);
@@ -100,7 +100,7 @@ fn run(node: &Node, user_data: Option<&[u8]>) {
     thread::spawn(move || child.wait());
 }
 
-/// Ends an instance: moto forgets its volumes at once, its node goes, and it is shutting down until that has gone.
+/// Terminates instances: moto forgets the volumes at once, the node ends, and until then the instance is shutting down.
 pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
     for id in ids {
         let mut state = world.lock();
@@ -140,7 +140,7 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
 fn end(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     let (Some(node), Some(guest_pool)) = (node, world.guest_pool.as_ref()) else { return };
     if reason == EndReason::Spot && node.is_up() {
-        // nobody is told
+        // peers must not notice
         let _ = catch_unwind(AssertUnwindSafe(|| node.poweroff()));
     }
     if catch_unwind(AssertUnwindSafe(|| GuestPool::remove(guest_pool, &node))).is_err() && !world.has_ended() {
@@ -148,8 +148,8 @@ fn end(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     }
 }
 
-/// Watches nodes until the cloud ends: one that has switched itself off ends its instance, or stops it. One that a test switches off keeps
-/// its instance, as a machine that is broken does.
+/// Watches nodes until the cloud ends: one that has switched itself off terminates or stops its instance. One that a test switches off keeps
+/// its instance, as a broken machine does.
 pub(super) fn watch(world: &Arc<World>) {
     let weak: Weak<World> = Arc::downgrade(world);
     world.spawn_on_network(move || {
@@ -172,7 +172,7 @@ pub(super) fn watch(world: &Arc<World>) {
     });
 }
 
-/// An instance has switched itself off.
+/// Handles an instance that has switched itself off.
 fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
     node.end();
     let (region, ends_for_good) = {
@@ -193,7 +193,7 @@ fn switched_off(world: &Arc<World>, id: &str, node: &Node) {
     }
 }
 
-/// Disks and the metadata service are there while a node is on, also again.
+/// Provides disks and the metadata service again after a node was restarted.
 fn keep_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let now = node.boot();
     let is_up_to_date = world.lock().machine(id).is_none_or(|m| m.metadata.as_ref().map(|(boot, _)| *boot) == now);

@@ -4,16 +4,16 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use super::query::Parameters;
 
-/// A call that the cloud has got.
+/// A call that the cloud received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiCall {
-    /// When.
+    /// Time of receipt.
     pub at: SystemTime,
-    /// What.
+    /// Name of the action, such as `RunInstances`.
     pub action: String,
-    /// In which region.
+    /// Its region.
     pub region: String,
-    /// With what; of user data only how long they are, of services that speak JSON `Body`.
+    /// Its parameters; the length instead of user data, and `Body` for services that use JSON.
     pub parameters: BTreeMap<String, String>,
 }
 

@@ -1,7 +1,7 @@
-//! Disks of instances beside the root: volumes and instance stores, as loop devices over sparse files.
+//! Disks of instances other than the root: volumes and instance stores, as loop devices over sparse files.
 //!
-//! A device has the size of the volume. It is called as on a machine with NVMe (`/dev/nvme1n1`, with the links that udev makes, by the
-//! model and by the name that the volume was asked for with), or as on one without (`/dev/xvdf`).
+//! A device has the size of its volume. Its name is that of a machine with NVMe (`/dev/nvme1n1`, with the links that udev makes by model
+//! and by requested name), or of one without (`/dev/xvdf`).
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -27,10 +27,10 @@ use super::{
 };
 use crate::lab::Node;
 
-/// Instance stores are no larger than this: what a file system writes when it is made has to fit into memory.
+/// Maximum size of instance stores: the metadata of a new file system has to fit into memory.
 const STORE_GB: u64 = 4;
 
-/// The disks of new instances of one launch, besides the root. `told`: what moto says of the instance.
+/// Plans the disks of new instances of one launch, without the root. `told` is moto's description of the instance.
 pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<PlannedDisk> {
     let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
         return Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn of(world: &World, machine: &Machine, asked: &Parameters, told: &El
     disks
 }
 
-/// Loop devices behind disks. They go when these are dropped and nothing on the node has them mounted any more, also because the test died.
+/// Makes loop devices for disks. They disappear once these files are closed, even by the death of the test, and no node has them mounted.
 pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, File)> {
     let directory = node.store().join("disks");
     fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
@@ -84,7 +84,7 @@ pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, Fi
     disks.iter().map(one).collect()
 }
 
-/// Puts the devices into a node that has just been switched on.
+/// Creates the device files on a node that has just been switched on.
 pub(super) fn plug(node: &Node, disks: &[(PlannedDisk, File)]) {
     for (disk, device) in disks {
         let number = device.metadata().unwrap_or_else(|e| panic!("{}: {e}", disk.device)).rdev();
@@ -104,7 +104,7 @@ pub(super) fn plug(node: &Node, disks: &[(PlannedDisk, File)]) {
 // <linux/loop.h>
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
-/// The device ends when it is closed for the last time.
+/// The device disappears with its last user.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 
 /// `struct loop_info64`.
@@ -134,14 +134,14 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// A loop device over a new sparse file.
+/// Makes a loop device over a new sparse file.
 #[expect(unsafe_code, reason = "loop devices are made by ioctls")]
 fn looped(file: &Path, bytes: u64) -> io::Result<File> {
     let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
     let store = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     store.set_len(bytes)?;
     let control = open(Path::new("/dev/loop-control"))?;
-    // another may take the free one in between
+    // another process may take the free one first
     for _ in 0..100 {
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
         if number < 0 {
@@ -159,7 +159,7 @@ fn looped(file: &Path, bytes: u64) -> io::Result<File> {
             return Err(error);
         }
     }
-    Err(io::Error::other("every loop device is taken by others"))
+    Err(io::Error::other("other processes took every free loop device"))
 }
 
 /// Whether this machine has loop devices.

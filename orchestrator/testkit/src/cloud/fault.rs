@@ -1,4 +1,4 @@
-//! What goes wrong between a program and the cloud.
+//! Faults between a program and the cloud.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,13 +10,13 @@ use super::{
     xml,
 };
 
-/// Something that goes wrong with calls of an action.
+/// A fault in calls of an action.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub(super) action: String,
     pub(super) matching: Vec<(String, String)>,
     pub(super) kind: FaultKind,
-    /// How often it still happens; `None` is for ever.
+    /// How often it still happens; `None` is unlimited.
     pub(super) count: Option<usize>,
 }
 
@@ -33,45 +33,45 @@ impl Fault {
         Self { action: action.to_owned(), matching: Vec::new(), kind, count: Some(1) }
     }
 
-    /// The next call of an action (`*`: of any) gets this error, and nothing is done.
+    /// Answers the next call of an action (`*`: of any) with this error, and does nothing.
     pub fn error(action: &str, code: &str, http: u16) -> Self {
         Self::new(action, FaultKind::Error { code: code.to_owned(), http, message: "as the test wants it".to_owned() })
     }
 
-    /// There are too many calls.
+    /// Throttles the next call.
     pub fn throttle(action: &str) -> Self {
         Self::error(action, "RequestLimitExceeded", 503).message("Request limit exceeded.")
     }
 
-    /// The zone has no instance of the type left.
+    /// Reports that the zone has no capacity for the instance type.
     pub fn no_capacity() -> Self {
         Self::error("RunInstances", "InsufficientInstanceCapacity", 500)
             .message("We currently do not have sufficient capacity in the Availability Zone you requested.")
     }
 
-    /// The next call of an action is slow.
+    /// Delays the next call of an action.
     pub fn delay(action: &str, by: Duration) -> Self {
         Self::new(action, FaultKind::Delay(by))
     }
 
-    /// The connection is closed before anything is done.
+    /// Closes the connection before anything is done.
     pub fn lost_request(action: &str) -> Self {
         Self::new(action, FaultKind::LostRequest)
     }
 
-    /// All is done, but the connection is closed instead of an answer.
+    /// Does everything, but closes the connection instead of answering.
     pub fn lost_answer(action: &str) -> Self {
         Self::new(action, FaultKind::LostAnswer)
     }
 
-    /// Only for calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be said more than once.
-    /// For a launch that says no zone it is that of its subnet, or the region's first.
+    /// Applies it only to calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be repeated.
+    /// A launch without a zone counts for the zone of its subnet, or for the region's first.
     pub fn matching(mut self, parameter: &str, value: &str) -> Self {
         self.matching.push((parameter.to_owned(), value.to_owned()));
         self
     }
 
-    /// What the error says.
+    /// Sets the message of the error.
     pub fn message(mut self, text: &str) -> Self {
         if let FaultKind::Error { message, .. } = &mut self.kind {
             text.clone_into(message);
@@ -79,13 +79,13 @@ impl Fault {
         self
     }
 
-    /// So many times, not once.
+    /// Lets it happen `count` times, not once.
     pub fn times(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// From now on, every time.
+    /// Lets it happen every time.
     pub fn always(mut self) -> Self {
         self.count = None;
         self
@@ -98,11 +98,11 @@ impl Fault {
     }
 }
 
-/// The faults that happen to this call, counted.
+/// Returns the faults that happen to this call, and counts them.
 pub(super) fn strike(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
-        // one error is enough for a call; those behind it wait for the next
+        // a call gets one error; further ones wait for the next call
         if kinds.iter().any(|k| !matches!(k, FaultKind::Delay(_))) {
             break;
         }
@@ -124,18 +124,18 @@ impl CloudClock {
         Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH).saturating_add(self.0).unwrap_or(Timestamp::MAX)
     }
 
-    /// What the `Date` of answers says.
+    /// The `Date` header of answers.
     pub(super) fn date(self) -> String {
         self.now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
 
-    /// The refusal of a request whose signature is more than five minutes off.
+    /// Refuses a request whose signature is more than five minutes off.
     pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
         let said = request.header("x-amz-date")?;
         let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", said).ok()?.to_zoned(TimeZone::UTC).ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
-        // services that speak JSON tell a signature that is too old from an identity that has expired
+        // JSON services distinguish an old signature from expired credentials
         if late > limit && request.header("x-amz-target").is_some() {
             Some(error(request, "InvalidSignatureException", 400, "Signature expired: it is earlier than five minutes ago."))
         } else if late > limit {
@@ -148,7 +148,7 @@ impl CloudClock {
     }
 }
 
-/// An error, in the format of the service that was asked.
+/// Makes an error, in the format of the requested service.
 pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str) -> HttpResponse {
     if request.header("x-amz-target").is_some() {
         let code = match code {
@@ -170,7 +170,7 @@ pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str)
     ec2_error(code, http, message)
 }
 
-/// An error of EC2.
+/// Makes an error of EC2.
 pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> HttpResponse {
     let one = xml::node("Error", [xml::leaf("Code", code), xml::leaf("Message", message)]);
     let root = xml::node("Response", [xml::node("Errors", [one]), xml::leaf("RequestID", &super::query::identity("req-"))]);

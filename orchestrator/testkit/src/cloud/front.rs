@@ -1,4 +1,4 @@
-//! What every call goes through: written down, judged by clock and credentials, hit by faults, and answered by who knows the action.
+//! The front of the cloud: records every call, checks clock and credentials, applies faults, and dispatches by action.
 
 use std::{sync::Arc, thread, time::SystemTime};
 
@@ -21,7 +21,7 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
     let action =
         target.as_ref().map(|(_, action)| action.clone()).or_else(|| parameters.get("Action").map(ToOwned::to_owned)).unwrap_or_default();
     let region = region_of(request).unwrap_or_else(|| world.settings.region.clone());
-    // zones are said in one of several ways: faults see them in one
+    // requests name zones in several ways; faults see one
     let mut seen = parameters.clone();
     if action == "RunInstances"
         && seen.get("Placement.AvailabilityZone").is_none()
@@ -70,13 +70,13 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
     Some(answer)
 }
 
-/// The region to which a request is signed.
+/// Returns the region for which a request is signed.
 fn region_of(request: &HttpRequest) -> Option<String> {
     let (_, scope) = request.header("authorization")?.split_once("Credential=")?;
     scope.split([',', ' ']).next()?.split('/').nth(2).map(ToOwned::to_owned)
 }
 
-/// Actions of services with a target in the header.
+/// Answers services that name their action in a header.
 fn of_others(world: &World, request: &HttpRequest, service: &str, action: &str, region: &str) -> HttpResponse {
     match (service, action) {
         ("AWSPriceListService", "GetProducts") => prices::products(world, request),
@@ -125,7 +125,7 @@ fn of_ec2(world: &Arc<World>, request: &HttpRequest, action: &str, region: &str,
         "CreateTags" | "DeleteTags" => tags::change(world, request, action, parameters),
         "DescribeTags" => tags::describe(world, request, region, parameters),
         "StopInstances" | "StartInstances" | "RebootInstances" | "RequestSpotInstances" | "RequestSpotFleet" | "CreateFleet" => {
-            error(request, "UnsupportedOperation", 400, "the test kit's cloud does not do that")
+            error(request, "UnsupportedOperation", 400, "not supported by the test kit's cloud")
         }
         _ => world.moto.forward(request, &request.body),
     }

@@ -1,16 +1,16 @@
-//! The images that the cloud has: what Debian, Ubuntu and Amazon publish, an older and a newer one of each.
+//! The cloud's images, as Debian, Ubuntu and Amazon publish them: an older and a newer one of each.
 
 use serde_json::{Value, json};
 
-/// A line of images for one architecture.
+/// A series of images for one architecture.
 struct ImageSeries {
     owner: &'static str,
-    /// What the release's date is put into, for `{}`.
+    /// Name of an image; `{}` stands for the date of its release.
     name: &'static str,
     architecture: &'static str,
     root: &'static str,
     user: &'static str,
-    /// The names of the parameters of the Systems Manager that say which is the newest.
+    /// Parameter of the Systems Manager that names the newest image.
     parameter: &'static str,
 }
 
@@ -55,14 +55,14 @@ const fn amazon(name: &'static str, architecture: &'static str, parameter: &'sta
     ImageSeries { owner: "137112412989", name, architecture, root: "/dev/xvda", user: "ec2-user", parameter }
 }
 
-/// Releases, the older one first.
+/// Release dates, the older one first.
 const RELEASES: [&str; 2] = ["20250210", "20260112"];
 
 fn identity(line: usize, release: usize) -> String {
     format!("ami-0{:015x}{release}", 0xC0FF_EE00 + line)
 }
 
-/// All images, as moto reads them.
+/// Lists all images in moto's format.
 pub(super) fn for_moto() -> Value {
     let all = LINES.iter().enumerate().flat_map(|(n, line)| (0..RELEASES.len()).map(move |release| (n, line, release)));
     all.map(|(n, line, release)| {
@@ -79,7 +79,7 @@ pub(super) fn for_moto() -> Value {
     .collect()
 }
 
-/// The value of a public parameter of the Systems Manager.
+/// Returns the value of a public parameter of the Systems Manager.
 pub(super) fn parameter(name: &str) -> Option<String> {
     // Amazon's default kernel has a name of its own
     let name = name.replace("kernel-default", "kernel-6.1");
@@ -87,13 +87,13 @@ pub(super) fn parameter(name: &str) -> Option<String> {
     Some(identity(line, RELEASES.len() - 1))
 }
 
-/// Who may log in to machines of an image, and what its root device is called.
+/// Returns the user and the root device of an image.
 pub(super) fn user_and_root(image: &str) -> (&'static str, &'static str) {
     let line = (0..LINES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &LINES[n]);
     line.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
 }
 
-/// The newest Debian for this architecture, `x86_64` or `arm64`.
+/// Returns the newest Debian for this architecture, `x86_64` or `arm64`.
 pub(super) fn debian_for(architecture: &str) -> String {
     let line = LINES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
     identity(line.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)

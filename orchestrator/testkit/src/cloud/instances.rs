@@ -1,4 +1,4 @@
-//! What is told of instances, and how they end.
+//! Actions that describe and terminate instances.
 
 use std::{fs, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
     xml::{self, leaf},
 };
 
-/// Writes what the cloud knows over what moto says of instances: in a reservation, or in many.
+/// Overrides moto's description of instances by the cloud's, in one reservation or in many.
 pub(super) fn overlaid(world: &World, mut root: Element) -> Element {
     let state = world.lock();
     let over = |reservation: &mut Element| {
@@ -31,7 +31,7 @@ pub(super) fn overlaid(world: &World, mut root: Element) -> Element {
     root
 }
 
-/// Whether an instance passes a filter that is judged here: what moto does not know, or knows otherwise.
+/// Whether an instance passes a filter on properties that moto lacks or gets wrong; `None` leaves the filter to moto.
 fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
     let text = |path: &[&str]| xml::text_at(item, path).unwrap_or_default();
     let is = match name {
@@ -165,7 +165,7 @@ pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &
     HttpResponse::xml(xml::bytes(&root))
 }
 
-/// GetConsoleOutput: the host keys, as cloud-init shows them, and what user data said.
+/// GetConsoleOutput: the host keys, as cloud-init shows them, and the output of user data.
 pub(super) fn console(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let id = parameters.get("InstanceId").unwrap_or_default();
     let state = world.lock();

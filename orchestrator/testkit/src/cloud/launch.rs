@@ -1,4 +1,4 @@
-//! RunInstances: what EC2 checks and moto does not, and what becomes of a launch.
+//! RunInstances, with the checks that EC2 makes and moto does not.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,7 +20,7 @@ use super::{
     xml, zones,
 };
 
-/// Launches instances, or says again what the same request has launched before.
+/// Launches instances, or repeats the answer to the same earlier request.
 pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
@@ -32,7 +32,7 @@ pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, param
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
-    // a dry run ends here, with an error that says that all is well
+    // a dry run ends here, with the error that means success
     let answer = world.moto.forward(request, wanted.parameters.write().as_bytes());
     let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
     let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
@@ -48,7 +48,7 @@ pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, param
     HttpResponse::xml(xml::bytes(&instances::overlaid(world, root)))
 }
 
-/// A request whose token is known.
+/// Answers a request with a known client token.
 fn again(world: &World, known: &KnownLaunch, asked: &str) -> HttpResponse {
     if known.asked != asked {
         let text = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).";
@@ -80,7 +80,7 @@ impl CheckedLaunch {
         let mut parameters = asked.clone();
         let kind = asked.get("InstanceType").unwrap_or("m1.small");
         let count: u32 = asked.get("MaxCount").and_then(|n| n.parse().ok()).unwrap_or(1);
-        // moto launches as few as are allowed, EC2 as many
+        // moto launches the minimum count, EC2 the maximum
         parameters.set("MinCount", count.to_string());
         let zone = place(world, region, &mut parameters)?;
         volumes(&mut parameters);
@@ -124,7 +124,7 @@ impl CheckedLaunch {
         Ok(Self { parameters, vcpus, placement, is_spot, spot_price })
     }
 
-    /// Writes what was asked for into the new instances, and their spot requests.
+    /// Sets the requested properties of the new instances, and makes their spot requests.
     fn shape(&self, world: &World, region: &str, asked: &Parameters, machines: &mut [Machine]) {
         let user_data = asked.get("UserData").and_then(|d| BASE64_STANDARD.decode(d).ok());
         let mut state = world.lock();
@@ -163,13 +163,13 @@ impl CheckedLaunch {
     }
 }
 
-/// Whether the quotas for ordinary instances count a type.
+/// Whether a type counts towards the quotas of standard instances.
 fn is_standard(kind: &str) -> bool {
     let family: String = kind.chars().take_while(char::is_ascii_alphabetic).collect();
     !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str()) && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
 }
 
-/// Gives a launch a subnet, without which moto takes any address; the number of its zone.
+/// Sets the subnet of a launch, without which moto takes any address, and returns the index of its zone.
 fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
     let zones = zones::zones(world, region);
     let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
@@ -194,8 +194,7 @@ fn place(world: &World, region: &str, parameters: &mut Parameters) -> Result<usi
     Ok(zones.iter().position(|z| *z == zone).unwrap_or(0))
 }
 
-/// Volumes as EC2 makes them: there is always one for the root, deleted with its instance unless said otherwise, and none for instance
-/// stores.
+/// Requests volumes as EC2 makes them: always one for the root, deleted with its instance by default, and none for instance stores.
 fn volumes(parameters: &mut Parameters) {
     let root = images::user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();

@@ -1,4 +1,4 @@
-//! What is there, for tests to look at.
+//! The cloud's resources as tests see them.
 
 use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 
@@ -11,7 +11,7 @@ use super::{world::World, xml};
 pub struct Instance {
     /// `i-...`.
     pub id: String,
-    /// Where it is reached from the laptop and from its like.
+    /// Its address for the laptop and for other instances.
     pub address: Ipv4Addr,
     /// Its type.
     pub kind: String,
@@ -29,13 +29,13 @@ pub struct Instance {
     pub placement_group: Option<String>,
     /// The client token of its launch.
     pub client_token: Option<String>,
-    /// What its script is.
+    /// Its user data.
     pub user_data: Option<Vec<u8>>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// What is left in the cloud: what costs money, and what is in the way.
+/// Everything left in the cloud that costs money or is in the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Instances that are not terminated.
@@ -48,7 +48,7 @@ pub struct Leftovers {
     pub key_pairs: Vec<String>,
     /// Placement groups, by name.
     pub placement_groups: Vec<String>,
-    /// Spot requests that may still start something, or have.
+    /// Spot requests that are open or active.
     pub spot_requests: Vec<String>,
     /// Network interfaces, launch templates and addresses.
     pub others: Vec<String>,
@@ -94,7 +94,7 @@ fn listed(world: &World, region: &str, action: &str, list: &str, name: &str) -> 
     }
 }
 
-/// Lists what is left in all regions that were asked for anything.
+/// Lists everything left in all regions that got any request.
 pub(super) fn list_leftovers(world: &World) -> Leftovers {
     world.on_network(|world| {
         let mut left = Leftovers::default();

@@ -1,4 +1,4 @@
-//! What the cloud knows of an instance beyond what moto knows: its state, its node, what will become of it.
+//! The cloud's own knowledge of an instance, beyond moto's: its state, its node, its end.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use xmltree::Element;
 use super::{server::Serving, xml};
 use crate::lab::Node;
 
-/// Where an instance is in its life.
+/// The state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InstancePhase {
     Pending,
@@ -44,7 +44,7 @@ impl InstancePhase {
         }
     }
 
-    /// As `instanceState`, or another element of the kind.
+    /// As `instanceState`, or another element of its type.
     pub(super) fn element(self, name: &str) -> Element {
         xml::node(name, [xml::leaf("code", &self.code().to_string()), xml::leaf("name", self.name())])
     }
@@ -57,7 +57,7 @@ pub(super) enum EndReason {
     User,
     /// It switched itself off.
     Itself,
-    /// The spot market wanted it back.
+    /// The spot market reclaimed it.
     Spot,
 }
 
@@ -79,7 +79,7 @@ impl EndReason {
     }
 }
 
-/// A disk that an instance is to have.
+/// A disk that an instance will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlannedDisk {
     /// Its device below `/dev`.
@@ -108,30 +108,30 @@ pub(super) struct Machine {
     pub(super) token: Option<String>,
     pub(super) vcpus: u32,
     pub(super) user_data: Option<Vec<u8>>,
-    /// Whether it is terminated, not stopped, when it switches itself off.
+    /// Whether switching itself off terminates it instead of stopping it.
     pub(super) ends_for_good: bool,
     phase: InstancePhase,
-    /// When a phase that ends by itself ends.
+    /// End of a phase that passes by itself.
     until: Option<Instant>,
-    /// Since when it is in this phase.
+    /// Begin of the phase.
     pub(super) since: Instant,
     pub(super) reason: Option<(EndReason, Timestamp)>,
     /// Whether its status checks fail.
     pub(super) impaired: bool,
-    /// Whether its node is to have no sshd, as an image may that does not start.
+    /// Whether its node never gets an sshd, as with an image that does not start.
     pub(super) unreachable: bool,
-    /// When the spot market takes it back.
+    /// When the spot market reclaims it.
     pub(super) notice: Option<Timestamp>,
     pub(super) node: Option<Arc<Node>>,
-    /// What disks it is to have besides the root, and once it has a node their devices.
+    /// Its disks other than the root.
     pub(super) wanted_disks: Vec<PlannedDisk>,
     pub(super) disks: Vec<(PlannedDisk, File)>,
-    /// Its metadata service, and for which time that the node is on.
+    /// Its metadata service, and the boot of the node for which it runs.
     pub(super) metadata: Option<(i32, Serving)>,
 }
 
 impl Machine {
-    /// From what moto says of a new instance.
+    /// Reads moto's description of a new instance.
     pub(super) fn read(item: &Element, region: &str) -> Option<Self> {
         let interfaces: Vec<&Element> = xml::items(item, "networkInterfaceSet").collect();
         let of_interfaces = interfaces.iter().flat_map(|i| xml::items(i, "groupSet"));
@@ -175,7 +175,7 @@ impl Machine {
         }
     }
 
-    /// Goes into a phase, for ever or until it passes by itself.
+    /// Enters a phase, for good or until it passes by itself.
     pub(super) fn enter(&mut self, phase: InstancePhase, passes_after: Option<Duration>) {
         self.phase = phase;
         self.since = Instant::now();
@@ -187,7 +187,7 @@ impl Machine {
         self.phase() != InstancePhase::Terminated
     }
 
-    /// Writes what is known here over what moto says.
+    /// Overrides moto's description.
     pub(super) fn overlay(&self, item: &mut Element) {
         let phase = self.phase();
         xml::put(item, phase.element("instanceState"));

@@ -1,4 +1,4 @@
-//! The metadata service of an instance, at 169.254.169.254 on its own network: the second version, which wants a token.
+//! The metadata service of an instance, at 169.254.169.254 on its own network: version 2, which requires a token.
 
 use std::{
     net::TcpListener,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::lab::Node;
 
-/// Starts it for a node that is up. It ends with the instance, and what watches nodes sees to it when that is switched off and on.
+/// Starts it for a node that is up. It ends with the instance; after a restart of the node, [`super::boot::watch`] starts another.
 pub(super) fn serve(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let Some(boot) = node.boot() else { return };
     let listener = node.on_network(|| TcpListener::bind("169.254.169.254:80")).unwrap_or_else(|e| panic!("the metadata service: {e}"));

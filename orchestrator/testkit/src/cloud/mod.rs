@@ -1,5 +1,5 @@
-//! A cloud like EC2 on this one machine, for real tests: programs speak to it through their real SDK, and its instances are nodes of a
-//! [`Lab`] that they reach by ssh. Nothing of it can reach a real cloud.
+//! A cloud like EC2 on one machine, for real tests: programs use it through their real SDK, and its instances are nodes of a [`Lab`] that
+//! they reach by ssh. It cannot reach a real cloud.
 //!
 //! ```no_run
 //! use cvc_testkit::{Cloud, Lab, cloud::Fault};
@@ -17,26 +17,26 @@
 //! # }
 //! ```
 //!
-//! - **moto** keeps images, types, instances, volumes, keys, security groups and tags. A **proxy** stands before it, at [`Cloud::endpoint`]
-//!   (what programs need to find it: [`Cloud::environment`]), writes every call down ([`Cloud::calls`]) and does what moto does not:
-//!   client tokens, placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for
-//!   what is in use, states that take their time. Signatures are not checked, their dates are.
+//! - **moto** keeps images, types, instances, volumes, keys, security groups and tags. A **proxy** in front of it, at [`Cloud::endpoint`]
+//!   (programs find it by [`Cloud::environment`]), records every call ([`Cloud::calls`]) and adds features that moto lacks: client tokens,
+//!   placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for resources in use,
+//!   state transitions that take time. It checks the dates of signatures, not the signatures.
 //! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with addresses of
 //!   default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their private one. They
-//!   are `pending` until their sshd answers, know one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo and the key pair, no
-//!   key of the lab, and nobody knows their host key (GetConsoleOutput shows it, as cloud-init does).
-//!   User data that begin with `#!` are run once as root. `poweroff` and `shutdown` on them end the instance, or stop it, as was asked at
-//!   its launch. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
+//!   are `pending` until their sshd answers, have one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo and the key pair, no
+//!   key of the lab, and an unknown host key (GetConsoleOutput shows it, as cloud-init does).
+//!   User data that begin with `#!` run once as root. `poweroff` and `shutdown` on them terminate or stop the instance, as its launch
+//!   requested. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
 //! - **Volumes** and instance stores besides the root are real block devices of the node (loop devices over sparse files in memory, of the
-//!   size that was asked for, instance stores of at most 4 GB), as `/dev/nvme1n1` with the links that udev makes, or `/dev/xvdf`, as the type
-//!   has it; for tests with `require!(Tool::LoopDevices)`. Volumes attached later are on paper alone.
-//! - The **metadata service** (IMDSv2 alone) answers inside each node at 169.254.169.254.
+//!   requested size, instance stores of at most 4 GB), as `/dev/nvme1n1` with the links that udev makes, or `/dev/xvdf`, depending on the
+//!   type; for tests with `require!(Tool::LoopDevices)`. Volumes attached later exist on paper only.
+//! - The **metadata service** (IMDSv2 only) answers inside each node at 169.254.169.254.
 //! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
 //!   a cloud that has a lab.
 //! - **Faults**: [`Cloud::fault`], [`Cloud::expire_credentials`], [`Cloud::skew`], [`Cloud::never_reachable`], [`Cloud::impaired`],
 //!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`CloudBuilder::quotas`] to run into.
-//! - **What is left**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that were ever asked for anything.
-//! - Not done: stopping, starting and rebooting by the API, fleets, launch templates' user data.
+//! - **Leftovers**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that got any request.
+//! - Not supported: stopping, starting and rebooting by the API, fleets, user data of launch templates.
 
 mod boot;
 mod call;
@@ -87,65 +87,65 @@ use machine::{EndReason, InstancePhase};
 use server::Serving;
 use world::{CloudSettings, World};
 
-/// The access key of the cloud's one account: made up, and easy to find where it must not be.
+/// The access key of the cloud's only account: made up, and easy to find where it must not be.
 pub const ACCESS_KEY: &str = "AKIACVCTESTKITMADEUP";
 
-/// Its secret, likewise.
+/// The secret of [`ACCESS_KEY`].
 pub const SECRET_KEY: &str = "cvcTestKitSecretThatMustBeNowhere+/0123456";
 
-/// What a cloud is to be like. Made by [`Cloud::builder`].
+/// Configures a cloud. Made by [`Cloud::builder`].
 #[derive(Clone, Debug)]
 pub struct CloudBuilder(CloudSettings);
 
 impl CloudBuilder {
-    /// The region whose instances are nodes of the lab; `us-east-1` if not said. In others they are on paper alone.
+    /// The region whose instances are nodes of the lab, `us-east-1` by default. In others they exist on paper only.
     pub fn region(mut self, region: &str) -> Self {
         region.clone_into(&mut self.0.region);
         self
     }
 
-    /// What an instance type costs on demand, in dollars per hour; some common ones have their prices already.
+    /// Sets the on-demand price of an instance type in dollars per hour; some common types have prices already.
     pub fn price(mut self, kind: &str, per_hour: f64) -> Self {
         self.0.prices.0.insert(kind.to_owned(), per_hour);
         self
     }
 
-    /// How many vCPUs may run, on demand and spot; 256 each if not said.
+    /// Maximum number of vCPUs, on demand and spot; 256 each by default.
     pub fn quotas(mut self, on_demand: u32, spot: u32) -> Self {
         self.0.quotas = [f64::from(on_demand), f64::from(spot)];
         self
     }
 
-    /// How long instances without a node are pending; not at all if not said. [`Cloud::finish_boots`] ends it before.
+    /// How long instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
     }
 
-    /// How long instances are shutting down, at least; 200 ms if not said.
+    /// Minimum time in which instances are shutting down; 200 ms by default.
     pub fn stopping(mut self, time: Duration) -> Self {
         self.0.stopping = time;
         self
     }
 
-    /// How long status checks of a running instance are `initializing`; not at all if not said.
+    /// How long status checks of a running instance are `initializing`; zero by default.
     pub fn checks(mut self, time: Duration) -> Self {
         self.0.checks = time;
         self
     }
 
-    /// Starts it beside a lab, whose nodes its instances will be.
+    /// Starts it beside a lab; its instances become nodes of the lab.
     pub fn start(self, lab: &Lab) -> Cloud {
         Cloud::new(self.0, Some(lab.guest_pool()))
     }
 
-    /// Starts it on this machine's loopback, with instances that are on paper alone.
+    /// Starts it on this machine's loopback, with instances that exist on paper only.
     pub fn without_nodes(self) -> Cloud {
         Cloud::new(self.0, None)
     }
 }
 
-/// A cloud, as the module says. Ends when it is dropped.
+/// A cloud, as the module describes. Ends when it is dropped.
 #[derive(Debug)]
 pub struct Cloud {
     world: Arc<World>,
@@ -155,7 +155,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// A cloud as it is if nothing else is said.
+    /// Begins with the default cloud.
     pub fn builder() -> CloudBuilder {
         CloudBuilder(CloudSettings {
             region: "us-east-1".into(),
@@ -201,12 +201,12 @@ impl Cloud {
         self.serving.as_ref().expect("until it ends").address
     }
 
-    /// Where it answers: on the laptop's loopback, or on this machine's where there is no lab.
+    /// Its URL: on the laptop's loopback, or on this machine's without a lab.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// What a program needs to speak to this cloud and to no other.
+    /// Environment variables that direct a program to this cloud and to no other.
     pub fn environment(&self) -> Vec<(String, String)> {
         let all = [
             ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
@@ -225,72 +225,72 @@ impl Cloud {
         images::debian_for(architecture)
     }
 
-    /// Something goes wrong from now on, as often as it says.
+    /// Injects a fault from now on, as often as it says.
     pub fn fault(&self, fault: Fault) {
         self.world.lock().faults.push(fault);
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.world.lock().faults.clear();
     }
 
-    /// Whether all faults that were asked for have happened as often as they should.
+    /// Whether all injected faults have happened as often as they should.
     pub fn faults_are_over(&self) -> bool {
         self.world.lock().faults.is_empty()
     }
 
-    /// Every call is refused because the credentials have expired.
+    /// Refuses every call because the credentials have expired.
     pub fn expire_credentials(&self) {
         self.world.lock().expired = true;
     }
 
-    /// They are good again.
+    /// Makes the credentials valid again.
     pub fn restore_credentials(&self) {
         self.world.lock().expired = false;
     }
 
-    /// The cloud's clock is so many seconds ahead of the machine's (behind it, where negative): signatures more than five minutes off are
-    /// refused, and the `Date` of answers is the cloud's.
+    /// Sets the cloud's clock ahead of the machine's, or back if negative: signatures more than five minutes off are refused, and answers
+    /// carry the cloud's `Date`.
     pub fn skew(&self, seconds: i64) {
         self.world.lock().clock = fault::CloudClock(SignedDuration::from_secs(seconds));
     }
 
-    /// Instances without a node that are still pending are running now.
+    /// Lets pending instances without a node run now.
     pub fn finish_boots(&self) {
         for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == InstancePhase::Pending && m.node.is_none()) {
             machine.enter(InstancePhase::Running, None);
         }
     }
 
-    /// The next so many instances become running, but no sshd ever answers there.
+    /// Lets the next `count` instances become running without an sshd that ever answers.
     pub fn never_reachable(&self, count: usize) {
         self.world.lock().never_reachable = count;
     }
 
-    /// The status checks of the next so many instances fail.
+    /// Lets the status checks of the next `count` instances fail.
     pub fn impaired(&self, count: usize) {
         self.world.lock().impaired = count;
     }
 
-    /// From now on the status checks of an instance fail, or do not.
+    /// Sets whether the status checks of an instance fail from now on.
     #[track_caller]
     pub fn impair(&self, instance: &str, is_impaired: bool) {
-        self.world.lock().machine_mut(instance).unwrap_or_else(|| panic!("there is no instance {instance}")).impaired = is_impaired;
+        self.world.lock().machine_mut(instance).unwrap_or_else(|| panic!("unknown instance {instance}")).impaired = is_impaired;
     }
 
-    /// The next so many calls that delete a security group find it still in use.
+    /// Refuses the next calls that delete a security group, as still in use.
     pub fn hold_group(&self, times: usize) {
         self.world.lock().held_groups = times;
     }
 
-    /// The spot market wants an instance back: its metadata service says so from now on, and after this time it loses its power.
+    /// Reclaims a spot instance: its metadata service announces it from now on, and after this time the instance loses its power.
     #[track_caller]
     pub fn interrupt(&self, instance: &str, notice: Duration) {
         {
             let mut state = self.world.lock();
-            let machine = state.machine_mut(instance).unwrap_or_else(|| panic!("there is no instance {instance}"));
-            assert!(machine.spot.is_some(), "{instance} is no spot instance");
+            let machine = state.machine_mut(instance).unwrap_or_else(|| panic!("unknown instance {instance}"));
+            assert!(machine.spot.is_some(), "{instance} is not a spot instance");
             machine.notice = Some(Timestamp::now().saturating_add(SignedDuration::try_from(notice).expect("a time")).expect("a time"));
             let (region, request) = (machine.region.clone(), machine.spot.clone());
             if let Some(request) = state.requests.iter_mut().find(|r| Some(&r.id) == request.as_ref() && r.region == region) {
@@ -300,10 +300,10 @@ impl Cloud {
         self.end_after(instance, notice, EndReason::Spot);
     }
 
-    /// Somebody else terminates an instance, in the console for example.
+    /// Terminates an instance behind the program's back, as in the console.
     #[track_caller]
     pub fn terminate(&self, instance: &str) {
-        assert!(self.world.lock().machine(instance).is_some(), "there is no instance {instance}");
+        assert!(self.world.lock().machine(instance).is_some(), "unknown instance {instance}");
         self.end_after(instance, Duration::ZERO, EndReason::User);
     }
 
@@ -321,30 +321,30 @@ impl Cloud {
         self.world.spawn_on_network(end);
     }
 
-    /// All calls so far.
+    /// Lists all calls so far.
     pub fn calls(&self) -> Vec<ApiCall> {
         self.world.lock().calls.clone()
     }
 
-    /// How many calls of an action there were.
+    /// Counts the calls of an action.
     pub fn count(&self, action: &str) -> usize {
         self.world.lock().calls.iter().filter(|c| c.action == action).count()
     }
 
-    /// All instances there ever were, in the order in which they were launched.
+    /// Lists all instances there ever were, in the order of their launches.
     pub fn instances(&self) -> Vec<Instance> {
         leftovers::list_instances(&self.world)
     }
 
-    /// The node that an instance is.
+    /// Returns the node of an instance.
     #[track_caller]
     pub fn node(&self, instance: &str) -> Arc<Node> {
         let state = self.world.lock();
-        let machine = state.machine(instance).unwrap_or_else(|| panic!("there is no instance {instance}"));
+        let machine = state.machine(instance).unwrap_or_else(|| panic!("unknown instance {instance}"));
         machine.node.clone().unwrap_or_else(|| panic!("{instance} has no node"))
     }
 
-    /// What costs money or is in the way, in all regions that were asked for anything.
+    /// Lists everything that costs money or is in the way, in all regions that got any request.
     pub fn alive(&self) -> Leftovers {
         leftovers::list_leftovers(&self.world)
     }
@@ -353,12 +353,12 @@ impl Cloud {
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let left = self.alive();
-        assert!(left.is_empty(), "this is left in the cloud:\n{left}");
+        assert!(left.is_empty(), "the cloud still has:\n{left}");
         let troubles = self.world.lock().troubles.clone();
-        assert!(troubles.is_empty(), "the cloud itself had troubles:\n{}", troubles.join("\n"));
+        assert!(troubles.is_empty(), "errors of the cloud itself:\n{}", troubles.join("\n"));
     }
 
-    /// What went wrong in the cloud itself, for tests that cannot make sense of what they see.
+    /// Errors of the cloud itself, to explain failing tests.
     pub fn troubles(&self) -> String {
         format!("{}\n{}", self.world.lock().troubles.join("\n"), self.moto.log())
     }

@@ -1,4 +1,4 @@
-//! moto's server: where it is, how it is started, how it is asked.
+//! moto's server: finds it, starts it, asks it.
 
 use std::{
     env, fs,
@@ -21,10 +21,10 @@ use super::{
     xml,
 };
 
-/// The version that the set-up brings.
+/// The version that the set-up installs.
 const VERSION: &str = "5.2.5";
 
-/// It ends when the test's end of its standard input closes, also because the test was killed, and takes its files along.
+/// Starts moto. It ends and removes its files when its standard input closes, also because the test was killed.
 const LAUNCHER: &str = "import os, shutil, sys, threading
 def end():
     sys.stdin.read()
@@ -35,7 +35,7 @@ from moto.server import main
 main(sys.argv[1:])
 ";
 
-/// The Python of the private environment in which moto is.
+/// Finds the Python of the private environment that has moto.
 pub(crate) fn python() -> Option<PathBuf> {
     let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
@@ -53,9 +53,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it by a command that is made of the program, with its files in a directory.
+    /// Starts it by the command that `command` makes of a program, with its files in a directory.
     pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
-        let python = python().expect("moto, which the set-up brings");
+        let python = python().expect("moto, which the set-up installs");
         let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir_in(directory).expect("a directory");
         let list = files.path().join("images.json");
         fs::write(&list, images::for_moto().to_string()).expect("the list of images");
@@ -89,7 +89,7 @@ impl Server {
         }
     }
 
-    /// What it complained of.
+    /// Its error messages.
     pub(super) fn log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -114,7 +114,7 @@ impl Client {
         Self { agent: config.build().into(), url: format!("http://127.0.0.1:{port}") }
     }
 
-    /// Hands a request on, with this body.
+    /// Forwards a request with this body.
     pub(super) fn forward(&self, request: &HttpRequest, body: &[u8]) -> HttpResponse {
         let mut to = ureq::http::Request::builder().method(request.method.as_str()).uri(format!("{}{}", self.url, request.path));
         for (name, value) in &request.headers {
@@ -132,7 +132,7 @@ impl Client {
         read.unwrap_or_else(|e| HttpResponse::new(502, "text/plain", format!("moto: {e}")))
     }
 
-    /// Asks EC2 of a region, for the cloud itself.
+    /// Calls EC2 in a region, for the cloud itself.
     pub(super) fn ask(&self, region: &str, action: &str, parameters: &[(&str, &str)]) -> Result<Element, String> {
         let mut all = Parameters::default();
         all.set("Action", action);
@@ -151,7 +151,7 @@ impl Client {
         Element::parse(answer.body.as_slice()).map_err(|e| format!("{action} in {region}: {e}"))
     }
 
-    /// All instances of a region, whatever their state.
+    /// Lists all instances of a region in any state.
     pub(super) fn reservations(&self, request: &HttpRequest, parameters: &Parameters) -> Result<Element, HttpResponse> {
         let mut parameters = parameters.clone();
         parameters.remove("NextToken");
@@ -172,7 +172,7 @@ impl Client {
     }
 }
 
-/// The first text of an element of this name anywhere below.
+/// Finds the text of the first element of this name anywhere below.
 pub(super) fn find(element: &Element, name: &str) -> Option<String> {
     let here = xml::text(element, name);
     here.or_else(|| element.children.iter().filter_map(|c| c.as_element()).find_map(|child| find(child, name)))

@@ -1,10 +1,10 @@
-//! Answers in pages.
+//! Splits answers into pages.
 
 use super::{fault::ec2_error, query::Parameters, server::HttpResponse};
 
 const TOKEN: &str = "eyJ2IjoiMSJ9.";
 
-/// The page that a request asks for, and the token for the one behind it. Each item has a name of its own, and their order stays.
+/// Returns the requested page and the token of the next one. Items have unique names and a fixed order.
 pub(super) fn page<'i, T>(
     parameters: &Parameters,
     items: &'i [T],

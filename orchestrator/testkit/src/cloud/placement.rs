@@ -1,4 +1,4 @@
-//! Placement groups, which moto does not know.
+//! Placement groups, which moto lacks.
 
 use super::{
     fault::ec2_error,
@@ -52,7 +52,7 @@ pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> 
     HttpResponse::xml(xml::response("DescribePlacementGroups", [xml::list("placementGroupSet", found.map(PlacementGroup::element))]))
 }
 
-/// Whether instances of a type may be in a group.
+/// Checks that a placement group takes instances of a type.
 pub(super) fn takes(world: &World, region: &str, name: &str, kind: &str) -> Result<(), HttpResponse> {
     let strategy =
         world.lock().groups.iter().find(|g| g.name == name && g.region == region).map(|g| g.strategy.clone()).unwrap_or_default();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-/// Dollars, by instance type and hour on demand.
+/// On-demand prices in dollars per hour, by instance type.
 #[derive(Clone, Debug)]
 pub(super) struct PriceTable(pub(super) BTreeMap<String, f64>);
 
-/// What some types cost in North Virginia, with their vCPUs and memory.
+/// Prices of some types in North Virginia.
 const TYPES: [(&str, f64); 20] = [
     ("t2.micro", 0.0116),
     ("t3.micro", 0.0104),
@@ -37,13 +37,13 @@ impl Default for PriceTable {
 }
 
 impl PriceTable {
-    /// Spot prices in the zone with this number: 35 % of the price on demand in the first one, and more in each behind it.
+    /// Spot prices in the zone with this index: 35 % of the on-demand price in the first one, and more in each further one.
     pub(super) fn spot_in(&self, zone: usize) -> impl Iterator<Item = (String, f64)> {
         let share = 0.35 + 0.05 * zone as f64;
         self.0.iter().map(move |(kind, price)| (kind.clone(), price * share))
     }
 
-    /// The spot price of a type in the zone with this number.
+    /// The spot price of a type in the zone with this index.
     pub(super) fn spot(&self, kind: &str, zone: usize) -> Option<f64> {
         self.spot_in(zone).find(|(k, _)| k == kind).map(|(_, price)| price)
     }

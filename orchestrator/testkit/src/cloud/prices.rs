@@ -1,4 +1,4 @@
-//! Prices and quotas: AWSPriceListService and ServiceQuotas, which speak JSON.
+//! Prices and quotas: AWSPriceListService and ServiceQuotas, which use JSON.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(super) fn products(world: &World, request: &HttpRequest) -> HttpResponse {
 fn of_ec2(prices: &PriceTable, region: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, price) in &prices.0 {
-        // what a careless question also finds
+        // a careless query also finds these
         for (system, tenancy, capacity, price) in [
             ("Linux", "Shared", "Used", *price),
             ("Linux", "Shared", "UnusedCapacityReservation", *price),
@@ -84,7 +84,7 @@ fn of_ec2(prices: &PriceTable, region: &str) -> Vec<Value> {
     all
 }
 
-/// Data that leave the region for the internet.
+/// The price of traffic from the region to the internet.
 fn transfer(region: &str) -> Value {
     let attributes = json!({
         "servicecode": "AWSDataTransfer", "transferType": "AWS Outbound", "fromLocation": location(region), "fromRegionCode": region,
@@ -126,7 +126,7 @@ fn location(region: &str) -> &str {
     }
 }
 
-/// The quotas that count vCPUs of ordinary instances: on demand, spot.
+/// Quotas of vCPUs of standard instances: on demand, spot.
 pub(super) const QUOTAS: [(&str, &str); 2] = [
     ("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"),
     ("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
@@ -158,7 +158,7 @@ pub(super) fn quotas(world: &World, request: &HttpRequest, action: &str, region:
     }
 }
 
-/// An answer of a service that speaks JSON.
+/// Makes an answer of a service that uses JSON.
 pub(super) fn json_answer(value: &Value) -> HttpResponse {
     HttpResponse::new(200, "application/x-amz-json-1.1", value.to_string())
 }

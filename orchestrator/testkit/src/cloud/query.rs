@@ -1,4 +1,4 @@
-//! Requests: the parameters of EC2's query protocol, what lists and filters in them mean.
+//! Requests of EC2's query protocol: parameters, lists, filters.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,12 @@ use std::{
 pub(super) struct Parameters(pub(super) BTreeMap<String, String>);
 
 impl Parameters {
-    /// Of the body of a request.
+    /// Parses the body of a request.
     pub(super) fn read(body: &[u8]) -> Self {
         Self(form_urlencoded::parse(body).map(|(k, v)| (k.into_owned(), v.into_owned())).collect())
     }
 
-    /// As the body of a request.
+    /// Writes the body of a request.
     pub(super) fn write(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
     }
@@ -37,7 +37,7 @@ impl Parameters {
         self.members(name).into_values().filter_map(|m| m.get("").map(ToOwned::to_owned)).collect()
     }
 
-    /// The members of a list, each with its own parameters: of `Filter.1.Name` with `Filter` that is `Name`.
+    /// The members of a list, each with its own parameters: `Name` of `Filter.1.Name`, for the list `Filter`.
     pub(super) fn members(&self, name: &str) -> BTreeMap<u32, Self> {
         let mut members: BTreeMap<u32, Self> = BTreeMap::new();
         for (key, value) in &self.0 {
@@ -49,12 +49,12 @@ impl Parameters {
         members
     }
 
-    /// Drops a parameter and all that is below it.
+    /// Removes a parameter and everything below it.
     pub(super) fn remove(&mut self, name: &str) {
         self.0.retain(|key, _| key != name && !key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
     }
 
-    /// What results must be like, by the names of filters.
+    /// The filters: names and accepted values.
     pub(super) fn filters(&self) -> Vec<(String, Vec<String>)> {
         let members = self.members("Filter").into_values();
         members.filter_map(|filter| Some((filter.get("Name")?.to_owned(), filter.list("Value")))).collect()
@@ -70,7 +70,7 @@ impl Parameters {
         }
     }
 
-    /// The tags that new things of a kind are to have.
+    /// The tags for new resources of a type.
     pub(super) fn tags_for(&self, kind: &str) -> Vec<(String, String)> {
         let of_kind = self.members("TagSpecification").into_values().filter(|s| s.get("ResourceType") == Some(kind));
         of_kind.flat_map(|s| s.tags("Tag")).collect()
@@ -83,7 +83,7 @@ impl Parameters {
     }
 }
 
-/// Whether something passes a filter on its tags; `None` if the filter is about something else.
+/// Whether a resource with these tags passes a filter; `None` if the filter is not about tags.
 pub(super) fn by_tags(tags: &[(String, String)], name: &str, values: &[String]) -> Option<bool> {
     if name == "tag-key" {
         return Some(tags.iter().any(|(key, _)| is_any(values, key)));
@@ -92,7 +92,7 @@ pub(super) fn by_tags(tags: &[(String, String)], name: &str, values: &[String]) 
     Some(tags.iter().any(|(key, value)| key == wanted && is_any(values, value)))
 }
 
-/// Whether a text is one of these, in which `*` stands for any characters and `?` for one.
+/// Whether a text matches one of these patterns, in which `*` stands for any characters and `?` for one.
 pub(super) fn is_any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|p| is_like(p.as_bytes(), text.as_bytes()))
 }
@@ -107,11 +107,11 @@ fn is_like(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// A name that nothing else has, such as `sir-0a1b2c3d4e5f60718`.
+/// Makes a unique identifier, such as `sir-0a1b2c3d4e5f60718`.
 pub(super) fn identity(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // spread over all digits, as those of EC2 are
+    // spread over all digits, as in EC2
     let spread = (count + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(std::process::id());
     format!("{prefix}0{spread:016x}")
 }

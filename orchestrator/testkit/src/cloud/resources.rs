@@ -42,7 +42,7 @@ impl PlacementGroup {
     }
 }
 
-/// The request behind a spot instance.
+/// The spot request of an instance.
 #[derive(Clone, Debug)]
 pub(super) struct SpotRequest {
     pub(super) id: String,
@@ -59,7 +59,7 @@ pub(super) struct SpotRequest {
 }
 
 impl SpotRequest {
-    /// Whether it may still start something.
+    /// Whether it may still start instances.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, "open" | "active")
     }

@@ -1,4 +1,4 @@
-//! A small HTTP server that can also break off without an answer.
+//! A small HTTP server that can also close a connection without an answer.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
 };
 
-/// A request as a whole.
+/// A complete request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpRequest {
     pub(super) method: Method,
@@ -30,7 +30,7 @@ impl HttpRequest {
     }
 }
 
-/// An answer as a whole.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub(super) struct HttpResponse {
     pub(super) status: u16,
@@ -48,10 +48,10 @@ impl HttpResponse {
     }
 }
 
-/// Answers requests; `None` closes the connection without a word.
+/// Answers requests; `None` closes the connection without an answer.
 pub(super) type Handler = Arc<dyn Fn(HttpRequest) -> Option<HttpResponse> + Send + Sync>;
 
-/// A runtime whose threads are where the calling thread is: to be made on the network on which it will listen and connect.
+/// Makes a runtime whose threads are in the caller's namespaces: call it on the network on which it will listen and connect.
 pub(super) fn runtime() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -62,7 +62,7 @@ pub(super) fn runtime() -> Runtime {
         .expect("threads of the cloud")
 }
 
-/// What serves as long as this lives.
+/// A running server. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Serving {
     pub(super) address: SocketAddr,
@@ -92,7 +92,7 @@ pub(super) fn serve(runtime: &Handle, listener: TcpListener, handler: Handler) -
                 async move { answer(request, handler).await }
             });
             connections.spawn(async move {
-                // what a client breaks off is its own affair
+                // clients may close connections at any time
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
             while connections.try_join_next().is_some() {}

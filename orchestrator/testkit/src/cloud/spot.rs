@@ -1,4 +1,4 @@
-//! Spot requests, as launches with market options make them, and the prices of the market.
+//! Spot requests, which launches with market options make, and spot prices.
 
 use super::{
     fault::ec2_error,
@@ -52,7 +52,7 @@ fn not_found(id: &str) -> HttpResponse {
     ec2_error("InvalidSpotInstanceRequestID.NotFound", 400, &format!("The spot instance request ID '{id}' does not exist"))
 }
 
-/// DescribeSpotPriceHistory: the price of now, in every zone that has the type.
+/// DescribeSpotPriceHistory: the current price, in every zone that has the type.
 pub(super) fn history(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let filters = parameters.filters();
     let filter = |name: &str| filters.iter().find(|(n, _)| n == name).map(|(_, values)| values.clone());

@@ -1,4 +1,4 @@
-//! What all parts of the cloud share.
+//! The state that all parts of the cloud share.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -19,17 +19,17 @@ use super::{
 };
 use crate::lab::GuestPool;
 
-/// What a cloud is to be like.
+/// The properties of a cloud.
 #[derive(Clone, Debug)]
 pub(super) struct CloudSettings {
     /// The region whose instances are nodes of the lab.
     pub(super) region: String,
     pub(super) prices: PriceTable,
-    /// vCPUs that may run, on demand and spot.
+    /// Maximum number of vCPUs, on demand and spot.
     pub(super) quotas: [f64; 2],
     /// How long an instance without a node is pending.
     pub(super) boot: Duration,
-    /// How long an instance is shutting down, at least.
+    /// Minimum time in which an instance is shutting down.
     pub(super) stopping: Duration,
     /// How long status checks are initializing.
     pub(super) checks: Duration,
@@ -43,38 +43,38 @@ pub(super) struct World {
     pub(super) guest_pool: Option<GuestPool>,
     pub(super) runtime: Handle,
     state: Mutex<CloudState>,
-    /// Held while instances are launched: a token is used by one of two requests that come at once.
+    /// Held while instances are launched: only one of two simultaneous requests may use a token.
     pub(super) launching: Mutex<()>,
     ended: Mutex<bool>,
     /// Told once the cloud has ended.
     ending: Condvar,
 }
 
-/// What changes.
+/// The mutable state.
 #[derive(Debug, Default)]
 pub(super) struct CloudState {
     pub(super) calls: Vec<ApiCall>,
     pub(super) faults: Vec<Fault>,
     pub(super) clock: CloudClock,
     pub(super) expired: bool,
-    /// In the order in which they were launched.
+    /// In the order of their launches.
     pub(super) machines: Vec<Machine>,
-    /// By region and client token: what was asked for, and the reservation and instances that came of it.
+    /// Earlier launches, by region and client token.
     pub(super) tokens: HashMap<(String, String), KnownLaunch>,
     pub(super) groups: Vec<PlacementGroup>,
     pub(super) requests: Vec<SpotRequest>,
     pub(super) never_reachable: usize,
     pub(super) impaired: usize,
     pub(super) held_groups: usize,
-    /// Regions that were asked for anything.
+    /// Regions that got any request.
     pub(super) regions: BTreeSet<String>,
-    /// vCPUs by instance type, as moto said once.
+    /// vCPUs by instance type, cached from moto.
     vcpus: BTreeMap<String, u32>,
-    /// What went wrong in the cloud itself.
+    /// Errors of the cloud itself.
     pub(super) troubles: Vec<String>,
 }
 
-/// A launch that a client token stands for.
+/// A launch identified by a client token.
 #[derive(Clone, Debug)]
 pub(super) struct KnownLaunch {
     pub(super) asked: String,
@@ -111,7 +111,7 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells threads that wait for something to go.
+    /// Ends all waiting threads.
     pub(super) fn end(&self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ending.notify_all();
@@ -127,14 +127,14 @@ impl World {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what went wrong, for the test to be told.
+    /// Records an error of the cloud itself, for the test.
     pub(super) fn trouble(&self, what: String) {
         if !self.has_ended() {
             self.lock().troubles.push(what);
         }
     }
 
-    /// How many vCPUs an instance of a type has; `None` if there is no such type.
+    /// Returns the number of vCPUs of an instance type; `None` if it is unknown.
     pub(super) fn vcpus(&self, region: &str, kind: &str) -> Option<u32> {
         if let Some(known) = self.lock().vcpus.get(kind) {
             return Some(*known);
@@ -145,7 +145,7 @@ impl World {
         Some(vcpus)
     }
 
-    /// Runs this on the network of the cloud.
+    /// Runs `piece` on the network of the cloud.
     pub(super) fn on_network<T: Send>(&self, piece: impl FnOnce(&Self) -> T + Send) -> T {
         match &self.guest_pool {
             Some(guest_pool) => guest_pool.on_network(|| piece(self)),
@@ -153,13 +153,13 @@ impl World {
         }
     }
 
-    /// Lets this go on by itself, on the network of the cloud.
+    /// Runs `piece` in the background, on the network of the cloud.
     pub(super) fn spawn_on_network(&self, piece: impl FnOnce() + Send + 'static) {
-        // a new thread is where the one is that makes it: it has to be one of the runtime's
+        // a new thread inherits the namespaces of its parent, so it has to be one of the runtime's
         self.runtime.spawn(async { tokio::task::spawn_blocking(piece).await });
     }
 
-    /// Puts the default network of the region on that of the lab: default subnets in three zones, whose addresses no node of the lab has.
+    /// Moves the region's default network into that of the lab: default subnets in three zones, with addresses that no node of the lab has.
     pub(super) fn prepare(&self) {
         let region = self.settings.region.as_str();
         let ask = |action: &str, parameters: &[(&str, &str)]| self.moto.ask(region, action, parameters).unwrap_or_else(|e| panic!("{e}"));

@@ -8,7 +8,7 @@ use super::{
     xml,
 };
 
-/// The subnets of a region: identity, zone, whether it is the zone's default.
+/// Lists the subnets of a region: identifier, zone, whether it is the zone's default.
 fn subnets(world: &World, region: &str) -> Vec<(String, String, bool)> {
     let answer = world.moto.ask(region, "DescribeSubnets", &[]).unwrap_or_else(|_| Element::new("none"));
     let all = xml::items(&answer, "subnetSet")
@@ -16,7 +16,7 @@ fn subnets(world: &World, region: &str) -> Vec<(String, String, bool)> {
     all.collect()
 }
 
-/// The zones of a region in which instances can be launched.
+/// Lists the zones of a region in which instances can be launched.
 pub(super) fn zones(world: &World, region: &str) -> Vec<String> {
     let mut zones: Vec<String> = subnets(world, region).into_iter().map(|(_, zone, _)| zone).collect();
     zones.sort();
@@ -24,12 +24,12 @@ pub(super) fn zones(world: &World, region: &str) -> Vec<String> {
     zones
 }
 
-/// The zone of a subnet.
+/// Finds the zone of a subnet.
 pub(super) fn zone_of(world: &World, region: &str, subnet: &str) -> Option<String> {
     subnets(world, region).into_iter().find(|(id, ..)| id == subnet).map(|(_, zone, _)| zone)
 }
 
-/// The default subnet of a zone.
+/// Finds the default subnet of a zone.
 pub(super) fn default_subnet(world: &World, region: &str, zone: &str) -> Option<String> {
     subnets(world, region).into_iter().find(|(_, z, is_default)| z == zone && *is_default).map(|(id, ..)| id)
 }

@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf};
 
-/// Where what was made once for labs is kept: `$CVC_LAB_CACHE`, or `cvc-lab` in the user's cache.
+/// Returns the directory of things that are made once for all labs: `$CVC_LAB_CACHE`, or `cvc-lab` in the user's cache.
 pub fn cache() -> PathBuf {
     let of_user = || {
         let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());

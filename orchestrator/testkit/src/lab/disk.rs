@@ -1,4 +1,4 @@
-//! Real disks for nodes: loop devices over files that take no more room than what is written.
+//! Real disks for nodes: loop devices over sparse files.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use crate::program::{absent, admin_path};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A disk. Dropping it takes it away from the machine, at the latest when no node has it mounted any more.
+/// A disk. It disappears from the machine once it is dropped and no node has it mounted.
 #[derive(Debug)]
 pub struct Disk {
     device: PathBuf,
@@ -25,7 +25,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A blank one of so many MiB, which no node has yet.
+    /// Makes a blank disk of this size, attached to no node.
     #[track_caller]
     pub fn new(mib: u64) -> Self {
         let directory = tempfile::Builder::new().prefix("cvc-disk-").tempdir().expect("a directory");
@@ -37,12 +37,12 @@ impl Disk {
         Self { device, file, _directory: directory }
     }
 
-    /// What this machine calls it.
+    /// Its device on this machine.
     pub fn device(&self) -> &Path {
         &self.device
     }
 
-    /// Gives it to a node under a name, as `/dev/xvdf`. It may have several.
+    /// Attaches it to a node under a name, such as `/dev/xvdf`. It may have several.
     #[track_caller]
     pub fn attach(&self, node: &Node, name: &str) {
         let number = std::fs::metadata(&self.device).expect("a device").rdev();
@@ -50,7 +50,7 @@ impl Disk {
         node.shell(&format!("mkdir -p $(dirname {name}) && mknod -m 660 {name} b {major} {minor}"));
     }
 
-    /// What is on it, of its first MiB.
+    /// Reads its first MiB.
     #[track_caller]
     pub fn beginning(&self) -> Vec<u8> {
         let mut begin = Vec::new();
@@ -63,12 +63,12 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let mut losetup = Command::new("losetup");
         losetup.arg("--detach").arg(&self.device).env("PATH", admin_path()).stdout(Stdio::null()).stderr(Stdio::null());
-        // while it is mounted the kernel does it later
+        // if it is still mounted, the kernel detaches it later
         let _ = losetup.status();
     }
 }
 
-/// What disks need and this machine has not, if anything.
+/// Says what disks lack on this machine, if anything.
 pub(crate) fn missing() -> Option<String> {
     let without_loop = || Some("there is no /dev/loop-control".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
     let without_file_system = || {

@@ -1,4 +1,4 @@
-//! What goes wrong with nodes.
+//! Faults of nodes.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::process::{signal, wait_until};
 use nix::sys::signal::Signal;
 
 impl Node {
-    /// Its processes end at once, and its kernel says so to whoever talks to it: sockets close.
+    /// Kills all processes at once; the kernel closes their sockets, so that peers notice.
     pub fn kill(&self) {
-        // the network goes with the last process, so sockets say their good-byes while the cable is in
+        // the network lives until the last process has ended, so that sockets can close while the cable is in
         self.end();
     }
 
-    /// The power goes: no packet comes from it any more, and nobody is told.
+    /// Cuts the power: no packet leaves the node any more, so that peers notice nothing.
     pub fn poweroff(&self) {
         self.link(false);
         self.end();
     }
 
-    /// Switches it on again, with the same address, host key and disk (what was in memory is gone). Kills it first where it is on.
+    /// Switches it on again, with the same address, host key and disk, but empty memory. Kills it first if it is on.
     pub fn restart(&self) {
         self.end();
         self.start();
     }
 
-    /// Another machine takes its place: the same name and address, but another host key and a fresh disk. The other nodes know the key,
+    /// Replaces it by another machine with the same name and address, but another host key and a fresh disk. The other nodes know the key,
     /// the laptop does not: [`super::Lab::trust`].
     pub fn restart_with_new_key(&self) {
         self.end();
@@ -36,18 +36,18 @@ impl Node {
         self.start();
     }
 
-    /// Plugs its cable out (`false`) and in (`true`). Connections stay open on both sides.
+    /// Unplugs its cable (`false`) or plugs it in (`true`). Connections stay open on both sides.
     pub fn link(&self, is_in: bool) {
         self.sandbox.shell(&format!("ip link set {} {}", self.port(), if is_in { "up" } else { "down" }));
     }
 
-    /// Packets of the laptop are not answered any more (`false`), those of other nodes are: a node behind a login node.
+    /// Stops (`false`) or resumes (`true`) answering the laptop; other nodes still get answers. Makes a node behind a login node.
     pub fn reachable_from_laptop(&self, is_reachable: bool) {
         let verb = if is_reachable { "delete" } else { "replace" };
         self.shell(&format!("ip route {verb} blackhole {}/32", super::LAPTOP));
     }
 
-    /// Makes its cable long, bad or narrow, from now on and until it is called again.
+    /// Makes its cable long, lossy or slow until the next call.
     pub fn wire(&self, line: Line) {
         let mut wire = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match wire.as_ref() {
@@ -56,12 +56,12 @@ impl Node {
         }
     }
 
-    /// Its sshd takes no new connection any more; sessions go on.
+    /// Stops its sshd from accepting connections; sessions continue.
     pub fn sshd_stop(&self) {
         self.shell("kill \"$(cat /run/sshd.pid)\"; while [ -e /run/sshd.pid ]; do sleep 0.01; done");
     }
 
-    /// Its sshd and all sessions of it are killed. What the sessions started goes on, unless it minds.
+    /// Kills its sshd and all sessions. Programs that the sessions started continue unless they depend on them.
     pub fn sshd_kill(&self) {
         wait_until("the end of sshd", Duration::from_secs(10), || {
             let all = self.processes("sshd");
@@ -79,8 +79,8 @@ impl Node {
         self.shell("/usr/sbin/sshd -E /var/log/sshd.log; while [ ! -s /run/sshd.pid ]; do sleep 0.01; done");
     }
 
-    /// Fills the file system that holds this directory of the node: no byte can be written there any more. `/scratch-local`, `/tmp`,
-    /// `/dev/shm` and the root are each the node's own; `/shared` is full for all.
+    /// Fills the file system of this directory to the last byte. `/scratch-local`, `/tmp`, `/dev/shm` and the root each belong to the node;
+    /// `/shared` is then full for all.
     pub fn fill(&self, directory: &str) {
         // large pieces first; the last ones find the last page
         self.shell(&format!(
@@ -90,7 +90,7 @@ impl Node {
         ));
     }
 
-    /// Removes what [`Node::fill`] wrote.
+    /// Frees the space that [`Node::fill`] took.
     pub fn unfill(&self, directory: &str) {
         self.shell(&format!("rm '{directory}/.filled'"));
     }

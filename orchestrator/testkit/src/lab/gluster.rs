@@ -1,4 +1,4 @@
-//! A real parallel file system over the nodes: GlusterFS, which needs no more of the kernel than FUSE.
+//! A real parallel file system over the nodes: GlusterFS, which needs only FUSE from the kernel.
 
 use std::{fs, thread, time::Duration};
 
@@ -9,8 +9,8 @@ use crate::{process::wait_until, program::absent};
 pub const GLUSTER: &str = "/gluster";
 
 impl Lab {
-    /// A volume whose files are distributed over the `/scratch-local` of these nodes, mounted on all nodes, the login node too, at
-    /// [`GLUSTER`]. Once per lab. It ends with the lab; a brick is lost with its node.
+    /// Makes a volume that distributes files over the `/scratch-local` of these nodes, and mounts it at [`GLUSTER`] on all nodes including
+    /// the login node. Once per lab. It ends with the lab; a brick is lost with its node.
     pub fn gluster(&self, bricks: &[&str]) {
         let first = self.node(bricks.first().expect("a volume has at least one brick"));
         let servers: Vec<&Node> = bricks.iter().map(|name| self.node(name)).collect();
@@ -29,7 +29,7 @@ impl Lab {
             || String::from_utf8_lossy(&first.exec(&["gluster", "peer", "status"]).stdout).matches("Peer in Cluster (Connected)").count();
         wait_until("all peers of GlusterFS", Duration::from_secs(60), || connected() == bricks.len() - 1);
         let of_volume: Vec<String> = bricks.iter().map(|name| format!("{name}:/scratch-local/brick")).collect();
-        // a peer that has just been connected refuses a volume for an instant
+        // a newly connected peer refuses volumes for a moment
         let create = format!("gluster --mode=script volume create lab {} force", of_volume.join(" "));
         wait_until("the volume of GlusterFS", Duration::from_secs(60), || {
             first.exec(&["sh", "-c", &format!("gluster volume info lab >/dev/null 2>&1 || {create}")]).status.success()
@@ -45,9 +45,9 @@ impl Lab {
     }
 }
 
-/// What GlusterFS on a lab needs and this machine has not, if anything.
+/// Says what GlusterFS on a lab lacks on this machine, if anything.
 pub(crate) fn missing() -> Option<String> {
-    // /dev/fuse is made on the nodes; whether the kernel knows it is seen here
+    // /dev/fuse is made on the nodes; the kernel lists its support here
     let without_fuse = || {
         Some("the kernel has no FUSE".to_owned()).filter(|_| !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"))
     };

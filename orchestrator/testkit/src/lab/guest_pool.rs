@@ -1,4 +1,4 @@
-//! Where further machines come to a lab while it is there, and go again.
+//! The pool of machines that join a running lab and leave it.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{
     sandbox::Sandbox,
 };
 
-/// What is needed to add machines to a lab. The lab ends them with itself.
+/// Adds machines to a lab. They end with the lab at the latest.
 #[derive(Clone, Debug)]
 pub(crate) struct GuestPool {
     plan: NodePlan,
@@ -26,8 +26,8 @@ impl GuestPool {
         Self { plan, sandbox, guests: Arc::default() }
     }
 
-    /// A machine that is still off, like the lab's nodes but for its users: it has one, whom these public keys let in. All nodes know its
-    /// name from now on, and nobody its host key.
+    /// Adds a machine that is still off. It is like the lab's nodes, but has a single user, who logs in with these public keys. All nodes
+    /// know its name from now on; its host key is unknown.
     pub(crate) fn add(&self, address: Ipv4Addr, user: &str, keys: &str) -> Arc<Node> {
         let name = format!("ip-{}", address.to_string().replace('.', "-"));
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ impl GuestPool {
         node
     }
 
-    /// Ends a machine for good; its address may be used again.
+    /// Removes a machine; its address may be used again.
     pub(crate) fn remove(&self, node: &Arc<Node>) {
         node.end();
         node.unplug();
@@ -63,12 +63,12 @@ impl GuestPool {
         self.sandbox.directory()
     }
 
-    /// A program on the laptop.
+    /// Makes a command on the laptop.
     pub(crate) fn command(&self, program: &std::path::Path) -> Command {
         self.sandbox.command(program)
     }
 
-    /// Runs this on the laptop's network, in a thread of its own.
+    /// Runs `piece` on the laptop's network, in a thread of its own.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.sandbox.namespaces, piece)
     }

@@ -1,4 +1,4 @@
-//! What the root file system of a node is.
+//! The root file system of a node.
 
 use std::{
     collections::BTreeSet,
@@ -17,15 +17,15 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{cache, command::run_checked, requirements};
 use crate::program::absent;
 
-/// The root file system that a node starts from; what it writes lies in memory and goes with the lab.
+/// The root file system that a node starts from; changes are kept in memory and vanish with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// The machine's own: whatever is installed here is there, below the same path. Nothing has to be built.
+    /// The machine's own: programs installed here are there, below the same path. Nothing has to be built.
     Host,
     /// A minimal system of the machine's distribution with python3, sshd and sudo, for tests that install. Its apt knows one closed
-    /// repository: mpich, openmpi-bin, their development packages, gcc, g++, make and, where the set-up has brought it, mpich5 (in
-    /// `/opt/mpich5`). Built when it is first asked for, by mmdebstrap from where the machine's own apt takes packages, which takes one
-    /// to three minutes, and kept in [`super::cache`].
+    /// repository: mpich, openmpi-bin, their development packages, gcc, g++, make and, if the set-up has installed it, mpich5 (in
+    /// `/opt/mpich5`). Built on first use by mmdebstrap, from the sources of the machine's own apt, in one to three minutes, and kept in
+    /// [`super::cache`].
     Base,
 }
 
@@ -38,7 +38,7 @@ impl Image {
         }
     }
 
-    /// The folder of the closed apt repository, if the image has one.
+    /// Directory of the closed apt repository, if the image has one.
     pub(super) fn packages(self) -> Option<String> {
         match self {
             Self::Host => None,
@@ -46,7 +46,7 @@ impl Image {
         }
     }
 
-    /// Folders of the machine that an overlay of `/` does not show: other disks, and tools below directories that nodes have on their own.
+    /// Directories of the machine that an overlay of `/` does not show: other disks, and tools below directories that nodes replace.
     pub(super) fn bound(self) -> Vec<String> {
         match self {
             Self::Host => {
@@ -58,7 +58,7 @@ impl Image {
         }
     }
 
-    /// Folders that nodes let all users pass through: a tool that lies in root's home is for `ada` too.
+    /// Directories that nodes open to all users, so that `ada` reaches a tool in root's home.
     pub(super) fn open(self) -> Vec<String> {
         match self {
             Self::Host => {
@@ -71,7 +71,7 @@ impl Image {
     }
 }
 
-/// The directory of the base image: built by whoever comes first, on this machine and for this recipe.
+/// Directory of the base image; the first caller on this machine builds it, once per recipe.
 fn base() -> PathBuf {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -91,10 +91,10 @@ fn base() -> PathBuf {
     .clone()
 }
 
-/// Makes the image under another name first, so that one of this name is whole.
+/// Builds the image under another name and renames it, so that an image of this name is complete.
 fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
     let begun = cache.join("base.new");
-    // of a test that was killed
+    // left by a killed test
     let _ = fs::remove_dir_all(&begun);
     let script = tempfile::Builder::new().suffix(".sh").tempfile().expect("a file");
     fs::write(script.path(), include_str!("image.sh")).expect("the recipe");
@@ -110,24 +110,24 @@ fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// What building the base image needs and this machine has not, if anything.
+/// Says what building the base image lacks on this machine, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
-/// Where tools lie that are told by the environment or brought by the set-up.
+/// Directories of tools that the environment names or the set-up installs.
 fn tools() -> Vec<PathBuf> {
     let told = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
     let all = told.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([cache::cache().join("mpich5")]);
     all.filter(|p| p.is_absolute() && p.is_dir()).collect()
 }
 
-/// Whether nodes have something of their own there.
+/// Whether nodes hide this path behind a directory of their own.
 fn is_hidden(path: &Path) -> bool {
     [env::temp_dir().as_path(), Path::new("/tmp")].iter().any(|t| path.starts_with(t))
 }
 
-/// Mount points of real disks other than the root's, without what the nodes have on their own.
+/// Mount points of real disks other than the root, without directories that nodes replace.
 fn disks(mounts: &str) -> Vec<String> {
     let own = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/boot", "/etc", "/root/.ssh"];
     let of_disks = mounts.lines().filter_map(|line| {
@@ -135,7 +135,7 @@ fn disks(mounts: &str) -> Vec<String> {
         let point = before.split(' ').nth(4)?;
         let kind = after.split(' ').next()?;
         let is_disk = matches!(kind, "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "zfs" | "overlay" | "f2fs" | "virtiofs" | "9p");
-        // file names with blanks are written with a backslash there; no tool lies in such a place
+        // a backslash escapes blanks; no tool is installed in such a directory
         (is_disk && point != "/" && !point.contains('\\') && !own.iter().any(|o| Path::new(point).starts_with(o))).then(|| point.to_owned())
     });
     of_disks.collect()

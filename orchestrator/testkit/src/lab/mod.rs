@@ -1,4 +1,4 @@
-//! Several nodes on this one machine, for real tests: real kernels' namespaces, real sshd, real MPI, no mocks.
+//! Several nodes on one machine, for real tests: kernel namespaces, real sshd, real MPI, no mocks.
 //!
 //! ```no_run
 //! use cvc_testkit::{Lab, lab::Image};
@@ -15,21 +15,21 @@
 //! # }
 //! ```
 //!
-//! - All of it lives in a **sandbox**, private network, mount, process, host-name and IPC namespaces: no route out, several labs at once
-//!   with the same addresses, and everything ends with the [`Lab`], with the test program too when that is killed. Dropping a lab checks
-//!   that nothing is left, and panics if something is.
+//! - Everything lives in a **sandbox** with its own network, mount, process, host-name and IPC namespaces: it has no route out, several labs
+//!   can use the same addresses at once, and everything ends with the [`Lab`], even when the test program is killed. Dropping a lab
+//!   panics if anything is left.
 //! - The **laptop** is the sandbox itself: the machine's own files, with the test's temporary directories; a home of its own with
 //!   `.ssh/config`, a key and `known_hosts` (`ssh n1`, `ssh ada@n1`), a private `/run` and `/dev/shm`, host name `laptop`, 10.77.0.1.
 //!   Programs on it are started by [`Lab::command`].
 //! - **Nodes** `n1`, `n2`, ... (10.77.0.11, .12, ...) and, if asked for, `login` (10.77.0.10) have their own namespaces, an overlay as
 //!   root (of the machine's own root with [`Image::Host`]: what is installed here is there, below the same path), sshd with the limits
-//!   that sshd has by default, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one folder on all
-//!   of them, and not on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
+//!   that sshd has by default, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one directory on all
+//!   of them, but not on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
 //! - **Faults** are methods of [`Node`]: [`kill`](Node::kill), [`poweroff`](Node::poweroff), [`restart`](Node::restart),
 //!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
 //!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
 //! - **Slurm**: [`Lab::slurm`] starts a real one over a lab with a login node ([`Slurm`]).
-//! - **Disks**: [`Disk`] is a real block device for nodes, which are given it under whatever name.
+//! - **Disks**: [`Disk`] is a real block device that can be attached to nodes under any name.
 //! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
 
 mod cache;
@@ -79,7 +79,7 @@ use sandbox::{PATIENCE, Sandbox};
 /// The laptop's address.
 pub const LAPTOP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
-/// What a lab is to be like. Made by [`Lab::builder`].
+/// Configures a lab. Made by [`Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
     nodes: u8,
@@ -93,56 +93,59 @@ pub struct LabBuilder {
 }
 
 impl LabBuilder {
-    /// How many nodes, `n1` to `nK`; 4 if not said, at most 64, none where all come by a [`crate::Cloud`].
+    /// Number of nodes, `n1` to `nK`: 4 by default, at most 64, 0 if all come from a [`crate::Cloud`].
     pub fn nodes(mut self, nodes: u8) -> Self {
         assert!(nodes <= 64, "a lab has at most 64 nodes, not {nodes}");
         self.nodes = nodes;
         self
     }
 
-    /// Whether there is a login node, `login`; if not said there is none.
+    /// Whether there is a login node, `login`; none by default.
     pub fn login(mut self, login: bool) -> Self {
         self.login = login;
         self
     }
 
-    /// What nodes start from; [`Image::Host`] if not said.
+    /// The image of the nodes; [`Image::Host`] by default.
     pub fn image(mut self, image: Image) -> Self {
         self.image = image;
         self
     }
 
-    /// The size of each node's `/scratch-local` in MiB; 64 if not said.
+    /// The size of each node's `/scratch-local` in MiB; 64 by default.
     pub fn scratch_mib(mut self, mib: u64) -> Self {
         self.scratch_mib = mib;
         self
     }
 
-    /// The size of each node's `/dev/shm` in MiB; 512 if not said.
+    /// The size of each node's `/dev/shm` in MiB; 512 by default.
     pub fn shm_mib(mut self, mib: u64) -> Self {
         self.shm_mib = mib;
         self
     }
 
-    /// What each node can write into its root file system, in MiB; 1024 if not said.
+    /// The space in each node's root file system in MiB; 1024 by default.
     pub fn disk_mib(mut self, mib: u64) -> Self {
         self.disk_mib = mib;
         self
     }
 
-    /// The size of `/shared` in MiB; 2048 if not said.
+    /// The size of `/shared` in MiB; 2048 by default.
     pub fn shared_mib(mut self, mib: u64) -> Self {
         self.shared_mib = mib;
         self
     }
 
-    /// A further line for every node's sshd_config, as `MaxSessions 2`.
+    /// Adds a line to every node's sshd_config, such as `MaxSessions 2`.
     pub fn sshd(mut self, line: &str) -> Self {
         self.sshd.push(line.to_owned());
         self
     }
 
-    /// Starts it. Panics with what went wrong.
+    /// Starts the lab.
+    ///
+    /// # Panics
+    /// If a part of it does not start.
     pub fn build(self) -> Lab {
         let workers = (1..=self.nodes).map(|n| (format!("n{n}"), Ipv4Addr::new(10, 77, 0, 10 + n)));
         let all: Vec<(String, Ipv4Addr)> =
@@ -166,7 +169,7 @@ impl LabBuilder {
     }
 }
 
-/// A laptop and nodes, as the module says. Ends, and checks that nothing is left, when it is dropped.
+/// A laptop and nodes, as the module describes. Dropping it ends everything and checks that nothing is left.
 #[derive(Debug)]
 pub struct Lab {
     /// The login node first, if there is one.
@@ -176,7 +179,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A lab of four nodes without a login node, unless said otherwise.
+    /// Begins with a lab of four nodes without a login node.
     pub fn builder() -> LabBuilder {
         LabBuilder {
             nodes: 4,
@@ -190,7 +193,7 @@ impl Lab {
         }
     }
 
-    /// Keys and what is known of them, on the laptop and for all nodes.
+    /// Writes keys and known hosts, on the laptop and for all nodes.
     fn prepare(&self, hosts: &str) {
         let ssh = self.home().join(".ssh");
         keys::make(&ssh.join("id_ed25519"), "laptop");
@@ -209,8 +212,8 @@ impl Lab {
         fs::write(ssh.join("config"), config).expect("the laptop's ssh configuration");
     }
 
-    /// A program on the laptop, in the test's working directory, with its environment but for what is the user's own (`HOME`, `SSH_*` and
-    /// the like). `kill` of the child kills the program; other signals must be sent to [`program_of`] the child, or to its group.
+    /// Makes a command on the laptop, in the test's working directory, with the test's environment except for the user's own part (`HOME`,
+    /// `SSH_*` and the like). `kill` of the child kills the program; send other signals to [`program_of`] the child, or to its group.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         self.sandbox.command(program)
     }
@@ -229,21 +232,21 @@ impl Lab {
         self.exec(&["ssh", host, command])
     }
 
-    /// Runs a piece of the test itself on the laptop's network: with the test's own files, environment and names, but the laptop's addresses.
-    /// Threads and programs that it starts are there too.
+    /// Runs a part of the test on the laptop's network: with the test's files, environment and names, but the laptop's addresses. Threads
+    /// and programs that it starts are there too.
     ///
     /// # Panics
-    /// When it does.
+    /// If `piece` does.
     pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.sandbox.namespaces, piece)
     }
 
-    /// Where further machines can be added, for who lets them.
+    /// Returns the pool to which machines can be added.
     pub(crate) fn guest_pool(&self) -> GuestPool {
         self.guest_pool.clone()
     }
 
-    /// A node, by name.
+    /// Returns a node by name.
     #[track_caller]
     pub fn node(&self, name: &str) -> &Node {
         self.nodes.iter().find(|n| n.name() == name).unwrap_or_else(|| panic!("the lab has no node {name}"))
@@ -265,17 +268,17 @@ impl Lab {
         self.sandbox.directory().join("home")
     }
 
-    /// Where the test finds `/shared` of the nodes.
+    /// Path of the nodes' `/shared` for the test.
     pub fn shared(&self) -> PathBuf {
         self.sandbox.outside().join("shared")
     }
 
-    /// A directory of this lab that the test and the laptop see, and no node.
+    /// A directory of this lab that the test and the laptop see, but no node.
     pub fn directory(&self) -> &Path {
         self.sandbox.directory()
     }
 
-    /// Lets the laptop know the key that a node has now, as after [`Node::restart_with_new_key`].
+    /// Adds a node's current key to the laptop's known hosts, as after [`Node::restart_with_new_key`].
     pub fn trust(&self, node: &Node) {
         let file = self.home().join(".ssh/known_hosts");
         let known = fs::read_to_string(&file).expect("known hosts of the laptop");
@@ -284,7 +287,7 @@ impl Lab {
         fs::write(&file, lines.join("\n") + "\n").expect("known hosts of the laptop");
     }
 
-    /// Living processes anywhere in the lab, the laptop and the nodes, whose arguments hold this text, without those of the lab itself.
+    /// Living processes on the laptop and all nodes whose arguments contain this text, without the lab's own.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let on_laptop = self.sandbox.processes().into_iter();
         let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));

@@ -1,6 +1,6 @@
-//! Namespaces: processes that are started inside those of another process.
+//! Starts processes inside the namespaces of another process.
 //!
-//! The test programs are multi-threaded, so a test cannot enter a namespace itself; a child can, between fork and exec.
+//! Test programs are multi-threaded and cannot enter a namespace themselves; a child can, between fork and exec.
 
 use std::{
     ffi::OsStr,
@@ -17,23 +17,24 @@ use std::{
 
 use nix::libc;
 
-/// The namespaces of one process, held open: they can be entered as long as a process lives in them.
+/// The open namespaces of one process. They can be entered as long as a process lives in them.
 #[derive(Debug)]
 pub(super) struct Namespaces {
-    /// In the order in which they are entered; mounts last, since /proc is another one afterwards.
+    /// In the order in which they are entered: mounts last, since they replace /proc.
     files: Vec<File>,
     pid: File,
 }
 
 impl Namespaces {
-    /// Those of a process (its number in the test's own namespace).
+    /// Opens the namespaces of a process, by its number in the test's own namespace.
     pub(super) fn of(pid: i32) -> io::Result<Arc<Self>> {
         let open = |kind: &str| File::open(format!("/proc/{pid}/ns/{kind}"));
         Ok(Arc::new(Self { files: vec![open("net")?, open("uts")?, open("ipc")?, open("mnt")?], pid: open("pid")? }))
     }
 
-    /// A program inside them. Killing the child kills the program (though not what that one started, as ever), and it ends as the program
-    /// does. Other signals to the child alone have no effect, so that the program gets those to its group once: [`program_of`] names it.
+    /// Makes a command inside them. Killing the child kills the program (but, as usual, not the program's own children), and the child ends
+    /// as the program does. Other signals to the child alone have no effect, so that the program gets signals to its group only once; use
+    /// [`program_of`].
     pub(super) fn command(self: &Arc<Self>, program: impl AsRef<OsStr>) -> Command {
         let namespaces = Arc::clone(self);
         let descriptors: Vec<RawFd> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
@@ -45,7 +46,7 @@ impl Namespaces {
         command
     }
 
-    /// Living processes in any of them. While these files are open no other namespace can get the same identity.
+    /// Lists living processes in any of them. While these files are open, no other namespace can get the same identity.
     pub(super) fn inhabitants(&self) -> Vec<i32> {
         let of = |m: fs::Metadata| (m.dev(), m.ino());
         let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]].iter().filter_map(|f| f.metadata().ok().map(of)).collect();
@@ -56,17 +57,17 @@ impl Namespaces {
         processes().into_iter().filter(lives_here).collect()
     }
 
-    /// Lets the calling thread, and only it, live in this network from now on.
+    /// Moves the calling thread, and only it, into this network for good.
     pub(super) fn enter_network(&self) -> io::Result<()> {
         #[expect(unsafe_code, reason = "nix has setns only behind a feature that nothing else needs")]
         ok(unsafe { libc::setns(self.files[0].as_raw_fd(), libc::CLONE_NEWNET) })
     }
 }
 
-/// Runs this in a network, in a thread of its own.
+/// Runs `piece` in a network, in a thread of its own.
 ///
 /// # Panics
-/// When it does.
+/// If `piece` does.
 pub(super) fn on_network<T: Send>(namespaces: &Namespaces, piece: impl FnOnce() -> T + Send) -> T {
     let run = || {
         namespaces.enter_network().expect("a network of the lab");
@@ -79,8 +80,8 @@ fn ok(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// In the forked child, before exec: only system calls, no allocation. A process cannot change its own pid namespace, only that of its
-/// children: so it forks once more, and what stays outside stands for the program.
+/// Enters the namespaces in the forked child, before exec: only system calls, no allocation. A process cannot change its own pid namespace,
+/// only that of its children, so it forks once more; the process that stays outside represents the program.
 #[expect(unsafe_code, reason = "as said above")]
 fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
     let mut directory = [0u8; libc::PATH_MAX as usize];
@@ -100,7 +101,7 @@ fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
                 for descriptor in others {
                     ok(libc::setns(*descriptor, 0))?;
                 }
-                // where the directory is not there inside, / is as good
+                // if the directory does not exist inside, use /
                 if !has_directory || libc::chdir(directory.as_ptr().cast()) != 0 {
                     ok(libc::chdir(c"/".as_ptr()))?;
                 }
@@ -115,7 +116,7 @@ fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
 #[expect(unsafe_code, reason = "as said above")]
 unsafe fn stand_for(program: libc::pid_t) -> ! {
     unsafe {
-        // also the pipe by which the test learns that exec succeeded, and standard streams, whose end only the program decides
+        // also the pipe that reports the success of exec, and the standard streams, which only the program may close
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
         let mut status = 0;
         while libc::waitpid(program, &mut status, 0) != program {}
@@ -133,37 +134,37 @@ unsafe fn stand_for(program: libc::pid_t) -> ! {
     }
 }
 
-/// The process of a program that was started by a command of the lab: what a signal to it alone must be sent to.
+/// Returns the process of a program that a command of the lab started, for signals to it alone.
 pub fn program_of(child: &Child) -> i32 {
     let child = i32::try_from(child.id()).expect("a process number");
-    children(child).first().copied().unwrap_or_else(|| panic!("process {child} runs no program (any more)"))
+    children(child).first().copied().unwrap_or_else(|| panic!("process {child} has no program, or it has ended"))
 }
 
-/// Children of a process, whatever namespaces they live in.
+/// Lists the children of a process, in any namespace.
 pub(super) fn children(parent: i32) -> Vec<i32> {
     processes().into_iter().filter(|p| stat(*p).is_some_and(|(_, of)| of == parent)).collect()
 }
 
-/// Every process of the machine.
+/// Lists every process of the machine.
 pub(super) fn processes() -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("/proc");
     entries.flatten().filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok())).collect()
 }
 
-/// The kernel's flag of a process that is on its way out.
+/// The kernel's flag of an exiting process.
 const EXITING: u32 = 0x4;
 
-/// State and parent of a process. One that is on its way out is dead (`X`): on a busy machine the rest of it may take a while.
+/// Returns the state and parent of a process. An exiting one counts as dead (`X`): on a busy machine its exit may take a while.
 pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-    // its group, session, terminal and the terminal's group come before
+    // skip its group, session, terminal and the terminal's group
     let flags: u32 = fields.nth(4)?.parse().ok()?;
     Some((if flags & EXITING == 0 { state } else { 'X' }, parent))
 }
 
-/// The identity of a namespace of a process; `None` when the process is gone.
+/// Returns the identity of a namespace of a process; `None` if the process has ended.
 pub(super) fn identity(pid: i32, kind: &str) -> Option<String> {
     fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok().map(|l| l.to_string_lossy().into_owned())
 }
@@ -178,7 +179,7 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// `None` if it is not alive.
+    /// Reads a process; `None` if it is not alive.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let (state, _) = stat(pid)?;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{process::wait_until, program::admin_path};
 
-/// What a node is made of.
+/// The properties of a node.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlan {
     pub(super) image: Image,
@@ -29,7 +29,7 @@ pub(super) struct NodePlan {
     pub(super) sshd: Vec<String>,
 }
 
-/// A node of a [`super::Lab`]. All methods panic with what went wrong.
+/// A node of a [`super::Lab`]. All methods panic on errors.
 #[derive(Debug)]
 pub struct Node {
     name: String,
@@ -56,7 +56,7 @@ impl Node {
         Self { name, address, plan, guest: None, sandbox, state: Mutex::default(), wire: Mutex::default() }
     }
 
-    /// A machine that comes to the lab later, with one user, whom these keys let in.
+    /// Makes a machine that joins the lab later, with one user, who logs in with these keys.
     pub(super) fn guest(name: String, address: Ipv4Addr, plan: NodePlan, sandbox: Arc<Sandbox>, user: &str, keys: &str) -> Self {
         let node = Self { guest: Some(user.to_owned()), ..Self::new(name, address, plan, sandbox) };
         node.prepare();
@@ -79,13 +79,13 @@ impl Node {
         self.lock().is_some()
     }
 
-    /// Where the test finds a file of the node, while it is on. A symbolic link with an absolute target leads out of the node: `/run`, not
-    /// `/var/run`.
+    /// Path of a file of the node for the test, while the node is on. A symbolic link with an absolute target leads out of the node: use
+    /// `/run`, not `/var/run`.
     pub fn path(&self, on_node: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{on_node}", self.running().1))
     }
 
-    /// A program on the node, as root, without ssh. Its environment is small and the same on every machine.
+    /// Makes a command on the node, as root, without ssh, in a small environment that is the same on every machine.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.running().0.command(program);
         command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -101,7 +101,7 @@ impl Node {
         output_within(command, PATIENCE)
     }
 
-    /// Runs shell commands on the node that must succeed; what they wrote to standard output.
+    /// Runs shell commands on the node that must succeed, and returns their standard output.
     #[track_caller]
     pub fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
@@ -109,7 +109,7 @@ impl Node {
         run_checked(&format!("{}: {script}", self.name), command, PATIENCE)
     }
 
-    /// Living processes of the node whose arguments hold this text; all of them for an empty one. None while it is off.
+    /// Living processes of the node whose arguments contain this text; none while it is off.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let Some(init) = self.lock().as_ref().map(|r| r.init) else { return Vec::new() };
         let Some(own) = namespaces::identity(init, "pid") else { return Vec::new() };
@@ -117,17 +117,17 @@ impl Node {
         of_node.filter(|pid| *pid != init).filter_map(NodeProcess::of).filter(|p| p.command.contains(pattern)).collect()
     }
 
-    /// Its directory in the sandbox's memory, as the test sees it.
+    /// Its directory in the sandbox's memory, for the test.
     fn own(&self) -> PathBuf {
         self.sandbox.outside().join("nodes").join(&self.name)
     }
 
-    /// A directory in the sandbox's memory that stays while it is off, as the test sees it.
+    /// A directory that survives while the node is off, for the test.
     pub(crate) fn store(&self) -> PathBuf {
         self.own()
     }
 
-    /// A disk and a host key, before it is switched on for the first time.
+    /// Makes its disk and host key, before it is switched on for the first time.
     pub(super) fn prepare(&self) {
         let (own, size) = (self.sandbox.inside().join("nodes").join(&self.name), self.plan.disk_mib);
         self.sandbox.shell(&format!("mkdir -p {0}\nmount -t tmpfs -o mode=755,size={size}m tmpfs {0}", own.display()));
@@ -136,21 +136,21 @@ impl Node {
         self.publish();
     }
 
-    /// Lets others know its key, as they know those of the lab's own nodes.
+    /// Publishes its key to the other nodes; a guest's key stays unknown.
     fn publish(&self) {
         if self.guest.is_none() {
             fs::write(self.own().join("known"), self.known() + "\n").expect("the node's key");
         }
     }
 
-    /// Its disk and its key, once it will not be switched on any more.
+    /// Removes its disk and key, once it will not be switched on again.
     pub(super) fn scrap(&self) {
         let own = self.sandbox.inside().join("nodes").join(&self.name);
         // the kernel may hold the root of a machine that has just ended
         self.sandbox.shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
     }
 
-    /// A fresh disk and another host key.
+    /// Makes a fresh disk and another host key.
     pub(super) fn renew(&self) {
         for part in ["upper", "work"] {
             // while the kernel still holds the old machine's root
@@ -164,7 +164,7 @@ impl Node {
         keys::publish(&self.sandbox);
     }
 
-    /// The line of its key for a file of known hosts.
+    /// The line of its key in a file of known hosts.
     pub(crate) fn known(&self) -> String {
         let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
         let parts: Vec<&str> = key.split_whitespace().take(2).collect();
@@ -182,7 +182,7 @@ impl Node {
         (Arc::clone(&running.namespaces), running.init)
     }
 
-    /// What its cables are called: names of network devices are short.
+    /// The suffix of its network devices, whose names must be short.
     pub(super) fn label(&self) -> String {
         match self.guest {
             Some(_) => format!("g{}", self.address.octets()[3]),
@@ -195,18 +195,18 @@ impl Node {
         format!("v-{}", self.label())
     }
 
-    /// Whether it has switched itself off: its process 1 has ended, and no fault of a test did it.
+    /// Whether it has switched itself off: its process 1 has ended, and not by a test's fault.
     pub(crate) fn has_ended(&self) -> bool {
-        // busy: it is just being switched on or off
+        // a failed lock means that it is just being switched on or off
         self.state.try_lock().is_ok_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
     }
 
-    /// Which time it is on, by the number of its process 1; `None` while it is off or just being switched.
+    /// Identifies its current boot, by the number of process 1; `None` while it is off or just being switched.
     pub(crate) fn boot(&self) -> Option<i32> {
         self.state.try_lock().ok()?.as_ref().map(|r| r.init)
     }
 
-    /// Runs this on its network, in a thread of its own.
+    /// Runs `piece` on its network, in a thread of its own.
     pub(crate) fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.running().0, piece)
     }
@@ -257,12 +257,12 @@ impl Node {
         *state = Some(PoweredOn { outer, init, namespaces });
     }
 
-    /// Ends what passes its packets.
+    /// Ends the thread that passes its packets.
     pub(super) fn unplug(&self) {
         *self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    /// Ends process 1, and with it all others of the node.
+    /// Kills process 1, and with it all others of the node.
     pub(crate) fn end(&self) {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
@@ -271,7 +271,7 @@ impl Node {
     }
 }
 
-/// The number of process 1 of a node in the sandbox.
+/// The number of a node's process 1 inside the sandbox.
 fn number_inside(init: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{init}/status")).expect("the node's process 1");
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).expect("a kernel with pid namespaces");
@@ -279,7 +279,7 @@ fn number_inside(init: i32) -> String {
     inside.to_owned()
 }
 
-/// Directories of the machine that hold what tests write: a node must not see it.
+/// The directory for temporary files of tests, which nodes must not see.
 fn hidden() -> String {
     let temporary = std::env::temp_dir();
     if temporary == std::path::Path::new("/tmp") { String::new() } else { temporary.display().to_string() }

@@ -1,4 +1,4 @@
-//! Whether this machine can hold a lab: by trying what a lab does.
+//! Finds out whether this machine can hold a lab, by trying.
 
 use std::{
     path::Path,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::program::{absent, admin_path};
 
-/// What stands in the way of a lab, if anything does. Asked once per test program.
+/// Says what a lab lacks on this machine, if anything. Tried once per test program.
 pub(crate) fn missing() -> Option<String> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     MISSING.get_or_init(probe).clone()
@@ -16,10 +16,10 @@ pub(crate) fn missing() -> Option<String> {
 
 fn probe() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
-        return Some("only root can make nodes".into());
+        return Some("making nodes needs root".into());
     }
     if !Path::new("/usr/sbin/sshd").exists() {
-        return Some("/usr/sbin/sshd is not there".into());
+        return Some("/usr/sbin/sshd is not installed".into());
     }
     if let Some(absent) = absent(&["unshare", "bash", "ssh", "ssh-keygen", "pivot_root", "ip"]) {
         return Some(absent);
@@ -33,7 +33,7 @@ fn probe() -> Option<String> {
     command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
     match command.env("PATH", admin_path()).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("this machine does not let it: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Ok(output) => Some(format!("this machine does not allow it: {}", String::from_utf8_lossy(&output.stderr).trim())),
         Err(e) => Some(format!("unshare: {e}")),
     }
 }

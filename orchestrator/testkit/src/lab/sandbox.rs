@@ -1,4 +1,4 @@
-//! The private machine in which the nodes live: no way out, and all of it ends with the test.
+//! The private machine in which the nodes live: it has no route out and ends with the test.
 
 use std::{
     ffi::OsStr,
@@ -27,19 +27,19 @@ use crate::{
     program::admin_path,
 };
 
-/// How long a part of the lab may take to come up on a machine that is busy.
+/// Maximum time for a part of the lab to come up on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Sandbox {
     directory: Option<TempDir>,
     holder: Mutex<Child>,
-    /// When this closes, also because the test was killed, process 1 ends.
+    /// Process 1 ends when this closes, also because the test was killed.
     _held: ChildStdin,
     /// Process 1 of the sandbox, in the test's numbering.
     init: i32,
     pub(super) namespaces: Arc<Namespaces>,
-    /// What was found of nodes that had ended.
+    /// Leftovers of nodes that had ended.
     left: Mutex<Vec<String>>,
 }
 
@@ -72,7 +72,7 @@ impl Sandbox {
         Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, namespaces, left: Mutex::default() })
     }
 
-    /// Looks for what still lives in namespaces in which everything has been ended.
+    /// Records processes that still live in namespaces in which everything has been ended.
     pub(super) fn look_for_rest(&self, namespaces: &Namespaces) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(namespaces.inhabitants().iter().map(|pid| {
             format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
@@ -83,12 +83,12 @@ impl Sandbox {
         self.directory.as_ref().expect("until it ends").path()
     }
 
-    /// What is kept in the sandbox's memory, as its processes see it.
+    /// Directory in the sandbox's memory, for its own processes.
     pub(super) fn inside(&self) -> PathBuf {
         self.directory().join("run")
     }
 
-    /// The same, as the test sees it.
+    /// The same directory, for the test.
     pub(super) fn outside(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{}", self.init, self.inside().display()))
     }
@@ -105,7 +105,7 @@ impl Sandbox {
         command
     }
 
-    /// Administration, which must succeed.
+    /// Runs shell commands that must succeed.
     #[track_caller]
     pub(super) fn shell(&self, script: &str) -> String {
         let mut command = self.command("sh");
@@ -113,23 +113,23 @@ impl Sandbox {
         run_checked(script, command, PATIENCE)
     }
 
-    /// Programs on the laptop.
+    /// Lists the programs on the laptop.
     pub(super) fn processes(&self) -> Vec<NodeProcess> {
         let Some(own) = namespaces::identity(self.init, "pid") else { return Vec::new() };
         let inside =
             namespaces::processes().into_iter().filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
         let all = inside.filter_map(NodeProcess::of);
-        // what holds the nodes belongs to the lab
+        // the processes that hold the nodes belong to the lab
         all.filter(|p| !p.command.starts_with("unshare --net --uts --ipc --pid --mount ")).collect()
     }
 
-    /// Ends every process in it.
+    /// Kills every process in it.
     pub(super) fn kill(&self) {
         signal(self.init, Signal::SIGKILL);
         let _ = self.holder.lock().unwrap_or_else(PoisonError::into_inner).wait();
     }
 
-    /// Ends everything, and says what is there nevertheless.
+    /// Ends everything, and lists what is left nevertheless.
     fn end(&mut self) -> Vec<String> {
         self.kill();
         self.look_for_rest(&self.namespaces);
@@ -150,12 +150,12 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         let left = self.end();
         if !left.is_empty() && !thread::panicking() {
-            panic!("the lab has ended, but this is left of it:\n{}", left.join("\n"));
+            panic!("the lab has ended but left:\n{}", left.join("\n"));
         }
     }
 }
 
-/// A line of /etc/passwd, with this home for root.
+/// Sets root's home in a line of /etc/passwd.
 fn with_home(line: &str, home: &Path) -> String {
     let fields: Vec<&str> = line.split(':').collect();
     match fields.as_slice() {
@@ -174,7 +174,7 @@ pub(super) fn child_of(parent: i32) -> i32 {
     found.expect("just seen")
 }
 
-/// Waits until a process has written that it is ready; else what it wrote.
+/// Waits until a process reports that it is ready, or returns its message.
 pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
     let mut pipe = child.stdout.take().expect("its standard output");
     let (begin, mut said) = (Instant::now(), Vec::new());
@@ -184,7 +184,7 @@ pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
         let is_late =
             rest == 0 || nix::poll::poll(&mut polled, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)).is_ok_and(|n| n == 0);
         if is_late {
-            return Err(format!("nothing for {PATIENCE:?}"));
+            return Err(format!("no answer within {PATIENCE:?}"));
         }
         let mut byte = [0];
         match pipe.read(&mut byte) {
@@ -196,7 +196,7 @@ pub(super) fn becomes_ready(child: &mut Child) -> Result<(), String> {
     if said == b"ready\n" { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
 }
 
-/// Tells a process that waits for a line that it may go on.
+/// Lets a process continue that waits for a line.
 pub(super) fn go(child: &mut Child) {
     child.stdin.take().expect("its standard input").write_all(b"go\n").expect("the process reads");
 }

@@ -9,26 +9,27 @@ use crate::{
 };
 use nix::sys::signal::Signal;
 
-/// Processors that each node claims to have, whatever the machine has.
+/// Number of processors that each node reports to Slurm.
 const PROCESSORS: u32 = 4;
 
 const CONFIGURATION: &str = "/etc/slurm/slurm.conf";
 
 /// Slurm on a [`Lab`] with a login node; from [`Lab::slurm`]. Partitions `debug` (the default, at most 60 minutes) of all nodes and `short`
 /// (2 minutes, higher priority) of the first two; 4 processors and 4000 MB per node. `root` and `ada` may submit on the login node.
-/// Without accounting `sacct -c` reads what jobs left, and `sacct` has no more to say. It ends with the lab.
+/// Without accounting only `sacct -c` works, which reads the file of completed jobs. It ends with the lab.
 #[derive(Debug)]
 pub struct Slurm<'lab> {
     lab: &'lab Lab,
 }
 
 impl Lab {
-    /// Starts Slurm and waits until all nodes are idle. A second call gives the same one.
+    /// Starts Slurm and waits until all nodes are idle. A second call returns the same one.
     pub fn slurm(&self) -> Slurm<'_> {
         self.start_slurm(false)
     }
 
-    /// The same with a database of accounting (cluster `lab`, account `lab` with `root` and `ada`), so that `sacct` works: a few seconds more.
+    /// Starts Slurm with an accounting database (cluster `lab`, account `lab` with `root` and `ada`), so that `sacct` works. It takes a few
+    /// seconds more.
     pub fn slurm_with_accounting(&self) -> Slurm<'_> {
         self.start_slurm(true)
     }
@@ -69,7 +70,7 @@ impl Lab {
     }
 }
 
-/// Configuration and munge on a node.
+/// Writes the configuration and starts munge on a node.
 fn prepare(node: &Node, key: &[u8], configuration: &[u8]) {
     node.shell(
         "mkdir -p /etc/slurm /etc/munge /run/munge /var/log/munge /var/lib/munge /var/spool/slurmctld /var/spool/slurmd\n\
@@ -95,7 +96,7 @@ fn start_munge(node: &Node) {
     );
 }
 
-/// A database of its own, whatever the machine has, and slurmdbd on it.
+/// Starts a private database and slurmdbd.
 fn start_accounting(login: &Node) {
     fs::write(login.path("/etc/slurm/slurmdbd.conf"), include_str!("slurmdbd.conf")).expect("slurmdbd.conf on the login node");
     login.shell(
@@ -126,13 +127,13 @@ impl Slurm<'_> {
         });
     }
 
-    /// Ends slurmctld as an administrator does, its state saved: jobs go on, questions get no answer.
+    /// Stops slurmctld as an administrator does: its state is saved, jobs continue, requests get no answer.
     pub fn stop_controller(&self) {
         end(self.lab.login(), "slurmctld", Signal::SIGTERM);
     }
 
-    /// Ends slurmctld by KILL, as a crash does. What it had not yet saved it will not know when it starts again: a job that was just
-    /// submitted is lost, one that has just ended runs again for it.
+    /// Kills slurmctld, as a crash does. It forgets unsaved changes: a job that was just submitted is lost, one that has just ended seems to
+    /// be running.
     pub fn kill_controller(&self) {
         end(self.lab.login(), "slurmctld", Signal::SIGKILL);
     }
@@ -145,12 +146,12 @@ impl Slurm<'_> {
         wait_until("slurmctld", Duration::from_secs(60), || login.exec(&["scontrol", "ping"]).status.success());
     }
 
-    /// Ends slurmd of a node by KILL, and what it started lives on.
+    /// Kills slurmd of a node; processes that it started live on.
     pub fn stop_node(&self, node: &Node) {
         end(node, "slurmd", Signal::SIGKILL);
     }
 
-    /// Starts slurmd (and munge) of a node, also after [`Node::restart`] or on another machine in its place.
+    /// Starts slurmd and munge of a node, also after [`Node::restart`] or on a replaced machine.
     pub fn start_node(&self, node: &Node) {
         if !node.path(CONFIGURATION).exists() {
             // another machine has taken its place
@@ -161,7 +162,7 @@ impl Slurm<'_> {
         node.shell(&format!("setsid slurmd -N {} </dev/null >/dev/null 2>&1", node.name()));
     }
 
-    /// The end of slurmctld's log and of those of all nodes, for the message of a test that failed.
+    /// Returns the ends of all Slurm logs, for the message of a failed test.
     pub fn logs(&self) -> String {
         let of = |node: &Node| match node.is_up() {
             true => {
@@ -179,7 +180,7 @@ impl Slurm<'_> {
     }
 }
 
-/// Ends a daemon of a node.
+/// Ends a daemon of a node by a signal.
 fn end(node: &Node, program: &str, by: Signal) {
     let is_it = |command: &str| Path::new(command.split(' ').next().unwrap_or_default()).file_name().is_some_and(|n| n == program);
     let mut told = false;
@@ -194,12 +195,12 @@ fn end(node: &Node, program: &str, by: Signal) {
     node.shell(&format!("rm -f /run/{program}.pid"));
 }
 
-/// What Slurm needs and this machine has not, if anything.
+/// Says what Slurm lacks on this machine, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
 }
 
-/// The same for accounting.
+/// Says what Slurm with accounting lacks on this machine, if anything.
 pub(crate) fn missing_for_accounting() -> Option<String> {
     missing().or_else(|| absent(&["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"]))
 }

@@ -1,4 +1,4 @@
-//! A cable that delays, loses and limits: a thread that passes packets between two TAP devices.
+//! A cable that delays, loses and limits packets: a thread between two TAP devices.
 
 use std::{
     cmp::Reverse,
@@ -25,18 +25,18 @@ use nix::{
 
 use super::{namespaces::Namespaces, sandbox::Sandbox};
 
-/// How a cable is, in each direction. The default is a perfect one.
+/// The quality of a cable, in each direction; perfect by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
-    /// How long a packet is on its way.
+    /// Delay of each packet.
     pub delay: Duration,
-    /// The share of packets that get lost, from 0 to 1.
+    /// Share of lost packets, from 0 to 1.
     pub loss: f64,
-    /// 10^6 bits per second; no limit where there is none.
+    /// Throughput in 10^6 bits per second; `None` is unlimited.
     pub mbit_per_s: Option<f64>,
 }
 
-/// Packets that may be on their way at once, as in the queue of a switch; more are lost.
+/// Maximum number of packets under way, as in the queue of a switch; further ones are lost.
 const QUEUE: usize = 4000;
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Drop for Wire {
     }
 }
 
-/// Makes two TAP devices in the sandbox's network; they vanish when their files close.
+/// Makes two TAP devices in the sandbox's network; they disappear when their files close.
 fn devices(namespaces: &Namespaces, names: &[String; 2]) -> io::Result<[File; 2]> {
     namespaces.enter_network()?;
     Ok([tap(&names[0])?, tap(&names[1])?])
@@ -110,7 +110,7 @@ fn tap(name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A packet on its way: due when, in which order, to which device.
+/// A packet under way: when it is due, its sequence number, its target device, its bytes.
 type Packet = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
@@ -146,13 +146,13 @@ fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
         }
         let now = Instant::now();
         while let Some(Reverse((_, _, to, packet))) = due(&mut queue, now) {
-            // a port that is down takes nothing: lost, as on a cable
+            // a port that is down accepts nothing: the packet is lost, as on a cable
             let _ = devices[to].write(&packet);
         }
     }
 }
 
-/// Numbers from 0 to 1, the same ones in every run (xorshift64*).
+/// Pseudo-random numbers from 0 to 1, the same in every run (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -164,7 +164,7 @@ impl Dice {
     }
 }
 
-/// The next packet, if its time has come.
+/// Takes the next packet if it is due.
 fn due(queue: &mut BinaryHeap<Packet>, now: Instant) -> Option<Packet> {
     if queue.peek().is_some_and(|Reverse((due, ..))| *due <= now) { queue.pop() } else { None }
 }
