@@ -38,6 +38,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
+use tracing::Instrument;
 
 pub use closing::close_campaign;
 
@@ -563,13 +564,17 @@ impl CampaignRunner<'_> {
         self.under_way.insert(run.clone(), task.clone());
         let hears = if self.costs(&task.point.site) { self.cut.subscribe() } else { self.stop_signal.clone() };
         let (stop_signal, reporter) = (hears, AttemptReporter { run: run.clone(), to: tell.clone() });
-        attempts.spawn(async move {
-            let result = match place {
-                Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
-                Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
-            };
-            (run, result)
-        });
+        let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
+        attempts.spawn(
+            async move {
+                let result = match place {
+                    Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
+                    Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
+                };
+                (run, result)
+            }
+            .instrument(span),
+        );
         Ok(())
     }
 
