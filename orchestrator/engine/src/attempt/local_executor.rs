@@ -59,6 +59,7 @@ impl PendingCleanup {
 
 impl LocalExecutor {
     /// One attempt, from its preparation to its directory's final name.
+    #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
     pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, RunError> {
         let run = task.planned.id.clone();
         let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {

@@ -1,10 +1,10 @@
 //! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
 
-use super::{
-    super::{paragraph, table},
-    Said,
+use super::said::Said;
+use crate::{
+    display::duration,
+    text::{paragraph, table},
 };
-use crate::display::duration;
 use cvc_analysis::predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
