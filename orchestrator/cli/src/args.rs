@@ -1,56 +1,72 @@
 //! The command line.
 
+use crate::exit_status::ExitStatus;
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cvc_core::log::LevelFilter;
 
-/// What checkpoints of MPI applications cost, on a cluster and in the cloud: campaigns of real runs, from one file to a report.
+/// Measure what checkpoints of MPI applications cost, on clusters and in the cloud: campaigns of real runs, from one file to a report.
 #[derive(Parser)]
-#[command(version, after_help = EXIT_CODES)]
+#[command(version, after_help = ExitStatus::help_table())]
 pub struct Arguments {
+    /// Show the log of the session on standard error, up to this level; `run`, `install` and `down` also write all of it to a file in the campaign's logs/
+    #[arg(long, global = true, env = "CVC_LOG", value_name = "LEVEL", value_enum, default_value = "off")]
+    pub log: LogLevel,
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done                               7  a file of the campaign cannot be used
-  2  the campaign file or the command   8  model
-     line is wrong                      9  leases are left
-  3  provider                          10  runs failed
-  4  host                              11  a prediction missed its bound
-  5  installation                      12  the budget does not pay for more
-  6  a file cannot be read as what    130  interrupted
-     it should be";
+/// How much of the log is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+        }
+    }
+}
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show what would run, where, how long, and the space it needs; nothing is started
+    /// Show what would run, where, for how long, and the space it needs, without starting anything
     Plan(PlanArgs),
-    /// Run a campaign, or what of it is still to be done, and report
+    /// Run what remains to be done of a campaign, and write its report
     Run(RunArgs),
-    /// Show how far a campaign has come
+    /// Show the progress of a campaign
     Status(CampaignArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
-    /// Hold a paper's printed tables against what its own inputs give, and what was measured here
+    /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
-    /// Predict checkpoints of any mapping, process count or class from observed ones
+    /// Predict checkpoints at any mapping, process count or class from observed ones
     Predict(PredictArgs),
-    /// Read a checkpoint image, or a directory of them: zones, listing
+    /// Show the zones of a checkpoint image, or of a directory of images
     Image(cvc_probe::image::command::ImageArgs),
-    /// Install what a campaign needs on the machines of a site, and note it in the campaign's cvc.lock
+    /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
     Install(InstallArgs),
-    /// End everything that a campaign has on the machines of its sites, and give back what it has in clouds
+    /// End everything that a campaign runs on its sites, and release what it has in clouds
     Down(DownArgs),
-    /// Find what is left in a cloud by its tags alone, whatever became of the campaigns, and remove it
+    /// Find and remove what campaigns left in a cloud, by its tags alone
     Sweep(SweepArgs),
-    /// Ask a cloud what the instances of a campaign cost today, for `cvc plan` and budgets
+    /// Ask a cloud for the current prices of the instances of a campaign, for `cvc plan` and budgets
     Prices(PricesArgs),
-    /// Show what is installed, what is missing, what each gap costs, and how to fix it
+    /// Show what is installed, what is missing, what cannot be done without it, and how to fix it
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
     Schema {
-        /// Of what
+        /// Which files
         #[arg(value_enum, default_value = "campaign")]
         of: SchemaOf,
     },
@@ -62,7 +78,7 @@ pub enum Command {
     /// Print the reference of all commands as Markdown (docs/cli.md)
     #[command(hide = true)]
     Reference,
-    /// Start and watch the processes of one run (used by cvc itself)
+    /// Start and watch the processes of one run (cvc itself uses it)
     #[command(hide = true)]
     Shepherd {
         /// The job, as JSON
@@ -81,15 +97,15 @@ pub enum SchemaOf {
 /// Where campaigns are kept.
 #[derive(Args, Clone)]
 pub struct Where {
-    /// Directory in which each campaign has its own
+    /// Directory that contains the directories of campaigns
     #[arg(long, env = "CVC_CAMPAIGNS", default_value = "campaigns", value_name = "DIR")]
     pub campaigns: Utf8PathBuf,
 }
 
-/// Which campaign of a file.
+/// The campaign of a file.
 #[derive(Args, Clone)]
 pub struct Which {
-    /// A variant of the campaign file, [variants.NAME] in it
+    /// Variant of the campaign, [variants.NAME] in its file
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
 }
@@ -100,7 +116,7 @@ pub struct PlanArgs {
     pub file: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
-    /// Print the plan as JSON: the same, byte for byte, for the same file and seed on every machine
+    /// Print the plan as JSON; the same file and seed give the same bytes on every machine
     #[arg(long)]
     pub json: bool,
     /// Show every run in its order, not only the points
@@ -127,13 +143,13 @@ pub struct RunArgs {
     /// Print one JSON object for each event
     #[arg(long)]
     pub json: bool,
-    /// Try runs again that failed for good
+    /// Try runs again that have failed for good
     #[arg(long)]
     pub retry_failed: bool,
-    /// Install first what the campaign needs on its sites, as `cvc install` does
+    /// First install what the campaign needs on its sites, as `cvc install` does
     #[arg(long)]
     pub install: bool,
-    /// Go on with the software that is there now where it is not what cvc.lock says
+    /// Accept the software that is installed now, where it differs from cvc.lock
     #[arg(long)]
     pub update_lock: bool,
     /// Directory of the report [default: reports/NAME]
@@ -169,34 +185,34 @@ pub struct DownArgs {
 
 #[derive(Args)]
 pub struct SweepArgs {
-    /// Only look in this region; again for further ones [default: that of the AWS configuration, and all that campaigns have used]
+    /// Search only this region; may be given several times [default: the region of the AWS configuration, and all that campaigns have used]
     #[arg(long, value_name = "REGION")]
     pub region: Vec<String>,
-    /// Look in every region that the account may use
+    /// Search every region that the account may use
     #[arg(long)]
     pub all_regions: bool,
-    /// Only what is older, as in 2h
+    /// Only what is older than this, as in 2h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
-    /// How long to wait in each region for what is still in use [default: 15m]
+    /// Maximum time to wait in each region for resources that are still in use [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<f64>,
-    /// Whose [default: CVC_OWNER, or USER@MACHINE]
+    /// Owner of the resources [default: CVC_OWNER, or USER@MACHINE]
     #[arg(long, conflicts_with = "any_owner")]
     pub owner: Option<String>,
-    /// Whoever launched it
+    /// Resources of all owners
     #[arg(long)]
     pub any_owner: bool,
-    /// Only show what there is
+    /// Show what would be removed, without removing it
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Also what belongs to campaigns that are under way here, or is kept for a next one
+    /// Also resources of campaigns that are running here, or that are kept for the next campaign
     #[arg(long)]
     pub in_use: bool,
     /// Profile of the AWS configuration
     #[arg(long)]
     pub profile: Option<String>,
-    /// Instead of AWS's own addresses
+    /// Address to use instead of AWS's own
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     #[command(flatten)]
@@ -206,8 +222,19 @@ pub struct SweepArgs {
     pub json: bool,
 }
 
+/// A time: `90s`, `30m`, `1h 30m`, `2d`.
 fn seconds(text: &str) -> Result<f64, String> {
     cvc_core::units::seconds(text)
+}
+
+/// A part: `30%` or `0.3`.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let part = number.trim().parse::<f64>().map_err(|_| "write a part as in 30% or 0.3".to_owned())? * factor;
+    if factor == 1.0 && (1.5..=100.0).contains(&part) {
+        return Err(format!("{part} without a sign is {} %: write {part}% or {}", part * 100.0, part / 100.0));
+    }
+    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a part is more than 0 and at most 1000%".into()) }
 }
 
 #[derive(Args)]
@@ -221,10 +248,10 @@ pub struct ReportArgs {
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Forms of the report [default: those of the campaign file]
+    /// Formats of the report [default: those of the campaign file]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
-    /// End with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
+    /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
 }
@@ -234,13 +261,13 @@ pub struct ReproduceArgs {
     /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
     #[arg(required_unless_present = "list")]
     pub paper: Option<Utf8PathBuf>,
-    /// Only this table: its number in print or its name; again for further ones
+    /// Only this table: its printed number or its name; may be given several times
     #[arg(long, value_name = "ID")]
     pub table: Vec<String>,
-    /// List the papers, or the tables of the paper, and write nothing
+    /// List the papers, or the tables of the paper, without writing anything
     #[arg(long)]
     pub list: bool,
-    /// Directory with folders of papers, which come before those that cvc carries
+    /// Directory with folders of papers, searched before the built-in papers
     #[arg(long, value_name = "DIR")]
     pub papers: Option<Utf8PathBuf>,
     #[command(flatten)]
@@ -248,18 +275,18 @@ pub struct ReproduceArgs {
     /// Directory of the report [default: reports/papers/PAPER]
     #[arg(long, value_name = "DIR")]
     pub to: Option<Utf8PathBuf>,
-    /// Forms of the report [default: all]
+    /// Formats of the report [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub format: Vec<ReportFormat>,
 }
 
-/// What is measured for a paper's tables.
+/// Measurements for a paper's tables.
 #[derive(Args, Clone)]
 pub struct MeasureArgs {
-    /// Run the paper's campaigns for one machine first, or what of them is still to be done
+    /// First run what remains to be done of the paper's campaigns for one machine
     #[arg(long)]
     pub measure: bool,
-    /// A campaign's directory whose runs are put beside the tables; again for further ones [default: those of the paper's campaigns]
+    /// Directory of a campaign whose runs are compared with the tables; may be given several times [default: those of the paper's campaigns]
     #[arg(long, value_name = "DIR", conflicts_with = "measure")]
     pub from: Vec<Utf8PathBuf>,
     #[command(flatten)]
@@ -290,19 +317,19 @@ pub struct PredictArgs {
     /// Leave out observations with these factors
     #[arg(long, value_name = "FACTORS")]
     pub exclude: Vec<String>,
-    /// Hold the observations that do not train against what is predicted for them
+    /// Compare the observations that do not train with what is predicted for them
     #[arg(long, requires = "from")]
     pub judge: bool,
-    /// Part of the program's time that checkpoints may cost, as in 30% or 0.3: how many to take
-    #[arg(long, value_name = "PART", value_parser = crate::quantity::part, allow_hyphen_values = true)]
+    /// Share of the program's time that checkpoints may take, as in 30% or 0.3; gives the number of checkpoints
+    #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true)]
     pub overhead: Option<f64>,
-    /// Time of the program without checkpoints, as in 3000s, 50min or 2h [default: as observed with as many processes]
-    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds, allow_hyphen_values = true)]
+    /// Time of the program without checkpoints, as in 3000s, 50m or 2h [default: as observed with as many processes]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
-    /// Mean time between failures, as in 24h or 30d: how far apart to take checkpoints
-    #[arg(long, value_name = "TIME", value_parser = crate::quantity::seconds, allow_hyphen_values = true)]
+    /// Mean time between failures, as in 30m, 24h or 30d; gives the interval between checkpoints
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
-    /// Show every model that was tried, with its parameters
+    /// Show every model that was fitted, with its parameters
     #[arg(long)]
     pub detail: bool,
     #[command(flatten)]
@@ -330,19 +357,19 @@ pub struct InstallArgs {
     pub of: SiteOf,
     #[command(flatten)]
     pub place: Where,
-    /// Only look what would be done
+    /// Show what would be done, without doing it
     #[arg(long)]
     pub check: bool,
     /// Only these parts: base, storage, mpi, dmtcp, darshan, apps, kernels
     #[arg(long, value_name = "TAGS", value_delimiter = ',')]
     pub tags: Vec<String>,
-    /// Only these hosts, as ansible-playbook takes them; again for further ones
+    /// Only these hosts, as ansible-playbook takes them; may be given several times
     #[arg(long, value_name = "HOST")]
     pub limit: Vec<String>,
-    /// Take what is there now, or can be had, instead of what cvc.lock says
+    /// Take the versions that are installed or available now, instead of those in cvc.lock
     #[arg(long)]
     pub update_lock: bool,
-    /// Write the inventory, the variables and the roles for ansible-playbook there, and install nothing
+    /// Write the inventory, the variables and the roles for ansible-playbook to this directory, without installing anything
     #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "tags", "limit"])]
     pub inventory_only: Option<Utf8PathBuf>,
     /// Print one JSON object for each event
@@ -352,7 +379,7 @@ pub struct InstallArgs {
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Campaign file whose needs are checked, with all its sites; or one site of --file. Without it, everything that cvc can use on this machine
+    /// Campaign file whose needs are checked, with all its sites; or one site of --file [default: everything that cvc can use on this machine]
     #[arg(value_name = "FILE|SITE")]
     pub target: Option<Utf8PathBuf>,
     /// Campaign file of the site [default: the only one in this directory]
@@ -363,4 +390,41 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Command, part, seconds};
+    use clap::Parser;
+
+    #[test]
+    fn times_and_parts_have_units() {
+        for (text, is) in
+            [("3000", 3000.0), ("90s", 90.0), ("30m", 1800.0), ("2min", 120.0), ("1.5h", 5400.0), ("1h 30m", 5400.0), ("30d", 2_592_000.0)]
+        {
+            assert_eq!(seconds(text), Ok(is), "{text}");
+        }
+        for wrong in ["", "h", "-3s", "0s", "0", "3 lightyears", "inf", "NaN"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
+        assert_eq!(part("0.3"), Ok(0.3));
+        assert_eq!(part("30"), Err("30 without a sign is 3000 %: write 30% or 0.3".to_owned()));
+        for wrong in ["", "%", "-1%", "0", "x", "30", "NaN"] {
+            assert!(part(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_durations_of_the_command_line_have_one_grammar() {
+        let predict = ["cvc", "predict", "--at", "npb-bt.D 16 mpich-ch3", "--mtbf", "30m", "--app-time", "1h 30m"];
+        let Command::Predict(args) = Arguments::try_parse_from(predict).expect("a command line").command else { panic!("predict") };
+        assert_eq!((args.mtbf, args.app_time), (Some(1800.0), Some(5400.0)));
+        let Command::Sweep(args) =
+            Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "900"]).expect("a command line").command
+        else {
+            panic!("sweep")
+        };
+        assert_eq!((args.older_than, args.wait), (Some(1800.0), Some(900.0)));
+    }
 }

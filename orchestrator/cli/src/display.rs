@@ -75,12 +75,30 @@ pub fn duration(seconds: f64) -> String {
 
 /// The observer for this output.
 pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
-    if json {
+    let shown: Box<dyn Observer> = if json {
         Box::new(Json)
     } else if std::io::stderr().is_terminal() {
         Box::new(Bar::new(varying, expected_s))
     } else {
         Box::new(Lines { varying, current: String::new(), number: 0, total: 0, pace: Pace::new(expected_s) })
+    };
+    Box::new(Logged(shown))
+}
+
+/// Writes everything that is shown to the log as well.
+struct Logged(Box<dyn Observer>);
+
+impl Observer for Logged {
+    fn on(&mut self, progress: &Progress) {
+        let what = serde_json::to_string(progress).unwrap_or_default();
+        match progress {
+            Progress::RunFinished { outcome: Outcome::Failed { cause, detail }, run, .. } => {
+                tracing::warn!(%run, ?cause, detail, "run failed");
+            }
+            Progress::Stage { .. } => tracing::debug!("{what}"),
+            _ => tracing::info!("{what}"),
+        }
+        self.0.on(progress);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Errors as a user sees them, and their exit codes.
 
+use crate::exit_status::ExitStatus;
 use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
+use cvc_probe::image::command::ImageCommandError;
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
 use std::{io::Write, process::ExitCode};
 
@@ -20,12 +22,12 @@ pub enum Failure {
     Analysis(AnalysisError),
     /// Software on a site.
     Install(Box<InstallError>),
-    /// An image; the error has a text and a code of its own.
-    Image(cvc_probe::image::command::ImageCommandError),
+    /// An image, or a directory of them.
+    Image(ImageCommandError),
     /// Nobody reads what is written any more (`cvc … | head`): no error of ours.
     Unread,
     /// Anything else, in one line, with how to fix it.
-    Other { code: u8, message: String, hint: Option<String> },
+    Other { status: ExitStatus, message: String, hint: Option<String> },
 }
 
 impl From<SourceErrors> for Failure {
@@ -72,7 +74,7 @@ impl From<PredictError> for Failure {
             | PredictError::Unreadable { .. }
             | PredictError::Question { .. }
             | PredictError::Model { .. }) => {
-                Self::Other { code: error.exit_code(), message: error.to_string(), hint: error.hint().map(str::to_owned) }
+                Self::Other { status: of_prediction(&error), message: error.to_string(), hint: error.hint().map(str::to_owned) }
             }
         }
     }
@@ -82,12 +84,26 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::Unread;
         }
-        Self::Other { code: 1, message: format!("cannot write: {error}"), hint: None }
+        Self::Other { status: ExitStatus::Internal, message: format!("cannot write: {error}"), hint: None }
     }
 }
 
-/// Exit code when runs were not begun, or were ended, because the budget would have been exceeded.
-pub const OVER_BUDGET: u8 = 12;
+fn of_prediction(error: &PredictError) -> ExitStatus {
+    match error {
+        PredictError::Store(_) => ExitStatus::Store,
+        PredictError::Csv { .. } | PredictError::Unreadable { .. } => ExitStatus::Unreadable,
+        PredictError::Question { .. } => ExitStatus::Usage,
+        PredictError::Model { .. } => ExitStatus::Model,
+    }
+}
+
+fn of_image(error: &ImageCommandError) -> ExitStatus {
+    match error {
+        ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
+        ImageCommandError::Image(_) | ImageCommandError::BrokenImages { .. } | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
+        ImageCommandError::Output(_) => ExitStatus::Store,
+    }
+}
 
 /// One error with a place in a file.
 #[derive(Debug)]
@@ -124,25 +140,26 @@ impl Failure {
                 for error in errors {
                     // the position also in one line, as editors and scripts read it
                     let message = error.to_string();
+                    tracing::error!(exit = ExitStatus::Usage.code(), hint = error.hint, "{message}");
                     let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
                     // miette says `help`; the word everywhere in cvc is `hint`
                     let text = format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }));
                     say(&text.replace("  help: ", "  hint: "));
                 }
-                ExitCode::from(2)
+                ExitStatus::Usage.into()
             }
             Self::Campaign(error) => {
-                let code = match &error {
-                    CampaignError::Run(RunError::Store(_)) => 7,
-                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. }) => 4,
-                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => 2,
-                    CampaignError::Run(RunError::Broken(_)) => 1,
-                    CampaignError::Install(_) => 5,
-                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => 3,
-                    CampaignError::Site { .. } => 4,
-                    CampaignError::Leftover { .. } => 9,
-                    CampaignError::OverBudget { .. } => OVER_BUDGET,
+                let status = match &error {
+                    CampaignError::Run(RunError::Store(_)) => ExitStatus::Store,
+                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. }) => ExitStatus::Host,
+                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => ExitStatus::Usage,
+                    CampaignError::Run(RunError::Broken(_)) => ExitStatus::Internal,
+                    CampaignError::Install(_) => ExitStatus::Installation,
+                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => ExitStatus::Provider,
+                    CampaignError::Site { .. } => ExitStatus::Host,
+                    CampaignError::Leftover { .. } => ExitStatus::Leftover,
+                    CampaignError::OverBudget { .. } => ExitStatus::OverBudget,
                 };
                 let hint = match &error {
                     CampaignError::Run(RunError::Host(error)) => error.hint(),
@@ -163,30 +180,32 @@ impl Failure {
                         Some("`cvc run` or `cvc down` finds it again and ends it; instances also `cvc sweep`, from anywhere".into())
                     }
                 };
-                one_line(code, &error.to_string(), hint.as_deref())
+                one_line(status, &error.to_string(), hint.as_deref())
             }
-            Self::Analysis(error) => one_line(7, &error.to_string(), None),
-            Self::Store(error) => one_line(7, &error.to_string(), None),
+            Self::Analysis(error) => one_line(ExitStatus::Store, &error.to_string(), None),
+            Self::Store(error) => one_line(ExitStatus::Store, &error.to_string(), None),
             Self::Install(error) => {
-                let code = if matches!(*error, InstallError::Interrupted { .. }) { 130 } else { 5 };
-                one_line(code, &error.to_string(), error.hint().as_deref())
+                let status =
+                    if matches!(*error, InstallError::Interrupted { .. }) { ExitStatus::Interrupted } else { ExitStatus::Installation };
+                one_line(status, &error.to_string(), error.hint().as_deref())
             }
             Self::Image(error) => {
                 say(&format!("error: {error}"));
-                ExitCode::from(error.exit_code())
+                of_image(&error).into()
             }
             Self::Unread => ExitCode::SUCCESS,
-            Self::Other { code, message, hint } => one_line(code, &message, hint.as_deref()),
+            Self::Other { status, message, hint } => one_line(status, &message, hint.as_deref()),
         }
     }
 }
 
-fn one_line(code: u8, message: &str, hint: Option<&str>) -> ExitCode {
+fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {
+    tracing::error!(exit = status.code(), hint, "{message}");
     say(&format!("error: {message}"));
     if let Some(hint) = hint {
         say(&format!("  hint: {hint}"));
     }
-    ExitCode::from(code)
+    status.into()
 }
 
 /// A line on standard error; if nobody reads it, the exit code still says what there is to say.

@@ -1,17 +1,23 @@
 //! cvc: the cloud-versus-cluster experiment orchestrator. Parses, calls, shows.
 
 mod args;
+mod campaigns;
 mod command;
 mod display;
+mod exit_status;
 mod failure;
-mod quantity;
+mod machine;
+mod session_log;
+mod text;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match command::run(args::Arguments::parse()) {
-        Ok(code) => ExitCode::from(code),
+    let arguments = args::Arguments::parse();
+    cvc_core::log::start(arguments.log.into());
+    match command::run(arguments) {
+        Ok(status) => status.into(),
         Err(failure) => failure.report(),
     }
 }

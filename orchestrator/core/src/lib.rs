@@ -8,6 +8,7 @@ pub mod ids;
 pub mod inventory;
 pub mod journal;
 pub mod lease;
+pub mod log;
 pub mod mapping;
 pub mod outcome;
 pub mod paths;

@@ -6,16 +6,26 @@ use std::{fmt, str::FromStr};
 /// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
-/// Seconds of a time as people write it: `90s`, `30m`, `4h`, `1h 30m`, `2d`.
+/// Seconds of a duration as people write it: `90s`, `30m`, `4h`, `1h 30m`, `2d`; a number alone is seconds.
 ///
 /// # Errors
-/// When the text is no such time, or it is not above zero.
+/// When the text is not a duration, or the duration is not above zero.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no time: write a number and a unit, as in 90s, 30m, 4h or `1h 30m`");
-    let span: jiff::Span = text.trim().parse().map_err(|_| wrong())?;
-    let relative = jiff::SpanRelativeTo::days_are_24_hours();
-    let seconds = span.total((jiff::Unit::Second, relative)).map_err(|_| wrong())?;
-    if seconds > 0.0 { Ok(seconds) } else { Err(wrong()) }
+    let text = text.trim();
+    let wrong = || format!("`{text}` is not a duration: write a number and a unit, as in 90s, 30m, 4h or `1h 30m`");
+    let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
+    let number = if is_number { text.parse::<f64>().ok() } else { None };
+    let seconds = match number {
+        Some(number) => number,
+        None => {
+            let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+            span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?
+        }
+    };
+    if !seconds.is_finite() {
+        return Err(wrong());
+    }
+    if seconds > 0.0 { Ok(seconds) } else { Err(format!("`{text}`: a duration must be more than 0 seconds")) }
 }
 
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).

@@ -9,10 +9,12 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
+use cvc_core::log::{Ended, command_event};
 use cvc_controller::provider::{ErrorKind, ProviderError};
 use std::{
     error::Error,
     sync::{Arc, PoisonError},
+    time::Instant,
 };
 
 impl Region {
@@ -63,10 +65,16 @@ impl Region {
         loop {
             // the future is made before it is awaited, so that no client is borrowed meanwhile
             let attempt = call(&session);
-            let mut error = match attempt.await {
-                Ok(answer) => return Ok(answer),
+            let began = Instant::now();
+            let answer = attempt.await;
+            let mut error = match answer {
+                Ok(answer) => {
+                    command_event(&self.name, &["EC2", what], began.elapsed(), Ended::Exit(Some(0), ""));
+                    return Ok(answer);
+                }
                 Err(error) => failure(what, &self.name, effect, doubt, &error),
             };
+            command_event(&self.name, &["EC2", what], began.elapsed(), Ended::Failed(&error));
             if error.code.as_deref() == Some("RequestExpired") && !is_again {
                 // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
                 is_again = true;

@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::Parser;
+use cvc_core::log;
 use cvc_engine::agent;
 use std::process::ExitCode;
 
@@ -67,6 +68,8 @@ fn myself() -> Result<Utf8PathBuf, String> {
 fn run(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Agent { dir } => {
+            log::start(log::LevelFilter::OFF);
+            log::to_file(agent::Spool::at(&dir).trace().as_std_path()).map_err(|e| format!("cannot open the log in {dir}: {e}"))?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
             runtime.block_on(agent::serve(&myself()?, &dir)).map_err(|e| e.to_string())?;
         }

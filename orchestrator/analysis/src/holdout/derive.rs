@@ -49,7 +49,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
 fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> {
     let mut single: Vec<String> = Vec::new();
     for o in held_out {
-        let mut own = training.iter().filter(|t| t.app == o.app && t.mpi_name == o.mpi_name);
+        let mut own = training.iter().filter(|t| t.setting.app == o.setting.app && t.setting.mpi_name == o.setting.mpi_name);
         if let (Some(only), None) = (own.next(), own.next())
             && !single.contains(&only.label)
         {
@@ -104,7 +104,7 @@ fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) ->
     let mut all: Vec<Candidate> = Vec::new();
     let mut seen = HashSet::new();
     for o in held_out.items() {
-        let of = format!("{}.{} {}", o.app, o.class, o.mpi_name);
+        let of = format!("{}.{} {}", o.setting.app, o.setting.class, o.setting.mpi_name);
         for line in predictor.forecast(&Question::of(o)).lines {
             let Some(prediction) = line.outcome.prediction() else { continue };
             for c in &prediction.candidates {

@@ -1,6 +1,6 @@
 //! Whether predictions keep the bounds of `[predict]`.
 
-use super::{Answer, Outcome, quantity};
+use super::{Answer, Outcome};
 use cvc_core::quantity::Quantity;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -105,8 +105,8 @@ fn pct(value: f64) -> String {
 }
 
 impl Gate {
-    /// Of everything that was predicted.
-    pub(super) fn of(outcome: &Outcome) -> Self {
+    /// Holds everything that was predicted against the bounds.
+    pub fn of(outcome: &Outcome) -> Self {
         let mut groups: IndexMap<(&str, &str), IndexMap<Quantity, Group>> = IndexMap::new();
         // Every program and library with held-out points has every bound, also where nothing came out.
         for place in outcome.held_out.values() {

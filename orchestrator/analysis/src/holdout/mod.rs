@@ -16,7 +16,6 @@ pub use outcome::{Judged, Outcome, Place};
 pub use renew::rebuild_index;
 
 use cvc_core::{ids::PointId, quantity::Quantity};
-use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 /// File name of the predictions in a campaign's directory.

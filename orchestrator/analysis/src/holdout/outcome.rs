@@ -1,10 +1,10 @@
 //! Predictions as the index has them.
 
-use super::{Answer, Candidate, Gate, ModelName, Prediction, quantity};
+use super::{Answer, Candidate, ModelName, Prediction};
 use crate::error::AnalysisError;
 use crate::index::Index;
+use cvc_core::ids::PointId;
 use cvc_core::plan::Split;
-use cvc_core::{ids::PointId, store::StoreError};
 use indexmap::IndexMap;
 use rusqlite::{Connection, Row};
 
@@ -47,11 +47,6 @@ impl Outcome {
     /// Reads what an index has; `None` if its campaign predicts nothing, or the index is older than predictions.
     pub fn read(index: &Index) -> Result<Option<Self>, AnalysisError> {
         query(index.connection()).map_err(index.failed())
-    }
-
-    /// The predictions against the bounds.
-    pub fn gate(&self) -> Gate {
-        Gate::of(self)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The index: one SQLite file over the journal, the plan and the records of a campaign. It is never the truth, and is rebuilt at will.
 
 mod load;
+mod rows;
+
+pub(crate) use rows::{IndexedExclusion, IndexedFactors, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};

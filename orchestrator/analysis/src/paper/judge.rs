@@ -3,12 +3,12 @@
 use super::{
     cell::{Attached, Cell, PrintedTable},
     definition::{Anomaly, Effect, Kind, Likely, TableDefinition},
-    load::Paper,
     measured::{Agreement, CellKey, MeasuredHere, Measurements},
+    modelled::Modelled,
     printed::{Digits, Printed, Recomputed},
+    published::Paper,
     rules::{self, At, Because, Reads},
 };
-use cvc_model::{Estimate, Tier};
 use serde::Serialize;
 use std::cell::RefCell;
 
@@ -26,19 +26,6 @@ impl Deviation {
         let by = value - printed.value();
         Self { by, pct: (printed.value() != 0.0).then(|| 100.0 * by / printed.value().abs()) }
     }
-}
-
-/// What another model says: neither print nor a recomputation nor a measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Modelled {
-    /// The number.
-    pub estimate: Estimate,
-    /// Which model.
-    pub model: String,
-    /// What it needs.
-    pub tier: Tier,
-    /// Where its constants come from: those that were read from the paper's measured cells predict them not.
-    pub basis: &'static str,
 }
 
 /// Misprints among the inputs that had to be corrected for a number to come out as printed.

@@ -2,53 +2,18 @@
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
-    csv::{self, Csv, Field},
     definition::{Anomaly, AnomalyCells, ColumnDefinition, Decimals, Kind, RawPaper, SCHEMA, TableDefinition},
     printed::{Printed, decimals},
+    published::Paper,
     rules,
 };
+use crate::csv::{CsvField, CsvTable};
 use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
 use std::path::{Path, PathBuf};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
-
-/// A published work with its tables.
-#[derive(Clone, Debug)]
-pub struct Paper {
-    /// Name of its folder.
-    pub id: String,
-    /// Title, as published.
-    pub title: String,
-    /// Authors.
-    pub authors: Vec<String>,
-    /// Year, if it is known.
-    pub year: Option<u32>,
-    /// Where it was published.
-    pub published: Option<String>,
-    /// What a reader has to know.
-    pub note: Option<String>,
-    /// Its tables, in the order of `paper.toml`.
-    pub tables: Vec<PrintedTable>,
-    /// What is wrong or doubtful in print.
-    pub anomalies: Vec<Anomaly>,
-    /// Anomalies of the text and of the work as a whole, as indices.
-    pub(super) notes: Vec<usize>,
-}
-
-impl Paper {
-    /// A table by its identifier, also with the paper's name before it: `5.1`, `thesis-5.1`.
-    pub fn table(&self, id: &str) -> Option<&PrintedTable> {
-        let bare = id.strip_prefix(&self.id).and_then(|rest| rest.strip_prefix('-')).unwrap_or(id);
-        self.tables.iter().find(|t| t.definition.id == bare)
-    }
-
-    /// Anomalies of the text and of the work as a whole.
-    pub fn notes(&self) -> impl Iterator<Item = &Anomaly> {
-        self.notes.iter().map(|i| &self.anomalies[*i])
-    }
-}
 
 /// The folder of a paper: the first `DIR/NAME` that holds a `paper.toml`.
 pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
@@ -162,7 +127,7 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
 }
 
 fn read_table(folder: &Path, definition: &TableDefinition) -> Result<PrintedTable, Vec<SourceError>> {
-    let csv = csv::read(&folder.join(&definition.file)).map_err(|e| vec![e])?;
+    let csv = CsvTable::read(&folder.join(&definition.file)).map_err(|e| vec![e])?;
     let mut errors = Vec::new();
     let mut columns = Vec::new();
     for column in &definition.columns {
@@ -206,14 +171,14 @@ fn read_table(folder: &Path, definition: &TableDefinition) -> Result<PrintedTabl
     Ok(PrintedTable { definition: definition.clone(), cells, attached, notes: Vec::new() })
 }
 
-fn column_decimals(csv: &Csv, at: usize, column: &ColumnDefinition) -> u32 {
+fn column_decimals(csv: &CsvTable, at: usize, column: &ColumnDefinition) -> u32 {
     match column.decimals {
         Decimals::AtLeast(n) => n,
         Decimals::Column(_) => csv.rows.iter().map(|r| decimals(&r[at].text)).max().unwrap_or(0),
     }
 }
 
-fn cell(source: &Source, field: &Field, column: &ColumnDefinition, digits: u32) -> Result<Cell, SourceError> {
+fn cell(source: &Source, field: &CsvField, column: &ColumnDefinition, digits: u32) -> Result<Cell, SourceError> {
     let fail = |message: String, hint: &str| source.error(Some(field.span.clone()), message, hint.to_owned());
     if field.text.is_empty() {
         if column.optional {
@@ -242,7 +207,7 @@ fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let csv = csv::read(path)?;
+    let csv = CsvTable::read(path)?;
     let column = |name: &str| {
         csv.head.iter().position(|f| f.text == name).ok_or_else(|| {
             let hint = "the columns are id, table, cell, printed, likely, why, confidence".to_owned();

@@ -6,20 +6,23 @@
 //! own; nothing makes one of them into another.
 
 mod cell;
-mod csv;
 mod definition;
 pub mod embedded;
 mod judge;
 mod load;
 mod measured;
+mod modelled;
 mod printed;
+mod published;
 mod report;
 pub mod rules;
 
 pub use cell::{Cell, Misprint, PrintedTable};
 pub use definition::{Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition};
-pub use judge::{Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Modelled, Reproduction, Verdict, judge};
-pub use load::{Paper, find, known, load};
+pub use judge::{Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict, judge};
+pub use load::{find, known, load};
 pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
+pub use modelled::Modelled;
 pub use printed::{Digits, Printed, Recomputed};
+pub use published::Paper;
 pub use report::report;

@@ -103,7 +103,7 @@ impl Predictor<'_> {
             files: Vec::new(),
             warnings: question.taken_as.iter().cloned().chain(self.about_software(question)).collect(),
         };
-        let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
+        let loads: BTreeSet<u32> = question.setting.mapping.node_loads().collect();
         let most = loads.last().copied().unwrap_or(1);
         let of_load = |load: u32| (loads.len() > 1).then_some(load);
         let data = sizes.add(Quantity::Dtapp, None, self.zone(Quantity::Dtapp, question, most));
@@ -160,7 +160,7 @@ impl Predictor<'_> {
             Answered::none(format!(
                 "{} of today's software were not observed with {}; published sizes are of DMTCP 2 and are not added to what was observed",
                 unseen.join(" and "),
-                question.mpi_name
+                question.setting.mpi_name
             ))
         })
     }
@@ -183,15 +183,17 @@ impl Predictor<'_> {
             Ok(image) => image,
             Err(_) => return Answered::none("the image is not known"),
         };
-        if question.compression == Compression::None {
+        if question.setting.compression == Compression::None {
             return Answered::of(sum(AS_IMAGE, image.estimate, &[image]));
         }
         let library = self.library(question);
         let ratio = |o: &Observation| Some(o.value(Quantity::File)? / o.value(Quantity::Image).filter(|i| *i > 0.0)?);
-        let usable = |o: &&Observation| o.compression == Compression::Gzip && o.app == question.app && library(o) && ratio(o).is_some();
+        let usable = |o: &&Observation| {
+            o.setting.compression == Compression::Gzip && o.setting.app == question.setting.app && library(o) && ratio(o).is_some()
+        };
         let distance = |o: &Observation| {
-            let processes = f64::from(o.mapping.processes()) / f64::from(question.mapping.processes());
-            (o.class != question.class, processes.ln().abs())
+            let processes = f64::from(o.setting.mapping.processes()) / f64::from(question.setting.mapping.processes());
+            (o.setting.class != question.setting.class, processes.ln().abs())
         };
         let candidates = self.training.items().iter().filter(usable);
         let nearest = candidates.min_by(|a, b| {
@@ -199,7 +201,10 @@ impl Predictor<'_> {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         let Some((nearest, factor)) = nearest.and_then(|o| Some((o, ratio(o)?))) else {
-            return Answered::none(format!("no run of {} with gzip was observed, and no model of compression is known", question.app));
+            return Answered::none(format!(
+                "no run of {} with gzip was observed, and no model of compression is known",
+                question.setting.app
+            ));
         };
         let mut prediction = sum(RATIO, Estimate::bare(image.estimate.value * factor), &[image]);
         prediction.reason = format!("file/image = {factor:.3} at {}", nearest.label);
@@ -230,7 +235,7 @@ fn all_ranks(
     surplus: Option<&Prediction>,
     groups: &mut Vec<stored::FileGroup>,
 ) -> Answered {
-    let aggregators = match (surplus, question.aggregators) {
+    let aggregators = match (surplus, question.setting.aggregators) {
         (None, _) => Aggregators::None,
         (Some(_), None) => Aggregators::OnePerNode,
         (Some(_), Some(number)) => Aggregators::Number(number),
@@ -239,7 +244,7 @@ fn all_ranks(
         let size = files.get(&load).map(|p| p.estimate);
         size.ok_or_else(|| FitError::OutOfDomain(format!("there is no file on nodes with {load} processes")))
     };
-    match stored::files(&question.mapping, aggregators, surplus.map_or(Estimate::exact(0.0), |s| s.estimate), plain) {
+    match stored::files(&question.setting.mapping, aggregators, surplus.map_or(Estimate::exact(0.0), |s| s.estimate), plain) {
         Ok(found) => {
             let parts: Vec<&Prediction> = files.values().chain(surplus).collect();
             let total = sum(ALL_RANKS, stored::total(&found), &parts);

@@ -4,7 +4,7 @@ use super::{
     compose::Sizes,
     curves,
     forecast::{Outcome, Prediction},
-    observation::{Observation, setting},
+    observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
 };
@@ -54,24 +54,35 @@ impl Predictor<'_> {
             return None;
         }
         let library = self.library(question);
-        let own = |o: &Observation| o.app == question.app && library(o) && o.value(Quantity::Surplus).is_some();
+        let own = |o: &Observation| o.setting.app == question.setting.app && library(o) && o.value(Quantity::Surplus).is_some();
         let visible = |o: &Observation| own(o) && o.value(Quantity::Surplus).is_some_and(|s| s >= VISIBLE_SURPLUS_MIB);
-        let alike = |o: &Observation| visible(o) && o.aggregators == question.aggregators && o.cb_buffer == question.cb_buffer;
-        let answered = if self.count(own) > 0 && self.count(visible) == 0 && question.aggregators.is_none() && question.cb_buffer.is_none()
+        let alike = |o: &Observation| {
+            visible(o) && o.setting.aggregators == question.setting.aggregators && o.setting.cb_buffer == question.setting.cb_buffer
+        };
+        let answered = if self.count(own) > 0
+            && self.count(visible) == 0
+            && question.setting.aggregators.is_none()
+            && question.setting.cb_buffer.is_none()
         {
             let seen = self.count(own);
             Answered::none(format!(
                 "no aggregator stands out in the {seen} observed checkpoints of {} (taken before its first write?), so none is added; \
                  aggregators=N adds the published surplus",
-                question.app
+                question.setting.app
             ))
         } else {
-            let load = question.mapping.node_loads().max().unwrap_or(1);
-            let output =
-                Output { aggregators: question.aggregators, buffer_mib: question.cb_buffer.map(|b| b.0 as f64 / MIB), ..Output::default() };
-            let at = Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) };
-            let key = format!("surplus {} {} {:?} {:?}", question.app, question.mpi_name, question.aggregators, question.cb_buffer);
-            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), Observation::setting_name), &at)
+            let load = question.setting.mapping.node_loads().max().unwrap_or(1);
+            let output = Output {
+                aggregators: question.setting.aggregators,
+                buffer_mib: question.setting.cb_buffer.map(|b| b.0 as f64 / MIB),
+                ..Output::default()
+            };
+            let at = Setting { output, ..question.setting.on_node(load) };
+            let key = format!(
+                "surplus {} {} {:?} {:?}",
+                question.setting.app, question.setting.mpi_name, question.setting.aggregators, question.setting.cb_buffer
+            );
+            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o: &Observation| o.setting.name()), &at)
         };
         sizes.add(Quantity::Surplus, None, answered).ok()
     }
@@ -79,24 +90,26 @@ impl Predictor<'_> {
     /// The images of the launcher's processes.
     pub(super) fn launchers(&self, question: &Question) -> Answered {
         let library = self.library(question);
-        let seen = |o: &Observation| library(o) && o.compression == question.compression && o.value(Quantity::Launchers).is_some();
-        let nodes = question.mapping.nodes();
+        let seen =
+            |o: &Observation| library(o) && o.setting.compression == question.setting.compression && o.value(Quantity::Launchers).is_some();
+        let nodes = question.setting.mapping.nodes();
         if self.count(seen) == 0 {
             return match aux_cluster_mib(nodes) {
-                Ok(mib) if self.training.items().is_empty() && question.mpi == MpiKind::Nemesis => {
+                Ok(mib) if self.training.items().is_empty() && question.setting.mpi == MpiKind::Nemesis => {
                     Answered::of(bare(LAUNCHERS_AND_AUX, mib, "no run was observed"))
                 }
                 _ => Answered::none(format!("no run with {} tells of its launchers", question.label_of_library())),
             };
         }
-        let at = setting(&question.app, &question.class, &question.mapping, question.mapping.node_loads().max().unwrap_or(1), question.mpi);
-        let several = self.count(|o| seen(o) && o.mapping.nodes() > 1) > 0;
-        let key = format!("launchers {} {:?} {several}", question.mpi_name, question.compression);
+        let at = question.setting.on_node(question.setting.mapping.node_loads().max().unwrap_or(1));
+        let several = self.count(|o| seen(o) && o.setting.mapping.nodes() > 1) > 0;
+        let key = format!("launchers {} {:?} {several}", question.setting.mpi_name, question.setting.compression);
         let models = || -> Vec<Box<dyn Model>> {
             let lines = if several { [curves::NODES, curves::MEAN] } else { [curves::SAME_ON_NODES, curves::PER_NODE] };
             lines.map(|line| -> Box<dyn Model> { Box::new(line.with_band(curves::LAUNCHERS_BAND_MIB)) }).into()
         };
-        let mut answered = self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.mapping.to_string()), &at);
+        let mut answered =
+            self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.setting.mapping.to_string()), &at);
         if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
             (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
         {
@@ -117,15 +130,15 @@ impl Predictor<'_> {
         }
         let library = self.library(question);
         let seen = |o: &Observation| library(o) && o.value(Quantity::Aux).is_some() && o.load().is_some();
-        let per_node = |o: &Observation| Some(o.value(Quantity::Aux)? / f64::from(o.mapping.nodes()));
+        let per_node = |o: &Observation| Some(o.value(Quantity::Aux)? / f64::from(o.setting.mapping.nodes()));
         let mut total: Option<Prediction> = None;
         let mut warnings: Vec<String> = Vec::new();
-        for group in question.mapping.groups() {
+        for group in question.setting.mapping.groups() {
             let load = group.processes_per_node;
-            let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+            let at = question.setting.on_node(load);
             // with one process on a node nothing is shared
             let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
-            let (key, alike) = (format!("aux {} {}", question.mpi_name, load == 1), self.count(regime) > 0);
+            let (key, alike) = (format!("aux {} {}", question.setting.mpi_name, load == 1), self.count(regime) > 0);
             let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE)] };
             let answered = self.ask(
                 key,

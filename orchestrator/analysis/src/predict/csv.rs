@@ -2,11 +2,18 @@
 
 use super::{
     error::PredictError,
-    observation::{Observation, mpi_kind_of_name},
+    observation::Observation,
+    setting::{RunSetting, mpi_kind_of_name},
 };
+use crate::csv;
 use camino::Utf8Path;
-use cvc_core::quantity::Quantity;
-use cvc_core::{mapping::Mapping, point::Compression, source::suggestion, units::ByteSize};
+use cvc_core::{
+    mapping::Mapping,
+    point::Compression,
+    quantity::Quantity,
+    source::{Source, suggestion},
+    units::ByteSize,
+};
 use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -36,20 +43,19 @@ pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
     parse(path, &text)
 }
 
-/// The text of a table.
+/// Reads the text of a table.
 pub(super) fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictError> {
-    let mut rows = text
-        .trim_start_matches('\u{feff}')
-        .lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line))
-        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    let (line, header) =
+    let source = Source { path: path.into(), text: text.into() };
+    let records = csv::records(&source, Some(b'#')).map_err(|e| {
+        let line = e.position().map_or(1, |(line, _)| line);
+        wrong(path, line, e.message, e.hint.unwrap_or_default())
+    })?;
+    let mut rows = records.into_iter().map(|r| (r.line, r.fields.into_iter().map(|f| f.text.trim().to_owned()).collect()));
+    let (line, names): (usize, Vec<String>) =
         rows.next().ok_or_else(|| wrong(path, 1, "the table is empty", "write a line with the names of the columns first"))?;
-    let columns = Columns::of(path, line, &fields(path, line, header)?)?;
-    let observations: Vec<Observation> = rows
-        .map(|(line, row)| Row { path, line, columns: &columns, fields: fields(path, line, row)? }.observation())
-        .collect::<Result<_, _>>()?;
+    let columns = Columns::of(path, line, &names)?;
+    let observations: Vec<Observation> =
+        rows.map(|(line, fields)| TableRow { path, line, columns: &columns, fields }.observation()).collect::<Result<_, _>>()?;
     if observations.is_empty() {
         return Err(wrong(path, line, "the table has no rows", "write one line for each setting that was observed"));
     }
@@ -58,35 +64,6 @@ pub(super) fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, Pre
 
 fn wrong(path: &Utf8Path, line: usize, message: impl Into<String>, hint: impl Into<String>) -> PredictError {
     PredictError::Csv { path: path.to_owned(), line, message: message.into(), hint: hint.into() }
-}
-
-/// The fields of a line; a field in quotes may hold commas, and quotes as two of them.
-fn fields(path: &Utf8Path, line: usize, text: &str) -> Result<Vec<String>, PredictError> {
-    let mut fields = vec![String::new()];
-    let (mut quoted, mut begins) = (false, true);
-    let mut letters = text.chars().peekable();
-    while let Some(c) = letters.next() {
-        match (c, quoted, fields.last_mut()) {
-            ('"', true, Some(field)) if letters.peek() == Some(&'"') => {
-                letters.next();
-                field.push('"');
-            }
-            ('"', true, _) => quoted = false,
-            ('"', false, Some(field)) if begins && field.trim().is_empty() => quoted = true,
-            (',', false, _) => {
-                fields.push(String::new());
-                begins = true;
-                continue;
-            }
-            (c, _, Some(field)) => field.push(c),
-            (_, _, None) => {}
-        }
-        begins = begins && c == ' ';
-    }
-    if quoted {
-        return Err(wrong(path, line, "a quoted field has no end", "close it by a second quotation mark on the same line"));
-    }
-    Ok(fields.into_iter().map(|f| f.trim().to_owned()).collect())
 }
 
 /// The columns of a table, by name.
@@ -145,14 +122,14 @@ impl Columns {
 }
 
 /// A line below the header.
-struct Row<'a> {
+struct TableRow<'a> {
     path: &'a Utf8Path,
     line: usize,
     columns: &'a Columns,
     fields: Vec<String>,
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     fn observation(&self) -> Result<Observation, PredictError> {
         if self.fields.len() != self.columns.count {
             let (found, needed) = (self.fields.len(), self.columns.count);
@@ -167,6 +144,16 @@ impl Row<'_> {
             Some("gzip") => Compression::Gzip,
             Some(other) => return Err(self.wrong(format!("column `compression`: `{other}` is none"), "write none or gzip")),
         };
+        let setting = RunSetting {
+            app: app.to_owned(),
+            class: class.to_owned(),
+            mapping,
+            mpi_name: mpi_name.to_owned(),
+            mpi,
+            compression,
+            aggregators: self.parsed("aggregators", "a number of aggregators", "write a whole number, or leave it empty")?,
+            cb_buffer: self.parsed::<ByteSize>("cb_buffer", "a size", "write it as in 16MiB, or leave it empty")?,
+        };
         let mut quantities = BTreeMap::new();
         for (quantity, place) in &self.columns.quantities {
             let text = self.fields[*place].as_str();
@@ -176,16 +163,9 @@ impl Row<'_> {
         }
         Ok(Observation {
             id: format!("{}:{}", self.path, self.line),
-            label: Observation::label_of(app, class, &mapping, mpi_name, compression),
+            label: setting.label(),
             origin: self.path.to_string(),
-            app: app.to_owned(),
-            class: class.to_owned(),
-            mapping,
-            mpi_name: mpi_name.to_owned(),
-            mpi,
-            compression,
-            aggregators: self.parsed("aggregators", "a number of aggregators", "write a whole number, or leave it empty")?,
-            cb_buffer: self.parsed::<ByteSize>("cb_buffer", "a size", "write it as in 16MiB, or leave it empty")?,
+            setting,
             quantities,
         })
     }
@@ -220,7 +200,7 @@ impl Row<'_> {
             (_, Some(0)) => Err(self.wrong("column `processes`: 0 processes run nothing", "write a whole number from 1 on")),
             (Some(mapping), Some(p)) if mapping.processes() != p => Err(self.wrong(
                 format!("column `processes` says {p}, and the mapping {mapping} has {}", mapping.processes()),
-                "hint one of them, or remove the column `processes`",
+                "correct one of them, or remove the column `processes`",
             )),
             (Some(mapping), _) => Ok(mapping),
             (None, Some(p)) => Ok(Mapping::one_node(p)),
@@ -280,9 +260,9 @@ mod tests {
         let read = read(text).expect("observations");
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].id.as_str(), read[0].label.as_str()), ("runs.csv:4", "npb-bt.A 1Nx4P mpich-ch3 gzip"));
-        assert_eq!((read[0].mpi, read[0].compression), (MpiKind::Nemesis, Compression::Gzip));
+        assert_eq!((read[0].setting.mpi, read[0].setting.compression), (MpiKind::Nemesis, Compression::Gzip));
         assert_eq!(read[0].quantities.iter().collect::<Vec<_>>(), [(&Quantity::Dtapp, &28.81)]);
-        assert_eq!((read[1].app.as_str(), read[1].value(Quantity::Dtapp)), ("a, \"b\"", Some(100.0)));
+        assert_eq!((read[1].setting.app.as_str(), read[1].value(Quantity::Dtapp)), ("a, \"b\"", Some(100.0)));
         assert_eq!(read[1].value(Quantity::Latency), Some(0.5));
     }
 

@@ -53,16 +53,6 @@ pub enum PredictError {
 }
 
 impl PredictError {
-    /// The exit code of a command that ends by this.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Store(_) => 7,
-            Self::Csv { .. } | Self::Unreadable { .. } => 6,
-            Self::Question { .. } => 2,
-            Self::Model { .. } => 8,
-        }
-    }
-
     /// how to fix it, apart from what is wrong.
     pub fn hint(&self) -> Option<&str> {
         match self {

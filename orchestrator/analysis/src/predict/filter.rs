@@ -52,14 +52,14 @@ impl Filter {
         let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
         self.conditions.iter().all(|(factor, values)| {
             let value = match *factor {
-                "app" => o.app.clone(),
-                "class" => o.class.clone(),
-                "mapping" => o.mapping.to_string(),
-                "processes" => o.mapping.processes().to_string(),
-                "mpi" => o.mpi_name.clone(),
-                "compression" => if o.compression == cvc_core::point::Compression::Gzip { "gzip" } else { "none" }.to_owned(),
-                "aggregators" => or_default(o.aggregators.map(|a| a.to_string())),
-                _ => or_default(o.cb_buffer.map(|b| b.to_string())),
+                "app" => o.setting.app.clone(),
+                "class" => o.setting.class.clone(),
+                "mapping" => o.setting.mapping.to_string(),
+                "processes" => o.setting.mapping.processes().to_string(),
+                "mpi" => o.setting.mpi_name.clone(),
+                "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip { "gzip" } else { "none" }.to_owned(),
+                "aggregators" => or_default(o.setting.aggregators.map(|a| a.to_string())),
+                _ => or_default(o.setting.cb_buffer.map(|b| b.to_string())),
             };
             values.contains(&value)
         })

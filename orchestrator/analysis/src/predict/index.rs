@@ -2,19 +2,16 @@
 
 use super::{
     error::PredictError,
-    observation::{Observation, even_load, mpi_kind_of_fact, mpi_kind_of_name},
+    observation::Observation,
+    setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
 };
-use crate::index::Index;
+use crate::{
+    error::AnalysisError,
+    index::{Index, IndexedFactors, IndexedPoint},
+};
 use cvc_core::quantity::Quantity;
-use cvc_core::{
-    mapping::Mapping,
-    point::Compression,
-    record::names,
-    store::StoreError,
-    units::{ByteSize, MIB},
-};
+use cvc_core::{mapping::Mapping, point::Compression, record::names, store::StoreError, units::MIB};
 use cvc_model::stats;
-use rusqlite::Row;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of the header of an area in an image.
@@ -42,16 +39,13 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
 /// # Errors
 /// An index that cannot be read, or a point of which nobody knows what kind of MPI library it ran with.
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
-    let (points, means) = read(index).map_err(index.failed()).map_err(PredictError::Store)?;
+    let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
     let mut observations = Vec::new();
-    for point in points {
-        let Some(found) = means.get(&point.id).filter(|m| !m.is_empty()) else { continue };
-        let mapping: Mapping = point.mapping.parse().map_err(|detail: String| damaged(origin, detail))?;
-        let mpi = point.fact.as_deref().and_then(mpi_kind_of_fact).or_else(|| mpi_kind_of_name(&point.mpi));
-        let mpi = mpi.ok_or_else(|| PredictError::Model {
-            message: format!("nothing in {origin} tells what kind of MPI library `{}` is", point.mpi),
-            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
-        })?;
+    for IndexedPoint { id, factors } in index.points()? {
+        let id = id.as_str().to_owned();
+        let Some(found) = means.get(&id).filter(|m| !m.is_empty()) else { continue };
+        let baseline = factors.checkpointer == "none";
+        let setting = setting(factors, mpi_facts.get(&id), origin)?;
         let mut quantities: BTreeMap<Quantity, f64> =
             TAKEN.iter().filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor))).collect();
         // what a checkpoint costs is only there where one was taken; the program alone only where none was
@@ -60,7 +54,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
             (names::CKPT_LATENCY_S, Quantity::Latency, false, 1.0),
             (names::WALL_S, Quantity::App, true, 1.0),
         ] {
-            if let (Some(mean), true) = (found.get(name), of_baseline == (point.checkpointer == "none")) {
+            if let (Some(mean), true) = (found.get(name), of_baseline == baseline) {
                 quantities.insert(quantity, mean * factor);
             }
         }
@@ -70,100 +64,76 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
                 quantities.entry(kind).or_insert(0.0);
             }
         }
-        let compression = if point.compression == "gzip" { Compression::Gzip } else { Compression::None };
-        if even_load(&mapping).is_some()
+        if setting.load().is_some()
             && let Some(surplus) = found.get(SURPLUS)
         {
             quantities.insert(Quantity::Surplus, surplus / MIB);
         }
-        observations.push(Observation {
-            label: Observation::label_of(&point.app, &point.class, &mapping, &point.mpi, compression),
-            id: point.id,
-            origin: origin.to_owned(),
-            app: point.app,
-            class: point.class,
-            mapping,
-            mpi_name: point.mpi,
-            mpi,
-            compression,
-            aggregators: point.aggregators,
-            cb_buffer: point.cb_buffer,
-            quantities,
-        });
+        observations.push(Observation { id, label: setting.label(), origin: origin.to_owned(), setting, quantities });
     }
     Ok(observations)
 }
 
-fn damaged(origin: &str, detail: String) -> PredictError {
-    StoreError::damaged(origin, 0, detail).into()
-}
-
-/// Name under which [`read`] hands on what the largest image has more than the median one, bytes.
-const SURPLUS: &str = "largest minus median image";
-
-struct PointRow {
-    id: String,
-    app: String,
-    class: String,
-    mapping: String,
-    mpi: String,
-    checkpointer: String,
-    compression: String,
-    aggregators: Option<u32>,
-    cb_buffer: Option<ByteSize>,
-    fact: Option<String>,
-}
-
-type Means = HashMap<String, HashMap<String, f64>>;
-
-fn read(index: &Index) -> rusqlite::Result<(Vec<PointRow>, Means)> {
-    let db = index.connection();
-    let points = db
-        .prepare(
-            "SELECT p.*, (SELECT f.value FROM facts f JOIN runs r ON r.id = f.run
-                          WHERE r.point = p.id AND r.state = 'succeeded' AND f.key = 'mpi' ORDER BY r.seq LIMIT 1) AS fact
-             FROM points p ORDER BY p.seq",
-        )?
-        .query_map([], point)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut means: Means = HashMap::new();
-    let mut query = db.prepare("SELECT point, quantity, mean FROM summaries")?;
-    let mut rows = query.query([])?;
-    while let Some(r) = rows.next()? {
-        means.entry(r.get(0)?).or_default().insert(r.get(1)?, r.get(2)?);
-    }
-    for (point, surplus) in surpluses(db)? {
-        means.entry(point).or_default().insert(SURPLUS.to_owned(), surplus);
-    }
-    Ok((points, means))
-}
-
-fn point(r: &Row<'_>) -> rusqlite::Result<PointRow> {
-    let buffer: Option<i64> = r.get("cb_buffer_bytes")?;
-    Ok(PointRow {
-        id: r.get("id")?,
-        app: r.get("app")?,
-        class: r.get("class")?,
-        mapping: r.get("mapping")?,
-        mpi: r.get("mpi")?,
-        checkpointer: r.get("checkpointer")?,
-        compression: r.get("compression")?,
-        aggregators: r.get("aggregators")?,
-        cb_buffer: buffer.and_then(|b| u64::try_from(b).ok()).map(ByteSize),
-        fact: r.get("fact")?,
+/// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
+fn setting(point: IndexedFactors, mpi_fact: Option<&String>, origin: &str) -> Result<RunSetting, PredictError> {
+    let mpi = mpi_fact.and_then(|fact| mpi_kind_of_fact(fact)).or_else(|| mpi_kind_of_name(&point.mpi));
+    let mapping: Mapping = point.mapping.parse().map_err(|detail: String| PredictError::from(StoreError::damaged(origin, 0, detail)))?;
+    Ok(RunSetting {
+        mpi: mpi.ok_or_else(|| PredictError::Model {
+            message: format!("nothing in {origin} tells what kind of MPI library `{}` is", point.mpi),
+            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
+        })?,
+        app: point.app,
+        class: point.class,
+        mapping,
+        mpi_name: point.mpi,
+        compression: if point.compression == "gzip" { Compression::Gzip } else { Compression::None },
+        aggregators: point.aggregators,
+        cb_buffer: point.cb_buffer,
     })
 }
 
+/// Name under which [`means`] hands on what the largest image has more than the median one, bytes.
+const SURPLUS: &str = "largest minus median image";
+
+/// Means of all quantities, by point.
+fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, AnalysisError> {
+    let mut means: HashMap<String, HashMap<String, f64>> = HashMap::new();
+    let summaries = index.rows("SELECT point, quantity, mean FROM summaries", |r| {
+        Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, f64>(2)?))
+    })?;
+    for (point, quantity, mean) in summaries {
+        means.entry(point).or_default().insert(quantity, mean);
+    }
+    for (point, surplus) in surpluses(index)? {
+        means.entry(point).or_default().insert(SURPLUS.to_owned(), surplus);
+    }
+    Ok(means)
+}
+
+/// What the first run of each point that succeeded recorded of its MPI library.
+fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
+    let all = index.rows(
+        "SELECT r.point, f.value FROM facts f JOIN runs r ON r.id = f.run WHERE r.state = 'succeeded' AND f.key = 'mpi' ORDER BY r.seq",
+        |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?)),
+    )?;
+    let mut first = HashMap::new();
+    for (point, fact) in all {
+        first.entry(point).or_insert(fact);
+    }
+    Ok(first)
+}
+
 /// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.
-fn surpluses(db: &rusqlite::Connection) -> rusqlite::Result<HashMap<String, f64>> {
+fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
     let mut images: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
-    let mut query = db.prepare(
+    let sizes = index.rows(
         "SELECT r.point, r.id, coalesce(c.ckpt, ''), c.value FROM records c JOIN runs r ON r.id = c.run
          WHERE c.name = 'image_bytes' AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'",
+        |r| Ok(((r.get(0)?, r.get(1)?, r.get(2)?), r.get::<_, f64>(3)?)),
     )?;
-    let mut rows = query.query([])?;
-    while let Some(r) = rows.next()? {
-        images.entry((r.get(0)?, r.get(1)?, r.get(2)?)).or_default().push(r.get(3)?);
+    for (checkpoint, size) in sizes {
+        images.entry(checkpoint).or_default().push(size);
     }
     let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
     for ((point, _, _), mut sizes) in images {

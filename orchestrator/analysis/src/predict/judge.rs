@@ -99,7 +99,7 @@ impl<'s> Predictor<'s> {
 
     fn judge_one(&self, observation: &Observation) -> Vec<JudgedQuantity> {
         let forecast = self.forecast(&Question::of(observation));
-        let processes = f64::from(observation.mapping.processes());
+        let processes = f64::from(observation.setting.mapping.processes());
         let mut judged = Vec::new();
         for quantity in JUDGED {
             let Some(measured) = observation.value(quantity) else { continue };
@@ -163,10 +163,10 @@ fn mean_over_ranks(forecast: &Forecast, observation: &Observation) -> Outcome {
     let mut total = Estimate::exact(0.0);
     let mut first: Option<Prediction> = None;
     for line in forecast.of(Quantity::Shmem) {
-        let ranks: u32 = observation.mapping.node_loads().filter(|l| Some(*l) == line.node_load).sum();
+        let ranks: u32 = observation.setting.mapping.node_loads().filter(|l| Some(*l) == line.node_load).sum();
         match &line.outcome {
             Outcome::Predicted(one) => {
-                total = total.plus_together(one.estimate.times(f64::from(ranks) / f64::from(observation.mapping.processes())));
+                total = total.plus_together(one.estimate.times(f64::from(ranks) / f64::from(observation.setting.mapping.processes())));
                 first.get_or_insert_with(|| one.clone());
             }
             Outcome::NoPrediction(reason) => return Outcome::NoPrediction(reason.clone()),

@@ -4,9 +4,10 @@
 //! | --- | --- |
 //! | `observation.rs` | what was observed at a point: quantities by name and unit |
 //! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
+//! | `setting.rs` | the setting that observations and questions share |
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
-//! | `compose.rs`, `beside.rs` | zones to images, images to files, what is stored beside them |
+//! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
 //! | `forecast.rs`, `judge.rs` | what is said, and how it is held against measurements |
 //!
@@ -28,6 +29,7 @@ mod observation;
 mod predictor;
 mod question;
 mod registry;
+mod setting;
 mod time;
 
 pub use csv::from_csv;
@@ -39,6 +41,7 @@ pub use index::from_index;
 
 pub use judge::JudgedQuantity;
 pub use merge::merge_repeated;
-pub use observation::{Observation, mpi_kind_of_fact, mpi_kind_of_name};
+pub use observation::Observation;
 pub use predictor::Predictor;
-pub use question::{Known, Question};
+pub use question::{KnownNames, Question};
+pub use setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};

@@ -4,7 +4,7 @@ use super::{
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
     forecast::{Outcome, Prediction},
-    observation::{Observation, setting},
+    observation::Observation,
     question::Question,
     registry,
 };
@@ -72,8 +72,8 @@ impl<'s> Predictor<'s> {
 
     /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
     pub(super) fn library<'q>(&self, question: &'q Question) -> impl Fn(&Observation) -> bool + Copy + use<'q, 's> {
-        let named = self.training.items().iter().any(|o| o.mpi_name == question.mpi_name);
-        move |o: &Observation| if named { o.mpi_name == question.mpi_name } else { o.mpi == question.mpi }
+        let named = self.training.items().iter().any(|o| o.setting.mpi_name == question.setting.mpi_name);
+        move |o: &Observation| if named { o.setting.mpi_name == question.setting.mpi_name } else { o.setting.mpi == question.setting.mpi }
     }
 
     /// Samples of a pool and their labels; `value` may leave out an observation.
@@ -88,7 +88,7 @@ impl<'s> Predictor<'s> {
     ) -> (Training<'s>, Vec<String>) {
         let of = |o: &Observation| value(o).filter(|_| holds(o));
         let labels = self.training.items().iter().filter(|o| of(o).is_some()).map(|o| o.label.clone()).collect();
-        let sample = |o: &Observation| of(o).map(|value| Sample { id: alike(o), at: o.setting(), value }).into_iter().collect();
+        let sample = |o: &Observation| of(o).map(|value| Sample { id: alike(o), at: o.model_setting(), value }).into_iter().collect();
         (self.training.samples_of(sample), labels)
     }
 
@@ -120,7 +120,7 @@ impl<'s> Predictor<'s> {
 
     /// What has to be said of software that no run tells of.
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
-        let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.mpi_name.as_str()).collect();
+        let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.setting.mpi_name.as_str()).collect();
         if observed.is_empty() {
             let said = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays whole, and of the MPI libraries of that \
                         time; today's images leave out pages that were never written, and hold more libraries, and headers beside";
@@ -130,7 +130,7 @@ impl<'s> Predictor<'s> {
             return Vec::new();
         }
         let names: Vec<&str> = observed.into_iter().collect();
-        vec![format!("no run with {} was observed; there are runs with {}", question.mpi_name, names.join(", "))]
+        vec![format!("no run with {} was observed; there are runs with {}", question.setting.mpi_name, names.join(", "))]
     }
 
     /// Whether any run with the library tells of a zone: only then may a published size of it stand beside what was observed.
@@ -141,48 +141,52 @@ impl<'s> Predictor<'s> {
 
     /// A zone of an image on a node with `load` processes.
     pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
-        let at = setting(&question.app, &question.class, &question.mapping, load, question.mpi);
+        let at = question.setting.on_node(load);
         if zone == Quantity::Dtapp { self.data(question, &at) } else { self.shared_zone(zone, question, &at) }
     }
 
     /// The application's data: of its own class, or of all classes where a model knows how they differ.
     fn data(&self, question: &Question, at: &Setting) -> Answered {
         let library = self.library(question);
-        let of_app = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.app == question.app && library(o);
+        let of_app = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting.app == question.setting.app && library(o);
         // a process alone exchanges nothing: it leaves untouched, and out of its image, what others write to
-        let alike = |o: &Observation| of_app(o) && (o.mapping.processes() == 1) == (at.processes() == 1);
+        let alike = |o: &Observation| of_app(o) && (o.setting.mapping.processes() == 1) == (at.processes() == 1);
         let apart = self.count(alike) >= ENOUGH_OF_A_CLASS;
         let seen = |o: &Observation| if apart { alike(o) } else { of_app(o) };
-        let (of_class, of_all) = (self.count(|o| seen(o) && o.class == question.class), self.count(seen));
+        let (of_class, of_all) = (self.count(|o| seen(o) && o.setting.class == question.setting.class), self.count(seen));
         if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {
             return self.data_of_no_run(question, at);
         }
         let carries = at.nas.is_some() && of_class < ENOUGH_OF_A_CLASS;
-        let class = if carries { "*" } else { question.class.as_str() };
+        let class = if carries { "*" } else { question.setting.class.as_str() };
         let alone = apart && at.processes() == 1;
-        let key = format!("{} {}.{class} {} {apart} {alone}", Quantity::Dtapp, question.app, question.mpi_name);
-        let holds = |o: &Observation| seen(o) && (carries || o.class == question.class);
+        let key = format!("{} {}.{class} {} {apart} {alone}", Quantity::Dtapp, question.setting.app, question.setting.mpi_name);
+        let holds = |o: &Observation| seen(o) && (carries || o.setting.class == question.setting.class);
         let mut answered = self.ask(
             key,
             || registry::models(Quantity::Dtapp),
-            || self.samples(holds, |o| o.value(Quantity::Dtapp), Observation::setting_name),
+            || self.samples(holds, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()),
             at,
         );
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) if of_class == 0 => {
                 let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
                 let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
-                *reason = format!("no run of {}.{} on {} was observed{others}: {reason}", question.app, question.class, question.mpi_name);
+                *reason = format!(
+                    "no run of {}.{} on {} was observed{others}: {reason}",
+                    question.setting.app, question.setting.class, question.setting.mpi_name
+                );
             }
             Outcome::NoPrediction(reason) => {
                 if let Some((found, needed)) = answered.too_few {
-                    *reason = short_of_runs(found, &format!(" of {}.{class} on {}", question.app, question.mpi_name), needed);
+                    *reason =
+                        short_of_runs(found, &format!(" of {}.{class} on {}", question.setting.app, question.setting.mpi_name), needed);
                 }
             }
             Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
                     "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
-                    question.class, question.app
+                    question.setting.class, question.setting.app
                 ));
             }
             Outcome::Predicted(_) => {}
@@ -193,17 +197,17 @@ impl<'s> Predictor<'s> {
     /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the checkpointer's way, not
     /// the program's: runs of other benchmarks tell it.
     fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
-        let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting().nas.is_some();
-        let (library, alone) = (self.library(question), |o: &Observation| o.mapping.processes() == 1);
+        let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.model_setting().nas.is_some();
+        let (library, alone) = (self.library(question), |o: &Observation| o.setting.mapping.processes() == 1);
         // from the runs that are most like the question to all that there are
         let near = |o: &Observation| told(o) && library(o) && alone(o) == (at.processes() == 1);
         let with_library = |o: &Observation| told(o) && library(o);
         let pools: [(&str, Pool<'_>); 3] = [("near", &near), ("library", &with_library), ("all", &told)];
         let sources = || registry::models(Quantity::Dtapp).into_iter().filter(|m| m.info().tier == Tier::NoRun).collect::<Vec<_>>();
-        let unseen = format!("application data: no run of {} on {} was observed", question.app, question.mpi_name);
+        let unseen = format!("application data: no run of {} on {} was observed", question.setting.app, question.setting.mpi_name);
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
             let mut answered =
-                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, Observation::setting_name), at);
+                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.name()), at);
             if let Outcome::Predicted(prediction) = &mut answered.outcome {
                 prediction.estimate = spanning(prediction);
                 prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
@@ -214,11 +218,12 @@ impl<'s> Predictor<'s> {
             ));
             return answered;
         };
-        let key = format!("data of no run {} {scope} {}", question.mpi_name, at.processes() == 1);
-        let mut answered = self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), Observation::setting_name), at);
+        let key = format!("data of no run {} {scope} {}", question.setting.mpi_name, at.processes() == 1);
+        let mut answered =
+            self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()), at);
         match &mut answered.outcome {
             Outcome::NoPrediction(reason) => {
-                *reason = format!("no run of {} on {} was observed: {reason}", question.app, question.mpi_name)
+                *reason = format!("no run of {} on {} was observed: {reason}", question.setting.app, question.setting.mpi_name)
             }
             Outcome::Predicted(_) => {
                 let runs = self.count(pool);
@@ -237,14 +242,14 @@ impl<'s> Predictor<'s> {
         let value = |o: &Observation| zone_value(o, zone);
         // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
         let regime = |o: &Observation| o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
-        let own = |o: &Observation| o.app == question.app && library(o) && value(o).is_some();
-        let own_class = |o: &Observation| own(o) && o.class == question.class;
+        let own = |o: &Observation| o.setting.app == question.setting.app && library(o) && value(o).is_some();
+        let own_class = |o: &Observation| own(o) && o.setting.class == question.setting.class;
         let any = |o: &Observation| library(o) && value(o).is_some();
         let mut warnings = Vec::new();
-        let name = &question.mpi_name;
+        let name = &question.setting.mpi_name;
         // headers differ by class and program; what libraries hold goes with the processes on the node
         let alike = |o: &Observation| match zone {
-            Quantity::Headers => o.setting_name(),
+            Quantity::Headers => o.setting.name(),
             _ => format!("{:?} processes on a node", o.load()),
         };
         let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
@@ -256,20 +261,20 @@ impl<'s> Predictor<'s> {
         let by_arrays = zone == Quantity::Headers && at.nas.is_some();
         let needs_regime = zone != Quantity::Headers;
         let mut answered = match () {
-            () if by_class => ask(format!("{}.{}", question.app, question.class), &own_class),
+            () if by_class => ask(format!("{}.{}", question.setting.app, question.setting.class), &own_class),
             () if by_arrays && self.count(any) > 0 => ask("any program".into(), &any),
-            () if !needs_regime && self.count(own) > 0 => ask(question.app.clone(), &own),
-            () if self.count(|o| own(o) && regime(o)) > 0 => ask(question.app.clone(), &|o| own(o) && regime(o)),
+            () if !needs_regime && self.count(own) > 0 => ask(question.setting.app.clone(), &own),
+            () if self.count(|o| own(o) && regime(o)) > 0 => ask(question.setting.app.clone(), &|o| own(o) && regime(o)),
             () if self.count(|o| own(o) && o.load().is_some()) > 0 => {
                 let how = if at.per_node == 1 { "more processes on a node" } else { "one process on a node" };
-                warnings.push(format!("{} of {} was only observed with {how}", zone.title(), question.app));
-                ask(format!("{} otherwise", question.app), &|o| own(o) && o.load().is_some())
+                warnings.push(format!("{} of {} was only observed with {how}", zone.title(), question.setting.app));
+                ask(format!("{} otherwise", question.setting.app), &|o| own(o) && o.load().is_some())
             }
             () if self.count(|o| any(o) && (regime(o) || !needs_regime)) > 0 => {
                 warnings.push(format!(
                     "{}: no run of {} with {name} was observed, runs of other programs stand in",
                     zone.title(),
-                    question.app
+                    question.setting.app
                 ));
                 ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime))
             }

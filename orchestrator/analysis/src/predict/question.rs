@@ -2,7 +2,8 @@
 
 use super::{
     error::PredictError,
-    observation::{Observation, even_load, mpi_kind_of_name},
+    observation::Observation,
+    setting::{RunSetting, mpi_kind_of_name},
 };
 use cvc_core::{
     app::{
@@ -21,22 +22,9 @@ use std::path::PathBuf;
 /// A setting whose checkpoint is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Question {
-    /// Name of the application's descriptor, or of an application of the observations.
-    pub app: String,
-    /// Its workload.
-    pub class: String,
-    /// Processes on nodes.
-    pub mapping: Mapping,
-    /// Name of the MPI library.
-    pub mpi_name: String,
-    /// What kind of library that is.
-    pub mpi: MpiKind,
-    /// How the files are stored.
-    pub compression: Compression,
-    /// Aggregators of collective I/O, if they are set.
-    pub aggregators: Option<u32>,
-    /// Collective buffer, if it is set.
-    pub cb_buffer: Option<ByteSize>,
+    /// For which the checkpoint is asked.
+    #[serde(flatten)]
+    pub setting: RunSetting,
     /// Whether the program writes collectively, so that some of its ranks may be aggregators.
     pub collective: bool,
     /// What was taken for a library whose name says too little, for people.
@@ -46,7 +34,7 @@ pub struct Question {
 
 /// Names that a question may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     /// Directories with application descriptors.
     pub apps: &'a [PathBuf],
     /// What was observed: its applications, classes and libraries are known too.
@@ -56,52 +44,41 @@ pub struct Known<'a> {
 impl Question {
     /// The question that an observation answers.
     pub fn of(observation: &Observation) -> Self {
-        Self {
-            app: observation.app.clone(),
-            class: observation.class.clone(),
-            mapping: observation.mapping.clone(),
-            mpi_name: observation.mpi_name.clone(),
-            mpi: observation.mpi,
-            compression: observation.compression,
-            aggregators: observation.aggregators,
-            cb_buffer: observation.cb_buffer,
-            collective: collective(&observation.app),
-            taken_as: None,
-        }
+        let setting = observation.setting.clone();
+        Self { collective: collective(&setting.app), setting, taken_as: None }
     }
 
     /// Whether an observation was made at the very setting.
     pub(super) fn is_of(&self, o: &Observation) -> bool {
-        let program = (&self.app, &self.class, &self.mapping, &self.mpi_name) == (&o.app, &o.class, &o.mapping, &o.mpi_name);
-        program && (self.compression, self.aggregators, self.cb_buffer) == (o.compression, o.aggregators, o.cb_buffer)
+        self.setting.is_same_as(&o.setting)
     }
 
     /// Whether its data can be told without a run: the arrays of the program are known.
     pub fn is_known_without_runs(&self) -> bool {
-        nas::Problem::of(&self.app, &self.class).is_some()
+        nas::Problem::of(&self.setting.app, &self.setting.class).is_some()
     }
 
     /// For people: `npb-bt.A 1Nx4P mpich-ch3`.
     pub fn label(&self) -> String {
-        Observation::label_of(&self.app, &self.class, &self.mapping, &self.mpi_name, self.compression)
+        self.setting.label()
     }
 
     /// The library, for messages.
     pub(super) fn label_of_library(&self) -> String {
-        let gzip = if self.compression == Compression::Gzip { " and gzip" } else { "" };
-        format!("{}{gzip}", self.mpi_name)
+        let gzip = if self.setting.compression == Compression::Gzip { " and gzip" } else { "" };
+        format!("{}{gzip}", self.setting.mpi_name)
     }
 
     /// Processes on each node, if all nodes have the same number.
     pub fn load(&self) -> Option<u32> {
-        even_load(&self.mapping)
+        self.setting.load()
     }
 
     /// Reads `APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
     ///
     /// # Errors
     /// The first thing that is wrong, with its hint.
-    pub fn parse(text: &str, known: Known<'_>) -> Result<Self, PredictError> {
+    pub fn parse(text: &str, known: KnownNames<'_>) -> Result<Self, PredictError> {
         let wrong = |message: String, hint: String| PredictError::Question { text: text.to_owned(), message, hint };
         let form = || "write APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned();
         let mut words = text.split_whitespace();
@@ -127,14 +104,16 @@ impl Question {
         }
         let library = library_of(library, known).map_err(|(message, hint)| wrong(message, hint))?;
         let mut question = Self {
-            app: app.to_owned(),
-            class: class.to_owned(),
-            mapping,
-            mpi_name: library.name,
-            mpi: library.kind,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
+            setting: RunSetting {
+                app: app.to_owned(),
+                class: class.to_owned(),
+                mapping,
+                mpi_name: library.name,
+                mpi: library.kind,
+                compression: Compression::None,
+                aggregators: None,
+                cb_buffer: None,
+            },
             collective: descriptor.as_ref().map_or_else(|| collective(app), |d| d.io.collective),
             taken_as: library.taken_as,
         };
@@ -147,7 +126,7 @@ impl Question {
             given.push(option);
             question.option(word).map_err(|(message, hint)| wrong(message, hint.unwrap_or_else(form)))?;
         }
-        if !question.collective && (question.aggregators.is_some() || question.cb_buffer.is_some()) {
+        if !question.collective && (question.setting.aggregators.is_some() || question.setting.cb_buffer.is_some()) {
             let message = format!("{app} does not write collectively: aggregators and buffers have no effect on it");
             return Err(wrong(message, "leave out `aggregators=` and `cb=`".into()));
         }
@@ -157,20 +136,20 @@ impl Question {
     /// A word after the library.
     fn option(&mut self, word: &str) -> Result<(), (String, Option<String>)> {
         match word.split_once('=') {
-            None if word == "gzip" => self.compression = Compression::Gzip,
+            None if word == "gzip" => self.setting.compression = Compression::Gzip,
             Some(("aggregators", count)) => {
                 let count = count.parse::<u32>().ok().filter(|n| *n > 0);
                 let count =
                     count.ok_or_else(|| (format!("`{word}` gives no number of aggregators"), Some("write a number from 1 on".into())))?;
-                if count > self.mapping.processes() {
-                    let message = format!("{count} aggregators are more than the {} processes", self.mapping.processes());
+                if count > self.setting.mapping.processes() {
+                    let message = format!("{count} aggregators are more than the {} processes", self.setting.mapping.processes());
                     return Err((message, Some("at most every process aggregates".into())));
                 }
-                self.aggregators = Some(count);
+                self.setting.aggregators = Some(count);
             }
             Some(("cb", size)) => {
                 let size = size.parse::<ByteSize>().map_err(|why| (why, Some("write it as in cb=16MiB".into())))?;
-                self.cb_buffer = Some(size);
+                self.setting.cb_buffer = Some(size);
             }
             _ => return Err((format!("`{word}` is unknown"), None)),
         }
@@ -196,14 +175,14 @@ const PUBLISHED_MPICH: &str = "mpich-ch3";
 
 /// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do people who have
 /// runs with one MPICH. The error is a message and its hint.
-fn library_of(name: &str, known: Known<'_>) -> Result<Library, (String, String)> {
-    let observed = |name: &str| known.observations.iter().find(|o| o.mpi_name == name).map(|o| o.mpi);
+fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, String)> {
+    let observed = |name: &str| known.observations.iter().find(|o| o.setting.mpi_name == name).map(|o| o.setting.mpi);
     let plain = |kind| Library { name: name.to_owned(), kind, taken_as: None };
     if let Some(kind) = observed(name) {
         return Ok(plain(kind));
     }
     if name.eq_ignore_ascii_case("mpich") {
-        let family = known.observations.iter().filter(|o| o.mpi != MpiKind::OpenMpi).map(|o| o.mpi_name.as_str());
+        let family = known.observations.iter().filter(|o| o.setting.mpi != MpiKind::OpenMpi).map(|o| o.setting.mpi_name.as_str());
         let family = names(family);
         let taken = |other: &str, kind, why: String| Library { name: other.to_owned(), kind, taken_as: Some(why) };
         return match (family.as_slice(), known.observations) {
@@ -227,7 +206,7 @@ fn library_of(name: &str, known: Known<'_>) -> Result<Library, (String, String)>
         };
     }
     mpi_kind_of_name(name).map(plain).ok_or_else(|| {
-        let names = names(known.observations.iter().map(|o| o.mpi_name.as_str()).chain([PUBLISHED_MPICH, "mpich", "openmpi"]));
+        let names = names(known.observations.iter().map(|o| o.setting.mpi_name.as_str()).chain([PUBLISHED_MPICH, "mpich", "openmpi"]));
         (format!("there is no MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
     })
 }
@@ -241,21 +220,21 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// The descriptor of an application; none if it is only known from observations. The error is the hint.
-fn application(app: &str, known: Known<'_>) -> Result<Option<Descriptor>, String> {
+fn application(app: &str, known: KnownNames<'_>) -> Result<Option<Descriptor>, String> {
     if let Some(path) = load::find(app, known.apps) {
         return Ok(load::load(&path).ok().map(|loaded| loaded.descriptor));
     }
-    if known.observations.iter().any(|o| o.app == app) {
+    if known.observations.iter().any(|o| o.setting.app == app) {
         return Ok(None);
     }
     let described = load::known(known.apps);
-    let names = names(described.iter().map(String::as_str).chain(known.observations.iter().map(|o| o.app.as_str())));
+    let names = names(described.iter().map(String::as_str).chain(known.observations.iter().map(|o| o.setting.app.as_str())));
     Err(suggestion(app, "known applications", names))
 }
 
 /// The error is the hint.
-fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: Known<'_>) -> Result<(), String> {
-    let observed = known.observations.iter().filter(|o| o.app == app).map(|o| o.class.as_str());
+fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: KnownNames<'_>) -> Result<(), String> {
+    let observed = known.observations.iter().filter(|o| o.setting.app == app).map(|o| o.setting.class.as_str());
     let described = descriptor.into_iter().flat_map(|d| d.workloads.keys().map(String::as_str));
     let all = names(observed.chain(described));
     if all.contains(&class) { Ok(()) } else { Err(suggestion(class, "its classes", all)) }
@@ -263,24 +242,31 @@ fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: K
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, Observation, Question, collective};
+    use super::{KnownNames, Observation, Question, collective};
     use cvc_core::{point::Compression, units::ByteSize};
     use cvc_model::MpiKind;
     use std::path::PathBuf;
 
     fn parse(text: &str) -> Result<Question, String> {
         let apps = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/apps"))];
-        Question::parse(text, Known { apps: &apps, observations: &[] }).map_err(|e| format!("{e}\n  hint: {}", e.hint().unwrap_or("-")))
+        Question::parse(text, KnownNames { apps: &apps, observations: &[] })
+            .map_err(|e| format!("{e}\n  hint: {}", e.hint().unwrap_or("-")))
     }
 
     #[test]
     fn a_question_in_words() {
         let q = parse("btio-full.C 6Nx4P+1Nx1P openmpi gzip aggregators=2 cb=16MiB").expect("a question");
-        assert_eq!((q.app.as_str(), q.class.as_str(), q.mapping.processes(), q.mpi), ("btio-full", "C", 25, MpiKind::OpenMpi));
-        assert_eq!((q.compression, q.aggregators, q.cb_buffer), (Compression::Gzip, Some(2), Some(ByteSize(16 << 20))));
+        assert_eq!(
+            (q.setting.app.as_str(), q.setting.class.as_str(), q.setting.mapping.processes(), q.setting.mpi),
+            ("btio-full", "C", 25, MpiKind::OpenMpi)
+        );
+        assert_eq!(
+            (q.setting.compression, q.setting.aggregators, q.setting.cb_buffer),
+            (Compression::Gzip, Some(2), Some(ByteSize(16 << 20)))
+        );
         assert_eq!((q.load(), q.collective), (None, true));
         let q = parse("npb-bt.D 64 mpich-ch3").expect("a question");
-        assert_eq!((q.mapping.to_string().as_str(), q.mpi, q.load()), ("1Nx64P", MpiKind::Nemesis, Some(64)));
+        assert_eq!((q.setting.mapping.to_string().as_str(), q.setting.mpi, q.load()), ("1Nx64P", MpiKind::Nemesis, Some(64)));
     }
 
     #[test]
@@ -298,7 +284,8 @@ mod tests {
         };
         let apps = [PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/apps"))];
         let ask = |of: &[Observation]| {
-            Question::parse("npb-bt.D 2Nx32P mpich", Known { apps: &apps, observations: of }).map(|q| (q.mpi_name, q.mpi, q.taken_as))
+            Question::parse("npb-bt.D 2Nx32P mpich", KnownNames { apps: &apps, observations: of })
+                .map(|q| (q.setting.mpi_name, q.setting.mpi, q.taken_as))
         };
         let (name, kind, why) = ask(&[]).expect("the papers' MPICH");
         assert_eq!((name.as_str(), kind), ("mpich-ch3", MpiKind::Nemesis));

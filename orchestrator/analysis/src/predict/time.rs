@@ -3,7 +3,7 @@
 use super::{
     compose::sum,
     forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled},
-    observation::{Observation, setting},
+    observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
 };
@@ -29,7 +29,7 @@ struct OfNode {
 impl Predictor<'_> {
     /// The time of one checkpoint: that of the node that takes longest.
     pub(super) fn latency(&self, question: &Question, forecast: &Forecast) -> Answered {
-        if question.compression == Compression::Gzip {
+        if question.setting.compression == Compression::Gzip {
             return Answered::none("no model of the time of compression is known");
         }
         let nodes = of_nodes(question, forecast);
@@ -39,8 +39,8 @@ impl Predictor<'_> {
         }
         let library = self.library(question);
         let usable = |o: &Observation| {
-            let size = o.setting().output.node_mib.is_some();
-            size && o.compression == Compression::None && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
+            let size = o.model_setting().output.node_mib.is_some();
+            size && o.setting.compression == Compression::None && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         };
         if self.count(usable) == 0 {
             return published(question, forecast, &nodes, &parts);
@@ -49,12 +49,12 @@ impl Predictor<'_> {
         let loads: BTreeSet<u32> = self.training.items().iter().filter(|o| ours(o)).filter_map(Observation::load).collect();
         if loads.len() < 2 {
             let seen = match loads.first() {
-                None => format!("no time of a checkpoint with {} was observed", question.mpi_name),
+                None => format!("no time of a checkpoint with {} was observed", question.setting.mpi_name),
                 Some(p) => format!("times were only observed with {p} processes on a node"),
             };
             return Answered::none(format!("{seen}; two loads of a node or more tell the bandwidth"));
         }
-        let key = format!("latency {}", question.mpi_name);
+        let key = format!("latency {}", question.setting.mpi_name);
         let samples = || self.samples(ours, |o| o.value(Quantity::Latency), |o| o.id.clone());
         let ask = |load: u32, mib: f64| self.ask(key.clone(), latency::models, samples, &at(question, load, mib));
         let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
@@ -76,7 +76,7 @@ impl Predictor<'_> {
         });
         let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
         let model = sum(said.model, estimate, &parts).model;
-        if question.mapping.nodes() > 1 && self.count(|o| ours(o) && o.mapping.nodes() > 1) == 0 {
+        if question.setting.mapping.nodes() > 1 && self.count(|o| ours(o) && o.setting.mapping.nodes() > 1) == 0 {
             warnings
                 .push("times were only observed on one node: each node is taken to write to storage of its own, at the same time".into());
         }
@@ -93,17 +93,23 @@ impl Predictor<'_> {
             .training
             .items()
             .iter()
-            .filter(|o| o.app == question.app && o.class == question.class && library(o) && o.value(Quantity::App).is_some())
+            .filter(|o| {
+                o.setting.app == question.setting.app
+                    && o.setting.class == question.setting.class
+                    && library(o)
+                    && o.value(Quantity::App).is_some()
+            })
             .collect();
-        let alike: Vec<&&Observation> = runs.iter().filter(|o| o.mapping.processes() == question.mapping.processes()).collect();
+        let alike: Vec<&&Observation> =
+            runs.iter().filter(|o| o.setting.mapping.processes() == question.setting.mapping.processes()).collect();
         if alike.is_empty() {
-            let what = format!("{}.{} with {}", question.app, question.class, question.mpi_name);
-            let seen: BTreeSet<u32> = runs.iter().map(|o| o.mapping.processes()).collect();
+            let what = format!("{}.{} with {}", question.setting.app, question.setting.class, question.setting.mpi_name);
+            let seen: BTreeSet<u32> = runs.iter().map(|o| o.setting.mapping.processes()).collect();
             let seen = seen.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
             let elsewhere = if seen.is_empty() { String::new() } else { format!(", only on {seen}") };
             return Err(format!(
                 "no run of {what} without checkpoint was observed on {} processes{elsewhere}; give the time of the program",
-                question.mapping.processes()
+                question.setting.mapping.processes()
             ));
         }
         let times: Vec<f64> = alike.iter().filter_map(|o| o.value(Quantity::App)).collect();
@@ -113,9 +119,9 @@ impl Predictor<'_> {
 
 /// The files of the node of each load that holds most: with the aggregators' surplus. Empty if they are not known.
 fn of_nodes(question: &Question, forecast: &Forecast) -> Vec<OfNode> {
-    let loads: BTreeSet<u32> = question.mapping.node_loads().collect();
+    let loads: BTreeSet<u32> = question.setting.mapping.node_loads().collect();
     let of = |load: u32| {
-        let nodes = question.mapping.node_loads().filter(|l| *l == load).count() as u32;
+        let nodes = question.setting.mapping.node_loads().filter(|l| *l == load).count() as u32;
         let group = |aggregator: bool| forecast.files.iter().find(move |g| g.node_load == load && g.aggregator == aggregator);
         // aggregators go to nodes in turn
         let aggregators = group(true).map_or(0, |g| g.count.div_ceil(nodes.max(1)));
@@ -132,7 +138,7 @@ fn of_nodes(question: &Question, forecast: &Forecast) -> Vec<OfNode> {
 /// A node of the question.
 fn at(question: &Question, load: u32, node_mib: f64) -> Setting {
     let output = Output { node_mib: Some(node_mib), ..Output::default() };
-    Setting { output, ..setting(&question.app, &question.class, &question.mapping, load, question.mpi) }
+    Setting { output, ..question.setting.on_node(load) }
 }
 
 /// The published time, where no time was observed at all. The published lines of the zones stand beside it.
@@ -180,7 +186,7 @@ fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: 
         latency::PUBLISHED_STORAGE
     )];
     warnings.extend(said.warnings);
-    if question.mapping.nodes() > 1 {
+    if question.setting.mapping.nodes() > 1 {
         warnings.push("the published time is of one node: each node is taken to write to storage of its own, at the same time".into());
     }
     Answered::with(prediction, warnings)

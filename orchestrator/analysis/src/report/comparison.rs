@@ -1,9 +1,10 @@
 //! What a factor changes: the same point with another level of it, compared repeat by repeat.
 
 use super::{
-    data::{Data, PointRow, Quantity},
+    data::{Data, ReportedQuantity},
     model::{Block, Cell, Column, Section, Table},
     quantity,
+    rows::PointRow,
 };
 use crate::report::consistency;
 use cvc_core::record::names;
@@ -19,7 +20,7 @@ const MOST_ROWS: usize = 400;
 pub(super) fn section(data: &Data) -> Section {
     // Coordination and storage are parts of the checkpoint time, and files are counted elsewhere.
     let parts = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S, names::CKPT_FILES];
-    let quantities: Vec<(&str, &Quantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
+    let quantities: Vec<(&str, &ReportedQuantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
     let varying = data.varying();
     let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
     columns.extend(data.mixed().then(consistency::column));

@@ -1,8 +1,8 @@
 //! Points whose counted runs were not made alike: their means are of different things.
 
 use super::{
-    data::RunRow,
     model::{Cell, Column},
+    rows::{Mixed, RunRow},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,6 @@ const MOST_VALUES: usize = 4;
 
 /// What a run has that does not tell: it was made before cvc recorded it, or its facts are lost.
 const UNKNOWN: &str = "not recorded";
-
-/// What differs within a point, with the values.
-pub(super) type Mixed = BTreeMap<String, BTreeSet<String>>;
 
 /// What differs within each point. `sources` are those of its counted runs: quantity with its labels, then sources.
 pub(super) fn find(

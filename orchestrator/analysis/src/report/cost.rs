@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::AnalysisError;
 use crate::index::Index;
-use cvc_core::{record::names, store::StoreError};
+use cvc_core::record::names;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};

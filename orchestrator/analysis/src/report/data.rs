@@ -1,13 +1,14 @@
 //! What every table and plot asks of the index, read once.
 
 use super::{
+    consistency,
     model::{RecordRow, Records},
     quantity::Tier,
+    rows::{ExcludedRow, PointRow, RunRow},
 };
 use crate::error::AnalysisError;
-use crate::report::consistency::{self, Mixed};
 use crate::{holdout::Outcome, index::Index};
-use cvc_core::{app::descriptor::Better, ids::PointId, store::StoreError};
+use cvc_core::{app::descriptor::Better, ids::PointId};
 use cvc_model::stats::{Interval, Summary};
 use indexmap::{IndexMap, IndexSet};
 use rusqlite::Row;
@@ -22,7 +23,7 @@ pub(super) struct Data {
     pub runs: Vec<RunRow>,
     pub excluded: Vec<ExcludedRow>,
     /// Everything that counts, in the order of tables.
-    pub quantities: IndexMap<String, Quantity>,
+    pub quantities: IndexMap<String, ReportedQuantity>,
     /// Key, then value, then the runs that have it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
     /// What models say of held-out points, if the campaign file asks for it.
@@ -30,185 +31,45 @@ pub(super) struct Data {
 }
 
 /// What is known of a quantity as such.
-pub(super) struct Quantity {
+pub(super) struct ReportedQuantity {
     pub unit: String,
     pub tier: Tier,
     /// Which way is better, where there is one.
     pub better: Option<Better>,
 }
 
-pub(super) struct PointRow {
-    pub id: PointId,
-    pub factors: IndexMap<String, String>,
-    pub nodes: u32,
-    pub processes: u32,
-    /// Indices of its runs, warm-ups too.
-    pub runs: Vec<usize>,
-    pub summaries: HashMap<String, Summary>,
-    /// Every counted repeat of every quantity, in the order of the plan.
-    pub values: HashMap<String, Vec<f64>>,
-    /// The numbers of these repeats.
-    pub repeats: HashMap<String, Vec<u32>>,
-    /// What differs between its counted runs and should not.
-    pub mixed: Mixed,
-}
-
-pub(super) struct RunRow {
-    pub id: String,
-    pub point: usize,
-    pub warmup: bool,
-    pub repeat: u32,
-    pub state: String,
-    pub attempts: u32,
-    pub cause: Option<String>,
-    pub detail: Option<String>,
-    pub dir: Option<String>,
-    pub records: String,
-    pub records_detail: Option<String>,
-}
-
-pub(super) struct ExcludedRow {
-    pub factors: IndexMap<String, String>,
-    pub by: String,
-    pub reason: String,
-}
-
 impl Data {
+    /// Reads an index.
     pub fn read(index: &Index) -> Result<Self, AnalysisError> {
-        let data = Self::query(index).map_err(index.failed())?;
-        Ok(Self { predictions: Outcome::read(index)?, ..data })
-    }
-
-    fn query(index: &Index) -> rusqlite::Result<Self> {
-        let db = index.connection();
-        let meta =
-            db.prepare("SELECT key, value FROM meta")?.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
-        let mut ids = HashMap::new();
-        let mut points = Vec::new();
-        let mut query = db.prepare("SELECT * FROM points ORDER BY seq")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            ids.insert(r.get::<_, String>("id")?, points.len());
-            points.push(PointRow {
-                id: PointId::from_written(&r.get::<_, String>("id")?),
-                factors: factors(r)?,
-                nodes: r.get("nodes")?,
-                processes: r.get("processes")?,
-                runs: Vec::new(),
-                summaries: HashMap::new(),
-                values: HashMap::new(),
-                repeats: HashMap::new(),
-                mixed: Mixed::new(),
-            });
-        }
-        let excluded = db
-            .prepare("SELECT * FROM excluded ORDER BY seq")?
-            .query_map([], |r| Ok(ExcludedRow { factors: factors(r)?, by: r.get("by")?, reason: r.get("reason")? }))?
-            .collect::<rusqlite::Result<Vec<_>>>()?;
-        let mut run_ids = HashMap::new();
-        let mut runs: Vec<RunRow> = Vec::new();
-        let mut query = db.prepare("SELECT * FROM runs ORDER BY seq")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            let Some(&point) = ids.get(&r.get::<_, String>("point")?) else { continue };
-            points[point].runs.push(runs.len());
-            run_ids.insert(r.get::<_, String>("id")?, runs.len());
-            runs.push(RunRow {
-                id: r.get("id")?,
-                point,
-                warmup: r.get::<_, String>("kind")? == "warmup",
-                repeat: r.get("repeat")?,
-                state: r.get("state")?,
-                attempts: r.get("attempts")?,
-                cause: r.get("cause")?,
-                detail: r.get("detail")?,
-                dir: r.get("dir")?,
-                records: r.get("records")?,
-                records_detail: r.get("records_detail")?,
-            });
-        }
-        let mut units = BTreeMap::new();
-        let mut query = db.prepare("SELECT q.run, q.quantity, q.unit, q.value FROM v_quantities q")?;
-        let mut rows = query.query([])?;
-        let mut values: Vec<(usize, String, f64)> = Vec::new();
-        while let Some(r) = rows.next()? {
-            let Some(&run) = run_ids.get(&r.get::<_, String>(0)?) else { continue };
-            if runs[run].counts() {
-                units.insert(r.get::<_, String>(1)?, r.get::<_, String>(2)?);
-                values.push((run, r.get(1)?, r.get(3)?));
-            }
-        }
-        values.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        for (run, quantity, value) in values {
-            let point = &mut points[runs[run].point];
-            point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
-            point.values.entry(quantity).or_default().push(value);
-        }
-        let mut query = db.prepare("SELECT * FROM summaries")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            if let Some(&point) = ids.get(&r.get::<_, String>("point")?) {
-                points[point].summaries.insert(r.get("quantity")?, summary(r)?);
-            }
-        }
-        let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
-        let mut query = db.prepare("SELECT name, better FROM figures ORDER BY app, name")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            let better = match r.get::<_, String>(1)?.as_str() {
-                "lower" => Some(Better::Lower),
-                "higher" => Some(Better::Higher),
-                _ => None,
-            };
-            declared.entry(r.get(0)?).or_default().push(better);
-        }
-        let mut quantities: Vec<(String, Quantity)> = units
-            .into_iter()
-            .map(|(name, unit): (String, String)| {
-                let (tier, better) = super::quantity::standing(&name, declared.get(&name).map_or(&[], Vec::as_slice));
-                (name, Quantity { unit, tier, better })
-            })
-            .collect();
-        quantities.sort_by_key(|(name, q)| super::quantity::order(name, q.tier));
-        let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-        let mut query = db.prepare("SELECT key, value, run FROM facts ORDER BY key, value")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            if let Some(&run) = run_ids.get(&r.get::<_, String>(2)?) {
-                facts.entry(r.get(0)?).or_default().entry(r.get(1)?).or_default().push(run);
-            }
-        }
-        let mut sources: BTreeMap<(usize, String, String), BTreeSet<String>> = BTreeMap::new();
-        let mut query = db.prepare(
-            "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, ''), source
-             FROM records",
-        )?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            let Some(run) = run_ids.get(&r.get::<_, String>(0)?).map(|run| &runs[*run]).filter(|r| r.enters()) else { continue };
-            sources.entry((run.point, r.get(1)?, r.get(2)?)).or_default().insert(r.get(3)?);
-        }
-        for (point, mixed) in points.iter_mut().zip(consistency::find(ids.len(), &runs, &facts, &sources)) {
+        let mut points: Vec<PointRow> = index.points()?.into_iter().map(PointRow::from).collect();
+        let excluded: Vec<ExcludedRow> = index.excluded()?.into_iter().map(ExcludedRow::from).collect();
+        let runs = runs(index, &mut points)?;
+        let run_of: RunsById = runs.iter().enumerate().map(|(i, run)| (run.id.clone(), i)).collect();
+        let units = values(index, &runs, &run_of, &mut points)?;
+        summaries(index, &mut points)?;
+        let facts = facts(index, &run_of)?;
+        let mixed = consistency::find(points.len(), &runs, &facts, &sources(index, &runs, &run_of)?);
+        for (point, mixed) in points.iter_mut().zip(mixed) {
             point.mixed = mixed;
         }
-        let mut names: IndexSet<String> = IndexSet::new();
-        for p in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
-            names.extend(p.keys().cloned());
+        let mut factors: IndexSet<String> = IndexSet::new();
+        for row in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
+            factors.extend(row.keys().cloned());
         }
         Ok(Self {
-            meta,
-            factors: names.into_iter().collect(),
+            meta: index.rows("SELECT key, value FROM meta", |r| Ok((r.get(0)?, r.get(1)?)))?.into_iter().collect(),
+            factors: factors.into_iter().collect(),
             points,
             runs,
             excluded,
-            quantities: quantities.into_iter().collect(),
+            quantities: quantities(index, units)?,
             facts,
-            predictions: None,
+            predictions: Outcome::read(index)?,
         })
     }
 
     /// The quantities that a reader came for: tables, comparison and plots have these; the index and the folded table have all.
-    pub fn main(&self) -> impl Iterator<Item = (&str, &Quantity)> {
+    pub fn main(&self) -> impl Iterator<Item = (&str, &ReportedQuantity)> {
         self.quantities.iter().filter(|(_, q)| q.tier != Tier::Secondary).map(|(name, q)| (name.as_str(), q))
     }
 
@@ -264,80 +125,128 @@ impl Data {
     pub fn records(&self, index: &Index) -> Result<Records, AnalysisError> {
         let points = self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect();
         let by_id: HashMap<&str, usize> = self.runs.iter().map(|r| (r.id.as_str(), r.point)).collect();
-        let read = || -> rusqlite::Result<Vec<RecordRow>> {
-            let mut query = index.connection().prepare(
-                "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
-                 c.zone, c.kind, c.rule, c.value FROM records c JOIN runs r ON r.id = c.run ORDER BY r.seq, c.rowid",
-            )?;
-            let mut rows = query.query([])?;
-            let mut all = Vec::new();
-            while let Some(r) = rows.next()? {
+        let all = index.rows(
+            "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
+             c.zone, c.kind, c.rule, c.value FROM records c JOIN runs r ON r.id = c.run ORDER BY r.seq, c.rowid",
+            |r| {
                 let text = (0..RecordRow::COLUMNS.len()).map(|i| r.get(i)).collect::<rusqlite::Result<Vec<Option<String>>>>()?;
-                let Some(&point) = text[0].as_deref().and_then(|id| by_id.get(id)) else { continue };
-                all.push(RecordRow { point, text, value: r.get(RecordRow::COLUMNS.len())? });
-            }
-            Ok(all)
-        };
+                let point = text[0].as_deref().and_then(|id| by_id.get(id));
+                let value = r.get(RecordRow::COLUMNS.len())?;
+                Ok(point.map(|&point| RecordRow { point, text, value }))
+            },
+        )?;
         Ok(Records {
             factors: self.factors.iter().map(|f| super::quantity::factor_column(f)).collect(),
             points,
-            rows: read().map_err(index.failed())?,
+            rows: all.into_iter().flatten().collect(),
         })
     }
 }
 
-impl PointRow {
-    /// Runs that enter statistics: succeeded, and their records can be read.
-    pub fn counted(&self, runs: &[RunRow]) -> usize {
-        self.runs.iter().filter(|r| runs[**r].enters()).count()
-    }
+/// Runs by their identifiers, as indices.
+type RunsById = HashMap<String, usize>;
 
-    /// The value of a factor; empty if the point does not have it.
-    pub fn factor(&self, name: &str) -> &str {
-        self.factors.get(name).map_or("", String::as_str)
+/// Reads the runs of these points, and adds them to the points.
+fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisError> {
+    let ids: HashMap<PointId, usize> = points.iter().enumerate().map(|(i, p)| (p.id.clone(), i)).collect();
+    let mut runs = Vec::new();
+    for run in index.runs()? {
+        let Some(&point) = ids.get(&run.point) else { continue };
+        points[point].runs.push(runs.len());
+        runs.push(RunRow::new(point, run));
     }
+    Ok(runs)
 }
 
-impl RunRow {
-    /// Whether it is a counted repeat that succeeded.
-    pub fn counts(&self) -> bool {
-        !self.warmup && self.state == "succeeded"
+/// Adds the values of all counted runs to their points, in the order of the plan. Returns the unit of each quantity.
+fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [PointRow]) -> Result<BTreeMap<String, String>, AnalysisError> {
+    let read = index.rows("SELECT q.run, q.quantity, q.unit, q.value FROM v_quantities q", |r| {
+        let run = run_of.get(&r.get::<_, String>(0)?).copied().filter(|run| runs[*run].counts());
+        run.map(|run| Ok((run, r.get::<_, String>(1)?, r.get::<_, String>(2)?, r.get::<_, f64>(3)?))).transpose()
+    })?;
+    let mut values: Vec<_> = read.into_iter().flatten().collect();
+    values.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let mut units = BTreeMap::new();
+    for (run, quantity, unit, value) in values {
+        let point = &mut points[runs[run].point];
+        point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
+        point.values.entry(quantity.clone()).or_default().push(value);
+        units.insert(quantity, unit);
     }
-
-    /// Whether it counts and its records can be read: it enters statistics.
-    pub fn enters(&self) -> bool {
-        self.counts() && ["ok", "changed"].contains(&self.records.as_str())
-    }
+    Ok(units)
 }
 
-/// The factors of a row of `points` or `excluded`, with the names of [`cvc_core::point::Point::FACTORS`], then the campaign's own.
-fn factors(r: &Row<'_>) -> rusqlite::Result<IndexMap<String, String>> {
-    let mut factors = IndexMap::new();
-    for name in cvc_core::point::Point::FACTORS {
-        let value = match name {
-            "processes" => r.get::<_, u32>(name)?.to_string(),
-            "aggregators" => r.get::<_, Option<u32>>(name)?.map_or_else(default, |n| n.to_string()),
-            "cb_buffer" => {
-                let bytes = r.get::<_, Option<i64>>("cb_buffer_bytes")?;
-                bytes.map_or_else(default, |b| cvc_core::units::ByteSize(u64::try_from(b).unwrap_or(0)).to_string())
-            }
-            _ => r.get(name)?,
+/// Adds the summaries of all quantities to their points.
+fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError> {
+    let ids: HashMap<String, usize> = points.iter().enumerate().map(|(i, p)| (p.id.as_str().to_owned(), i)).collect();
+    let read =
+        index.rows("SELECT * FROM summaries", |r| Ok((r.get::<_, String>("point")?, r.get::<_, String>("quantity")?, summary(r)?)))?;
+    for (point, quantity, summary) in read {
+        if let Some(&point) = ids.get(&point) {
+            points[point].summaries.insert(quantity, summary);
+        }
+    }
+    Ok(())
+}
+
+/// The quantities with their tiers, in the order of tables.
+fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap<String, ReportedQuantity>, AnalysisError> {
+    let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
+    for (name, better) in
+        index.rows("SELECT name, better FROM figures ORDER BY app, name", |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?)))?
+    {
+        let better = match better.as_str() {
+            "lower" => Some(Better::Lower),
+            "higher" => Some(Better::Higher),
+            _ => None,
         };
-        factors.insert(name.to_owned(), value);
+        declared.entry(name).or_default().push(better);
     }
-    let user: IndexMap<String, serde_json::Value> = serde_json::from_str(&r.get::<_, String>("user")?).unwrap_or_default();
-    for (name, value) in user {
-        let text = match value {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        // A free factor that is named as one of the others is told apart.
-        let name = if factors.contains_key(&name) { format!("user.{name}") } else { name };
-        factors.insert(name, text);
-    }
-    Ok(factors)
+    let mut quantities: Vec<(String, ReportedQuantity)> = units
+        .into_iter()
+        .map(|(name, unit)| {
+            let (tier, better) = super::quantity::standing(&name, declared.get(&name).map_or(&[], Vec::as_slice));
+            (name, ReportedQuantity { unit, tier, better })
+        })
+        .collect();
+    quantities.sort_by_key(|(name, q)| super::quantity::order(name, q.tier));
+    Ok(quantities.into_iter().collect())
 }
 
+/// The facts of all runs: key, then value, then the runs that have it.
+fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
+    let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
+    let read =
+        index.rows("SELECT key, value, run FROM facts ORDER BY key, value", |r| Ok((r.get(0)?, r.get(1)?, r.get::<_, String>(2)?)))?;
+    for (key, value, run) in read {
+        if let Some(&run) = run_of.get(&run) {
+            facts.entry(key).or_default().entry(value).or_default().push(run);
+        }
+    }
+    Ok(facts)
+}
+
+/// Where the records of counted runs come from: point, quantity and its labels, then sources.
+fn sources(
+    index: &Index,
+    runs: &[RunRow],
+    run_of: &RunsById,
+) -> Result<BTreeMap<(usize, String, String), BTreeSet<String>>, AnalysisError> {
+    let mut sources: BTreeMap<(usize, String, String), BTreeSet<String>> = BTreeMap::new();
+    let read = index.rows(
+        "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, ''), source
+         FROM records",
+        |r| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?)),
+    )?;
+    for (run, name, labels, source) in read {
+        if let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.enters()) {
+            sources.entry((run.point, name, labels)).or_default().insert(source);
+        }
+    }
+    Ok(sources)
+}
+
+/// A row of `summaries`.
 fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
     let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
     let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
@@ -352,8 +261,4 @@ fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
         mild: count("mild_outliers")?,
         severe: count("severe_outliers")?,
     })
-}
-
-fn default() -> String {
-    "default".to_owned()
 }

@@ -1,16 +1,16 @@
 //! Every repeat of every point.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, ReportedQuantity},
     format::Style,
-    layout::{self, Figure},
+    layout::{self, Figure, PlannedPlot},
     model::{Plot, Section},
     plot::{self, PALETTE, Strip},
     quantity::{self, Tier},
     time::capital,
 };
 use crate::error::AnalysisError;
-use cvc_core::{record::names, store::StoreError};
+use cvc_core::record::names;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 
@@ -18,13 +18,13 @@ use indexmap::IndexSet;
 const MOST_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
-    let drawn = |q: &str, of: &Quantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
+    let drawn = |q: &str, of: &ReportedQuantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
     let mut plots = Vec::new();
     for (q, of) in data.main().filter(|(q, of)| drawn(q, of)) {
         let figures = layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0));
         plots.extend(figures.into_iter().enumerate().map(|(number, figure)| {
             let title = format!("{}: {}", capital(data, q), figure.title);
-            (title.clone(), move || draw(data, q, &of.unit, number, &figure, title))
+            PlannedPlot::new(title, move |title| draw(data, q, &of.unit, number, &figure, title))
         }));
     }
     let mut blocks = Vec::new();

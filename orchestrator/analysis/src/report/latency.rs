@@ -2,13 +2,12 @@
 
 use super::{
     data::Data,
-    layout::{self, Sheet},
+    layout::{self, PlannedPlot, Sheet},
     model::Plot,
     plot::{self, Marks, Panel},
-    time::Planned,
 };
 use crate::error::AnalysisError;
-use cvc_core::{record::names, store::StoreError};
+use cvc_core::record::names;
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 
@@ -18,12 +17,12 @@ pub(super) fn in_pieces(data: &Data, point: usize) -> bool {
 }
 
 /// One plot for each application.
-pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
+pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
     layout::sheets(data, |p| in_pieces(data, p))
         .into_iter()
         .map(|sheet| {
             let title = format!("Checkpoint time in parts: {}", sheet.title);
-            (title.clone(), Box::new(move || draw(data, &sheet, title)) as Box<dyn FnOnce() -> _>)
+            PlannedPlot::new(title, move |title| draw(data, &sheet, title))
         })
         .collect()
 }

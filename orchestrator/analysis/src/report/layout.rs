@@ -2,14 +2,14 @@
 //! panels or series.
 
 use super::{
-    data::{Data, PointRow},
+    data::Data,
     format::Style,
     model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
     quantity,
+    rows::PointRow,
 };
 use crate::error::AnalysisError;
-use cvc_core::store::StoreError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
@@ -64,10 +64,10 @@ pub(super) struct Part<T> {
 }
 
 /// The point in each category, where there is one.
-pub(super) type Row = Vec<Option<usize>>;
+pub(super) type PointsByCategory = Vec<Option<usize>>;
 
 /// The name of a panel, and for each series the point in each category.
-type SeriesPanel = (String, Vec<Row>);
+type SeriesPanel = (String, Vec<PointsByCategory>);
 
 /// Groups the points that have something to draw into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
@@ -127,7 +127,7 @@ impl Sheet<'_> {
     }
 
     /// One panel for each combination of the factors that are not along the axis.
-    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<Row>> {
+    pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<PointsByCategory>> {
         let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
             figure.split(data, &figure.rest).into_iter().map(move |(name, points)| figure.part(name, scale, points)).collect::<Vec<_>>()
         });
@@ -135,7 +135,7 @@ impl Sheet<'_> {
     }
 
     /// The names of all series, and panels with a row for each of them.
-    pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<Row>>>) {
+    pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<PointsByCategory>>>) {
         let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
         let mut parts = Vec::new();
         for (scale, figure) in self.figures.iter().enumerate() {
@@ -163,17 +163,27 @@ pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     parts
 }
 
-/// Adds plots to a section, as many as it may have, and says which are left out.
-pub(super) fn add(
-    blocks: &mut Vec<Block>,
-    plots: Vec<(String, impl FnOnce() -> Result<Plot, AnalysisError>)>,
-) -> Result<(), AnalysisError> {
+/// A plot that is not drawn yet.
+pub(super) struct PlannedPlot<'a> {
+    title: String,
+    draw: Box<dyn FnOnce(String) -> Result<Plot, AnalysisError> + 'a>,
+}
+
+impl<'a> PlannedPlot<'a> {
+    /// A plot with its title, which is handed to `draw`.
+    pub fn new(title: String, draw: impl FnOnce(String) -> Result<Plot, AnalysisError> + 'a) -> Self {
+        Self { title, draw: Box::new(draw) }
+    }
+}
+
+/// Adds plots to a section, up to the maximum number, and names those that are left out.
+pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
-    for (title, draw) in plots {
+    for plot in plots {
         if blocks.len() < MOST_FIGURES {
-            blocks.push(Block::Plot(draw()?));
+            blocks.push(Block::Plot((plot.draw)(plot.title)?));
         } else {
-            left_out.push(title);
+            left_out.push(plot.title);
         }
     }
     if !left_out.is_empty() {

@@ -20,17 +20,19 @@ mod plot;
 mod prediction;
 mod quantity;
 mod repeat;
+mod rows;
 mod size_by_zone;
+mod slug;
 mod summary;
 mod time;
 mod versions;
 
 pub use emit::write_all;
 pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, RecordRow, Records, Report, ReportKind, Section, Table};
+pub(crate) use slug::slug;
 
 use crate::error::AnalysisError;
 use crate::index::Index;
-use cvc_core::store::StoreError;
 use data::Data;
 
 /// Version of the report model, as it stands in JSON.
@@ -55,19 +57,4 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
         sections,
         records: data.records(index)?,
     })
-}
-
-/// Letters, digits and hyphens of a text: for links and file names.
-pub(crate) fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for c in text.chars() {
-        match c {
-            c if c.is_ascii_alphanumeric() => slug.push(c.to_ascii_lowercase()),
-            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
-            _ => {}
-        }
-    }
-    slug.truncate(60);
-    let slug = slug.trim_end_matches('-');
-    if slug.is_empty() { "all".to_owned() } else { slug.to_owned() }
 }

@@ -1,9 +1,11 @@
 //! What failed, what was not tried, what was skipped, and why.
 
 use super::{
-    data::{Data, RunRow},
+    data::Data,
     model::{Block, Cell, Column, Section, Table},
-    quantity, summary,
+    quantity,
+    rows::RunRow,
+    summary,
 };
 
 pub(super) fn section(data: &Data) -> Section {

@@ -1,7 +1,6 @@
 //! Drawing: panels with categories along one axis, as SVG that inherits its text colour, so that it suits light and dark pages.
 
 use crate::error::AnalysisError;
-use cvc_core::store::StoreError;
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
     prelude::*,

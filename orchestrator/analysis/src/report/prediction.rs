@@ -2,14 +2,14 @@
 
 use super::{
     data::Data,
-    layout,
+    layout::{self, PlannedPlot},
     model::{Block, Cell, Column, Plot, Section, Table},
     plot::{self, Categories, Marks, Panel, Whisker},
     quantity as words, summary,
 };
 use crate::error::AnalysisError;
 use crate::holdout::{Answer, Coverage, Gate, Judged, Outcome, Prediction, quantity};
-use cvc_core::{ids::PointId, quantity::Quantity, store::StoreError};
+use cvc_core::{ids::PointId, quantity::Quantity};
 use cvc_model::{Estimate, Interval, stats::Summary};
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     if let Some(outcome) = &data.predictions {
         let places: Places = data.points.iter().enumerate().map(|(i, p)| (p.id.clone(), i)).collect();
-        let gate = outcome.gate();
+        let gate = Gate::of(outcome);
         blocks.push(Block::Text { text: introduction(outcome) });
         blocks.extend(missing(data, outcome, &places));
         blocks.extend(verdict(&gate));
@@ -64,7 +64,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
 /// One line for the short answer.
 pub(super) fn found(data: &Data) -> Option<(String, String)> {
     let outcome = data.predictions.as_ref()?;
-    let gate = outcome.gate();
+    let gate = Gate::of(outcome);
     let mut parts = Vec::new();
     for q in [Quantity::Image, Quantity::Stored] {
         if let Some(errors) = Errors::of(outcome, q).filter(|e| !e.errors.is_empty()) {
@@ -360,7 +360,7 @@ fn candidates(outcome: &Outcome) -> Table {
 }
 
 /// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
-fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<super::time::Planned<'a>> {
+fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<PlannedPlot<'a>> {
     let drawn = |q: &Quantity| {
         let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
         wanted && outcome.judged.iter().any(|j| j.prediction.quantity == *q && matches!(j.prediction.answer, Answer::Predicted { .. }))
@@ -369,11 +369,11 @@ fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<su
     apps.dedup();
     apps.sort_unstable();
     apps.dedup();
-    let mut planned: Vec<super::time::Planned<'a>> = Vec::new();
+    let mut planned: Vec<PlannedPlot<'a>> = Vec::new();
     for app in apps {
         for q in Quantity::ALL.into_iter().filter(drawn) {
             let title = format!("Predicted and measured, {}: {app}", q.title());
-            planned.push((title.clone(), Box::new(move || draw(data, outcome, places, app, q, title))));
+            planned.push(PlannedPlot::new(title, move |title| draw(data, outcome, places, app, q, title)));
         }
     }
     planned

@@ -1,15 +1,13 @@
 //! What a checkpoint image consists of: application data, libraries, shared memory.
 
 use super::{
-    data::{Data, Quantity},
-    layout::{self, Sheet},
+    data::{Data, ReportedQuantity},
+    layout::{self, PlannedPlot, Sheet},
     model::{Block, Cell, Column, Plot, Section, Table},
     plot::{self, Marks, Panel},
     quantity, summary,
-    time::Planned,
 };
 use crate::error::AnalysisError;
-use cvc_core::store::StoreError;
 use indexmap::IndexMap;
 
 /// The zones of the thesis with what they are.
@@ -63,14 +61,14 @@ fn drawn(rules: &[String]) -> Option<String> {
 }
 
 /// One plot for each application whose images were read.
-pub(super) fn plots(data: &Data) -> Vec<Planned<'_>> {
+pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
     let Some(rule) = drawn(&rules(data)) else { return Vec::new() };
     let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
     layout::sheets(data, drawable)
         .into_iter()
         .map(|sheet| {
             let (title, rule) = (format!("Checkpoint image of a rank by zone: {}", sheet.title), rule.clone());
-            (title.clone(), Box::new(move || draw(data, &rule, &sheet, title)) as Box<dyn FnOnce() -> _>)
+            PlannedPlot::new(title, move |title| draw(data, &rule, &sheet, title))
         })
         .collect()
 }
@@ -142,7 +140,7 @@ fn table(data: &Data, rule: &str) -> Table {
 
 /// What a checkpoint leaves on disk, by kind of file.
 fn files(data: &Data) -> Table {
-    let shown: Vec<(&String, &Quantity)> = data
+    let shown: Vec<(&String, &ReportedQuantity)> = data
         .quantities
         .iter()
         .filter(|(q, _)| {

@@ -1,9 +1,10 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::{Data, PointRow, Quantity},
+    data::{Data, ReportedQuantity},
     model::{Block, Cell, Column, Section, Table},
     quantity::{self, Tier},
+    rows::PointRow,
 };
 use crate::report::consistency;
 
@@ -71,7 +72,7 @@ pub(super) fn level(text: &str) -> Cell {
 
 /// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
 fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
-    let shown: Vec<(&str, &Quantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
+    let shown: Vec<(&str, &ReportedQuantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
     let mut columns = point_columns(data);
     let failed = Column::plain("failed", "failed");
     columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);

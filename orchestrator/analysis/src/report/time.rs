@@ -1,19 +1,16 @@
 //! The plots: how large a checkpoint is, how long it takes, how long the program takes, and its figures of merit.
 
 use super::{
-    data::{Data, Quantity},
+    data::{Data, ReportedQuantity},
     latency,
-    layout::{self, Part, Row, Sheet},
+    layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
     model::{Plot, Section},
     plot::{self, Marks, Panel},
     quantity::{self, Tier},
     size_by_zone,
 };
 use crate::error::AnalysisError;
-use cvc_core::{record::names, store::StoreError};
-
-/// A plot that is not drawn yet, with its title.
-pub(super) type Planned<'a> = (String, Box<dyn FnOnce() -> Result<Plot, AnalysisError> + 'a>);
+use cvc_core::record::names;
 
 /// What a campaign is about, in this order: sizes, checkpoint times, wall time.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
@@ -38,25 +35,25 @@ pub(super) fn merits(data: &Data) -> Result<Section, AnalysisError> {
     Ok(Section { id: "merits", title: "Figures of merit".to_owned(), blocks })
 }
 
-fn over_axis<'a>(data: &'a Data, q: &'a str, title: &str, which: impl Fn(usize) -> bool) -> Vec<Planned<'a>> {
+fn over_axis<'a>(data: &'a Data, q: &'a str, title: &str, which: impl Fn(usize) -> bool) -> Vec<PlannedPlot<'a>> {
     let Some(of) = data.quantities.get(q) else { return Vec::new() };
     layout::sheets(data, |p| data.points[p].summaries.contains_key(q) && which(p))
         .into_iter()
         .map(|sheet| {
             let title = format!("{title}: {}", sheet.title);
-            (title.clone(), Box::new(move || draw(data, q, of, &sheet, title)) as Box<dyn FnOnce() -> _>)
+            PlannedPlot::new(title, move |title| draw(data, q, of, &sheet, title))
         })
         .collect()
 }
 
-fn draw(data: &Data, q: &str, of: &Quantity, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
+fn draw(data: &Data, q: &str, of: &ReportedQuantity, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
     let summary = |p: usize| data.points[p].summaries.get(q);
     let (divisor, unit) = layout::scale(sheet.points().filter_map(|p| Some(summary(p)?.mean)), &of.unit);
     let whisker = |p: Option<usize>| Some(layout::whisker(summary(p?)?, divisor));
     let mut caption = "Means of the repeats with their bootstrap 95 % intervals".to_owned();
     caption.push_str(&quantity::direction(of.better).map_or(".".to_owned(), |words| format!("; {words}.")));
     let (series, parts) = sheet.series(data, &mut caption);
-    let panel = |part: Part<Vec<Row>>| {
+    let panel = |part: Part<Vec<PointsByCategory>>| {
         let values = part.points.into_iter().map(|row| row.into_iter().map(whisker).collect()).collect();
         let marks = if part.ordered { Marks::Lines(values) } else { Marks::Grouped(values) };
         Panel { title: part.title, x: part.categories, scale: part.scale, marks }

@@ -1,6 +1,5 @@
 //! `measured.toml` in the folder of a paper: which campaigns rerun its tables, and which runs and records belong to which cells.
 
-use super::runs::FACTOR_NAMES;
 use crate::paper::Reason;
 use cvc_core::source::{Source, SourceError, SourceErrors, suggestion};
 use indexmap::IndexMap;
@@ -12,6 +11,9 @@ use toml::{Spanned, de::DeValue};
 pub const SCHEMA: u32 = 1;
 /// The file in the folder of a paper.
 pub const FILE: &str = "measured.toml";
+
+/// Factors of a point by which rows are matched.
+pub const FACTOR_NAMES: [&str; 9] = ["app", "class", "mapping", "nodes", "processes", "mpi", "checkpointer", "compression", "aggregators"];
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::{
     definition::{Column, Definition, Differences, Table, Value, Wanted},
-    runs::{Measured, has},
+    runs::{CampaignMeasurements, has},
     select::{Row, factors, matches, resolve},
 };
 use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Paper, PrintedTable, Reason, agreement};
@@ -119,7 +119,12 @@ fn rows(table: &PrintedTable) -> Vec<Row> {
 }
 
 /// The values of all runs of a row, and where they come from.
-fn collect(measured: &Measured, wanted: &IndexMap<String, String>, value: &Value, row: &Row) -> Result<Vec<(String, f64)>, String> {
+fn collect(
+    measured: &CampaignMeasurements,
+    wanted: &IndexMap<String, String>,
+    value: &Value,
+    row: &Row,
+) -> Result<Vec<(String, f64)>, String> {
     let images = resolve(&value.images, row)?.parse()?;
     let mut found = Vec::new();
     for point in measured.points.iter().filter(|p| p.is(wanted)) {
@@ -140,7 +145,7 @@ fn summarise(found: &[(String, f64)], tolerance_pct: f64, reason: Option<Reason>
 }
 
 /// Puts what campaigns measured beside the tables of a paper.
-pub fn join(paper: &Paper, definition: &Definition, measured: &Measured) -> Joined {
+pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasurements) -> Joined {
     let mut joined = Joined::default();
     for table in &definition.tables {
         match paper.table(&table.table) {
@@ -169,7 +174,7 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &Measured) -> Join
     joined
 }
 
-fn one_table(printed: &PrintedTable, table: &Table, measured: &Measured, mistakes: &mut Vec<String>) -> JoinedTable {
+fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasurements, mistakes: &mut Vec<String>) -> JoinedTable {
     let id = &printed.definition.id;
     let mut joined = JoinedTable { table: id.clone(), note: table.note.clone(), cells: Vec::new(), missing: Vec::new() };
     for column in &table.columns {
@@ -226,7 +231,7 @@ fn declared(table: &Table, row: &Row) -> Option<String> {
 }
 
 /// Why nothing was measured of a row: what became of its runs, why a campaign left its point out, or what the paper's file says.
-fn why(measured: &Measured, wanted: &IndexMap<String, String>, table: &Table, row: &Row) -> String {
+fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table: &Table, row: &Row) -> String {
     if let Some(problem) = measured.points.iter().filter(|p| p.is(wanted)).find_map(|p| p.problem.clone()) {
         return problem;
     }
@@ -248,7 +253,7 @@ fn why(measured: &Measured, wanted: &IndexMap<String, String>, table: &Table, ro
 fn differences(
     paper: &Paper,
     (printed, wanted, point): (&PrintedTable, &Differences, &IndexMap<String, Wanted>),
-    measured: &Measured,
+    measured: &CampaignMeasurements,
     mistakes: &mut Vec<String>,
 ) -> JoinedDifferences {
     if printed.column(&wanted.column).is_none() {

@@ -2,7 +2,7 @@
 //! printed cells.
 //!
 //! `measured.toml` in the folder says which runs a row of a table is about, and which records belong into which column ([`Definition`]);
-//! [`Measured`] holds what campaigns left, and [`join`] puts both together. A new paper needs no Rust.
+//! [`CampaignMeasurements`] holds what campaigns left, and [`join`] puts both together. A new paper needs no Rust.
 
 mod definition;
 mod join;
@@ -12,5 +12,5 @@ mod show;
 
 pub use definition::{Campaign, Definition, FILE, load};
 pub use join::{Joined, JoinedCell, JoinedDifferences, JoinedTable, Missing, Step, join};
-pub use runs::Measured;
+pub use runs::CampaignMeasurements;
 pub use show::{Tally, sections, tally};

@@ -1,17 +1,14 @@
 //! What campaigns measured, out of their indexes: the records of every image of every run that succeeded.
 
-use super::{definition::Value, select::Images};
+use super::{
+    definition::{FACTOR_NAMES, Value},
+    select::Images,
+};
 use crate::error::AnalysisError;
-use crate::index::Index;
-use cvc_core::store::StoreError;
+use crate::index::{Index, IndexedFactors, IndexedRun};
+use cvc_core::ids::PointId;
 use indexmap::IndexMap;
-use rusqlite::Row as SqlRow;
-use std::collections::BTreeMap;
-
-/// Factors of a point by which rows are matched.
-pub const FACTOR_NAMES: [&str; 9] = ["app", "class", "mapping", "nodes", "processes", "mpi", "checkpointer", "compression", "aggregators"];
-/// The same, as the index has them.
-const FACTORS: &str = "app, class, mapping, nodes, processes, mpi, checkpointer, compression, coalesce(aggregators, 'default')";
+use std::collections::{BTreeMap, HashMap};
 
 /// A record of an image, or of a checkpoint as a whole.
 #[derive(Clone, Debug)]
@@ -34,7 +31,7 @@ enum Owner {
 
 /// A run that succeeded: for each checkpoint and image, what is known of it.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct MeasuredRun {
     /// Its identifier.
     pub id: String,
     checkpoints: BTreeMap<String, BTreeMap<Owner, Vec<Fact>>>,
@@ -48,7 +45,7 @@ pub struct MeasuredPoint {
     /// Its factors, as text.
     pub factors: IndexMap<String, String>,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MeasuredRun>,
     /// Why there are none: what became of them.
     pub problem: Option<String>,
 }
@@ -64,72 +61,50 @@ pub struct LeftOut {
 
 /// Everything that some campaigns measured.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct CampaignMeasurements {
     /// Points, in the order of the campaigns.
     pub points: Vec<MeasuredPoint>,
     /// Points that were not run.
     pub left_out: Vec<LeftOut>,
 }
 
-fn factors(row: &SqlRow<'_>, first: usize) -> rusqlite::Result<IndexMap<String, String>> {
-    FACTOR_NAMES
-        .iter()
-        .enumerate()
-        .map(|(i, name)| {
-            let value: rusqlite::types::Value = row.get(first + i)?;
-            let text = match value {
-                rusqlite::types::Value::Integer(n) => n.to_string(),
-                rusqlite::types::Value::Text(text) => text,
-                rusqlite::types::Value::Null | rusqlite::types::Value::Real(_) | rusqlite::types::Value::Blob(_) => String::new(),
-            };
-            Ok(((*name).to_owned(), text))
-        })
-        .collect()
+/// The factors by which rows are matched.
+fn factors(of: &IndexedFactors) -> IndexMap<String, String> {
+    FACTOR_NAMES.iter().filter_map(|name| Some(((*name).to_owned(), of.text(name)?))).collect()
 }
 
-impl Measured {
+impl CampaignMeasurements {
     /// Adds what a campaign measured.
     ///
     /// # Errors
     /// When its index cannot be read.
     pub fn add(&mut self, index: &Index) -> Result<(), AnalysisError> {
-        self.read(index).map_err(index.failed())
-    }
-
-    fn read(&mut self, index: &Index) -> rusqlite::Result<()> {
-        let db = index.connection();
-        let campaign: String = db.query_row("SELECT value FROM meta WHERE key = 'campaign'", [], |row| row.get(0))?;
-        let mut points = db.prepare(&format!("SELECT id, {FACTORS} FROM points ORDER BY seq"))?;
-        let mut rows = points.query([])?;
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(0)?;
-            let (runs, problem) = runs(index, &id)?;
-            self.points.push(MeasuredPoint { campaign: campaign.clone(), factors: factors(row, 1)?, runs, problem });
+        let campaign = index.rows("SELECT value FROM meta WHERE key = 'campaign'", |row| row.get::<_, String>(0))?;
+        let campaign = campaign.into_iter().next().unwrap_or_default();
+        let mut of_points: HashMap<PointId, Vec<IndexedRun>> = HashMap::new();
+        for run in index.runs()?.into_iter().filter(|run| !run.warmup) {
+            of_points.entry(run.point.clone()).or_default().push(run);
         }
-        let mut left_out = db.prepare(&format!("SELECT reason, {FACTORS} FROM excluded ORDER BY seq"))?;
-        let mut rows = left_out.query([])?;
-        while let Some(row) = rows.next()? {
-            self.left_out.push(LeftOut { reason: row.get(0)?, factors: factors(row, 1)? });
+        for point in index.points()? {
+            let (runs, problem) = runs(index, of_points.remove(&point.id).unwrap_or_default())?;
+            self.points.push(MeasuredPoint { campaign: campaign.clone(), factors: factors(&point.factors), runs, problem });
         }
+        self.left_out.extend(index.excluded()?.into_iter().map(|e| LeftOut { factors: factors(&e.factors), reason: e.reason }));
         Ok(())
     }
 }
 
-fn runs(index: &Index, point: &str) -> rusqlite::Result<(Vec<Run>, Option<String>)> {
-    let db = index.connection();
-    let mut query =
-        db.prepare_cached("SELECT id, state, cause, detail, records FROM runs WHERE point = ? AND kind = 'measured' ORDER BY seq")?;
-    let mut rows = query.query([point])?;
+/// The runs that succeeded with their records, or what became of the others.
+fn runs(index: &Index, all: Vec<IndexedRun>) -> Result<(Vec<MeasuredRun>, Option<String>), AnalysisError> {
     let (mut runs, mut problem) = (Vec::new(), None);
-    while let Some(row) = rows.next()? {
-        let (id, state): (String, String) = (row.get(0)?, row.get(1)?);
-        let (cause, detail): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
-        let records: String = row.get(4)?;
-        match (state.as_str(), records.as_str()) {
-            ("succeeded", "ok" | "changed") => runs.push(Run { checkpoints: checkpoints(index, &id)?, id }),
+    for run in all {
+        match (run.state.as_str(), run.records.as_str()) {
+            ("succeeded", "ok" | "changed") => {
+                runs.push(MeasuredRun { checkpoints: checkpoints(index, &run.id).map_err(index.failed())?, id: run.id });
+            }
             ("succeeded", state) => problem = Some(format!("the records of its run are {state}")),
             ("failed", _) => {
-                problem = Some(format!("its run failed ({}): {}", cause.unwrap_or_default(), detail.unwrap_or_default()));
+                problem = Some(format!("its run failed ({}): {}", run.cause.unwrap_or_default(), run.detail.unwrap_or_default()));
             }
             (_, _) => problem = problem.or_else(|| Some("it has not been run yet".to_owned())),
         }
@@ -171,7 +146,7 @@ fn sum(facts: &[Fact], value: &Value) -> Option<f64> {
     (!found.is_empty()).then(|| found.iter().sum::<f64>() / value.unit.size())
 }
 
-impl Run {
+impl MeasuredRun {
     /// The value of a run: mean over the images that are asked for, then over the checkpoints.
     fn value(&self, value: &Value, images: &Images, aggregators: usize) -> Option<f64> {
         let per_checkpoint: Vec<f64> = self.checkpoints.values().filter_map(|owners| one(owners, value, images, aggregators)).collect();

@@ -4,7 +4,8 @@ use cvc_analysis::{
     paper::{Measurements, Paper, Verdict, judge, load, report},
     report::write_all,
 };
-use cvc_core::campaign::{Format, SourceErrors};
+use cvc_core::campaign::Format;
+use cvc_core::source::SourceErrors;
 use std::{fmt::Write, fs, path::Path};
 
 const PAPER: &str = r#"schema = 1

@@ -4,10 +4,7 @@ use crate::common;
 use cvc_analysis::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{
-    index::Index,
-    predict::{Budget, Forecast, JudgedQuantity, Known, Observation, Predictor, Question, from_csv, from_index},
-};
+use cvc_analysis::predict::{Budget, Forecast, JudgedQuantity, KnownNames, Observation, Predictor, Question, from_csv, from_index};
 use cvc_core::{
     point::{CheckpointerKind, Compression, Point},
     quantity::Quantity,
@@ -31,7 +28,7 @@ fn made_up(text: &str) -> Vec<Observation> {
 
 fn question(text: &str, observations: &[Observation]) -> Question {
     let apps = [PathBuf::from(repository("experiments/apps"))];
-    Question::parse(text, Known { apps: &apps, observations }).expect("a question")
+    Question::parse(text, KnownNames { apps: &apps, observations }).expect("a question")
 }
 
 /// The forecast for a question from all of these observations.
@@ -66,7 +63,7 @@ fn an_image_is_its_zones_and_headers() {
         let parts = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem, Quantity::Headers].map(|q| o.value(q).expect("a zone"));
         let rest = o.value(Quantity::Image).expect("an image") - parts.iter().sum::<f64>();
         assert!(rest.abs() < 0.02, "{}: {rest} MiB", o.label);
-        let files = f64::from(o.mapping.processes()) * o.value(Quantity::File).expect("a file");
+        let files = f64::from(o.setting.mapping.processes()) * o.value(Quantity::File).expect("a file");
         let stored = files + o.value(Quantity::Launchers).expect("launchers") + o.value(Quantity::Aux).expect("files beside");
         assert!((o.value(Quantity::Stored).expect("a total") - stored).abs() < 0.1, "{}", o.label);
     }
@@ -74,7 +71,7 @@ fn an_image_is_its_zones_and_headers() {
 
 #[test]
 fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
-    let judged = judged(|o| o.mapping.processes() <= 9);
+    let judged = judged(|o| o.setting.mapping.processes() <= 9);
     assert!(judged.iter().all(|j| !j.training.contains(&j.label)), "a point is never judged by a model that was fitted on it");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
     assert!(all >= 20 && mean < 0.3 && largest < 1.0, "files: mean {mean:.3} %, largest {largest:.3} %");
@@ -85,7 +82,7 @@ fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
 
 #[test]
 fn class_a_predicts_class_b() {
-    let judged = judged(|o| o.class == "A");
+    let judged = judged(|o| o.setting.class == "A");
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
     assert!(all >= 30 && mean < 1.0 && largest < 2.5, "files: mean {mean:.3} %, largest {largest:.3} %");
     // one class tells nothing of how classes differ
@@ -96,12 +93,12 @@ fn class_a_predicts_class_b() {
 fn the_data_of_a_program_without_runs_follow_from_the_model_that_runs_of_others_agree_with() {
     // DMTCP 4 leaves out pages that were never written: the arrays as declared are too much by up to a third
     for trained in ["npb-bt", "npb-sp", "npb-lu", "npb-cg"] {
-        let judged = judged(|o| o.app == trained);
+        let judged = judged(|o| o.setting.app == trained);
         let (mean, largest, covered, n) = score(&judged, Quantity::Dtapp, |_| true);
         assert!(mean < 1.5 && largest < 7.0, "{trained}: {mean} {largest}");
         assert!(covered * 100 >= n * 95, "{trained}: {covered} of {n}");
     }
-    let of_bt: Vec<Observation> = real().into_iter().filter(|o| o.app == "npb-bt").collect();
+    let of_bt: Vec<Observation> = real().into_iter().filter(|o| o.setting.app == "npb-bt").collect();
     let said = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", Budget::default());
     assert!(said.warnings.iter().any(|w| w.contains("no run of npb-cg on mpich-ch3 was observed")), "{:?}", said.warnings);
     // nothing tells which pages are stored: the interval reaches over both ways
@@ -225,7 +222,7 @@ fn the_time_of_a_node_is_that_of_all_its_files_with_the_aggregators() {
 
 #[test]
 fn launchers_and_files_beside_lie_within_their_intervals() {
-    let judged = judged(|o| [4, 9].contains(&o.mapping.processes()));
+    let judged = judged(|o| [4, 9].contains(&o.setting.mapping.processes()));
     for quantity in [Quantity::Launchers, Quantity::Aux] {
         // nothing follows for one process from more
         let of = judged.iter().filter(|j| j.quantity == quantity && !j.label.contains("1Nx1P"));

@@ -4,13 +4,13 @@ use crate::common::measured;
 use cvc_analysis::holdout::rebuild_index;
 
 use cvc_analysis::{
-    holdout::{Answer, Line, Outcome},
+    holdout::{Answer, Gate, Line, Outcome},
     index::Index,
     report::{Block, Cell, Report, Section, Table, build, write_all},
 };
 use cvc_core::{campaign::Format, plan::Plan, point::Point, quantity::Quantity};
 use cvc_testkit::utf8;
-use std::{collections::HashSet, fs, path::Path};
+use std::{collections::HashSet, fs};
 
 const SPLIT: &str = "[predict]\ntrain = [{ processes = [1, 4, 9] }]\nheld_out = [{ processes = [16, 25] }]\n";
 
@@ -156,11 +156,11 @@ fn the_section_tells_predictions_from_measurements_in_every_format() {
 
 #[test]
 fn a_bound_is_kept_or_missed_by_so_much() {
-    let kept = made(&format!("{SPLIT}max_error = {{ dtapp = 90, image = 90 }}\nmin_coverage = 0.001\n"), |_| false).outcome().gate();
+    let kept = Gate::of(&made(&format!("{SPLIT}max_error = {{ dtapp = 90, image = 90 }}\nmin_coverage = 0.001\n"), |_| false).outcome());
     assert!(kept.has_bounds());
     assert_eq!(kept.misses(), Vec::<String>::new());
     let made = made(&format!("{SPLIT}max_error = {{ image = 0.0001 }}\nmin_coverage = 100\n"), |_| false);
-    let gate = made.outcome().gate();
+    let gate = Gate::of(&made.outcome());
     let misses = gate.misses();
     // Each program and library by itself, by the mean of its own held-out points.
     let group = gate.groups.iter().find(|g| g.app == "npb-sp" && g.mpi == "openmpi" && g.quantity == Quantity::Image).expect("a group");
@@ -196,7 +196,7 @@ fn a_bound_is_kept_or_missed_by_so_much() {
     assert!(one.warnings().contains("A bound is missed: latency of npb-bt on openmpi"), "{}", one.warnings());
     // What has a bound and no prediction is no success.
     let nothing = made_without_training();
-    let misses = nothing.outcome().gate().misses();
+    let misses = Gate::of(&nothing.outcome()).misses();
     assert!(!misses.is_empty(), "no prediction cannot keep a bound");
 }
 

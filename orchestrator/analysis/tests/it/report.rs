@@ -4,6 +4,7 @@ use crate::common;
 use cvc_analysis::holdout::rebuild_index;
 
 use cvc_analysis::{
+    error::AnalysisError,
     index::Index,
     report::{Cell, build, write_all},
 };
@@ -387,7 +388,7 @@ fn a_campaign_that_never_ran_has_a_report() {
 #[test]
 fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert!(matches!(rebuild_index(utf8(dir.path())), Err(StoreError::Io { .. })));
+    assert!(matches!(rebuild_index(utf8(dir.path())), Err(AnalysisError::Store(StoreError::Io { .. }))));
     let made = common::campaign(dir.path());
     for run in &made.plan.runs {
         let run = dir.path().join(format!("runs/{}", run.id));
@@ -401,7 +402,7 @@ fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
     let journal = fs::read_to_string(dir.path().join("journal.jsonl")).expect("a journal");
     fs::write(dir.path().join("journal.jsonl"), journal.replacen("\"seq\":3", "\"seq\":x", 1)).expect("a journal");
     match rebuild_index(utf8(dir.path())) {
-        Err(e @ StoreError::Damaged { line: Some(3), .. }) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
+        Err(AnalysisError::Store(e @ StoreError::Damaged { line: Some(3), .. })) => assert!(e.to_string().contains("journal.jsonl"), "{e}"),
         other => panic!("{other:?}"),
     }
 }

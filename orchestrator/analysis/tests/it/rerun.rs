@@ -3,9 +3,8 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
-    index::Index,
     paper::{self, Agreement, Paper},
-    rerun::{self, Joined, Measured},
+    rerun::{self, CampaignMeasurements, Joined},
 };
 use cvc_core::store::copy_tree;
 use std::{fs, path::Path};
@@ -111,7 +110,7 @@ fn join_with(measured: &str, anomalies: &str) -> Result<(Paper, Joined), String>
     // the index is written beside the data
     let campaign = Utf8PathBuf::from_path_buf(dir.path().join("campaign")).expect("text");
     copy_tree(&here().join("tests/data/rerun/sizes"), &campaign).expect("copied");
-    let mut all = Measured::default();
+    let mut all = CampaignMeasurements::default();
     all.add(&rebuild_index(&campaign).expect("an index")).expect("its records");
     let joined = rerun::join(&paper, &definition, &all);
     Ok((paper, joined))
@@ -266,7 +265,7 @@ fn the_committed_files_fit_their_papers() {
         let Some(definition) = rerun::load(entry.path().as_std_path()).unwrap_or_else(|e| panic!("{e}")) else { continue };
         files += 1;
         let paper = paper::load(entry.path().as_std_path()).unwrap_or_else(|e| panic!("{e}"));
-        let joined = rerun::join(&paper, &definition, &Measured::default());
+        let joined = rerun::join(&paper, &definition, &CampaignMeasurements::default());
         assert_eq!(joined.mistakes, Vec::<String>::new());
         assert!(joined.tables.iter().all(|t| !t.missing.is_empty() && t.cells.is_empty()));
         // a reason that explains any distance is none: a few MiB, and less than what it stands for

@@ -1,7 +1,9 @@
 //! What a plan is expected to cost, as `cvc plan` shows it.
 
-use super::{paragraph, table};
-use crate::display::duration;
+use crate::{
+    display::duration,
+    text::{paragraph, table},
+};
 use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
 use cvc_core::{
     campaign::{Market, Spec},

@@ -1,10 +1,14 @@
 //! `cvc install`, and `--install` of `cvc run`
 
-use super::{load_of_site, runtime, shown};
 use crate::{
     args::InstallArgs,
+    campaigns::load_of_site,
     display::{self, Varying},
+    exit_status::ExitStatus,
     failure::Failure,
+    machine::runtime,
+    session_log,
+    text::{shown, table},
 };
 use cvc_controller::{
     install::{self, InstallEvent, InstallReport, Lock, Request},
@@ -21,8 +25,9 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
+use tracing::Instrument;
 
-pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
+pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
     let spec = load_of_site(&args.of)?;
     let plan = plan::build(&spec);
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
@@ -41,16 +46,20 @@ pub fn install(args: &InstallArgs) -> Result<u8, Failure> {
     if let Some(to) = &args.inventory_only {
         return write_only(&request, to);
     }
-    let report = runtime()?.block_on(async {
+    if !args.check {
+        session_log::begin(&dir);
+    }
+    let installing = async {
         let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
         tokio::spawn(listen(stop_request));
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
         one(&request, &mut stop_signal, observer.as_mut()).await
-    })?;
+    };
+    let report = runtime()?.block_on(installing.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
     if !args.json && !args.check {
         show(&report, &dir)?;
     }
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 /// Ctrl-C or SIGTERM: stop at once. What was done stays, and is not done twice.
@@ -65,12 +74,12 @@ async fn listen(stop_request: watch::Sender<StopRequest>) {
 }
 
 /// Inventory, variables and roles for ansible-playbook by hand.
-fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<u8, Failure> {
-    let Some(site) = request.spec.sites.get(request.site) else { return Ok(0) };
+fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
+    let Some(site) = request.spec.sites.get(request.site) else { return Ok(ExitStatus::Done) };
     let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "ansible-playbook -i {} --extra-vars @{} {}", shown(&files.inventory), shown(&files.vars), files.roles.join("site.yml"))?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
@@ -81,7 +90,7 @@ async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut
 fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
     let lock = Lock::read(dir)?;
     let Some(site) = lock.sites.get(&report.site) else { return Ok(()) };
-    let mut table = super::table(["component", "version", "from", "at"], &["at"]);
+    let mut table = table(["component", "version", "from", "at"], &["at"]);
     for (name, component) in &site.components {
         let from = if component.package.is_empty() {
             component.source.clone()

@@ -3,19 +3,18 @@
 use super::run;
 use crate::{
     args::{MeasureArgs, RunArgs, Which},
+    campaigns::load,
+    exit_status::ExitStatus,
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{
     index::Index,
     paper::Paper,
-    rerun::{self, Definition, Joined, Measured},
+    rerun::{self, CampaignMeasurements, Definition, Joined},
 };
 use cvc_core::store::CampaignDir;
 use std::io::Write;
-
-/// Exit code of a campaign that the user stopped.
-const INTERRUPTED: u8 = 130;
 
 /// What was measured of a paper.
 pub enum Outcome {
@@ -32,7 +31,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     let Some(definition) = rerun::load(folder.as_std_path())? else {
         if args.measure || !args.from.is_empty() {
             return Err(Failure::Other {
-                code: 2,
+                status: ExitStatus::Usage,
                 message: format!("{folder} has no {}: nothing of {} can be measured here", rerun::FILE, paper.id),
                 hint: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
             });
@@ -54,18 +53,18 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 report: None,
             };
             // failed runs are results: their cells say so
-            if run::run(&args)? == INTERRUPTED {
+            if run::run(&args)? == ExitStatus::Interrupted {
                 return Ok(Outcome::Interrupted);
             }
         }
     }
     let from = if args.from.is_empty() { of_paper(folder, &definition, args)? } else { args.from.clone() };
-    let mut measured = Measured::default();
+    let mut measured = CampaignMeasurements::default();
     for dir in &from {
         if !dir.join("plan.json").is_file() {
             return Err(Failure::Other {
-                code: 2,
-                message: format!("{dir} is no campaign: it has no plan.json"),
+                status: ExitStatus::Usage,
+                message: format!("{dir} is not a campaign: it has no plan.json"),
                 hint: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
             });
         }
@@ -75,7 +74,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     let joined = rerun::join(paper, &definition, &measured);
     if let Some(mistake) = joined.mistakes.first() {
         return Err(Failure::Other {
-            code: 2,
+            status: ExitStatus::Usage,
             message: format!("{}: {mistake}", folder.join(rerun::FILE)),
             hint: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
         });
@@ -87,7 +86,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
 fn of_paper(folder: &Utf8Path, definition: &Definition, args: &MeasureArgs) -> Result<Vec<Utf8PathBuf>, Failure> {
     let mut dirs = Vec::new();
     for campaign in &definition.campaigns {
-        let plain = super::load(&folder.join(&campaign.file), &Which { variant: None })?;
+        let plain = load(&folder.join(&campaign.file), &Which { variant: None })?;
         let names = std::iter::once(plain.name.clone()).chain(plain.variants.iter().map(|v| format!("{}-{v}", plain.name)));
         for dir in names.map(|name| CampaignDir::new(&args.place.campaigns, &name)) {
             if dir.journal().is_file() && !dirs.iter().any(|d| d == dir.root()) {

@@ -1,10 +1,14 @@
 //! `cvc plan`
 
-use super::{ask_sites, costs, load, paragraph, runtime, table};
+use super::costs;
 use crate::{
     args::PlanArgs,
+    campaigns::load,
     display::{Varying, duration},
+    exit_status::ExitStatus,
     failure::Failure,
+    machine::{ask_sites, runtime},
+    text::{paragraph, table},
 };
 use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
@@ -16,7 +20,7 @@ use cvc_engine::attempt::{Readiness, ReadySite};
 use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
 
-pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -24,12 +28,12 @@ pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
         writeln!(out)?;
         out.flush()?;
-        return Ok(0);
+        return Ok(ExitStatus::Done);
     }
     let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
     show(&mut out, &spec, &plan, &sites, args.runs)?;
     out.flush()?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {

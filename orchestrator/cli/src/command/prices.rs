@@ -1,7 +1,14 @@
 //! `cvc prices`
 
-use super::{clouds, costs::usd, load, runtime, table};
-use crate::{args::PricesArgs, failure::Failure};
+use super::costs::usd;
+use crate::{
+    args::PricesArgs,
+    campaigns::load,
+    exit_status::ExitStatus,
+    failure::Failure,
+    machine::{clouds, runtime},
+    text::table,
+};
 use cvc_controller::error::CampaignError;
 use cvc_controller::{
     cost::{self, PriceBook},
@@ -10,26 +17,26 @@ use cvc_controller::{
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
 use std::io::Write;
 
-pub fn prices(args: &PricesArgs) -> Result<u8, Failure> {
+pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let wanted: Vec<(&String, &Ec2Settings)> = spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))).collect();
     if wanted.is_empty() {
         return Err(Failure::Other {
-            code: 2,
+            status: ExitStatus::Usage,
             message: format!("{}: no site of the kind `ec2`, so that there is nothing to ask", args.file),
             hint: Some("what a cluster costs stands in [sites.NAME.price]".into()),
         });
     }
     let Some(clouds) = clouds() else {
         return Err(Failure::Other {
-            code: 3,
+            status: ExitStatus::Provider,
             message: "this cvc was built without EC2".into(),
             hint: Some("build it with the feature `ec2`".into()),
         });
     };
     let book = runtime()?.block_on(ask(clouds.as_ref(), &wanted))?;
     show(&spec, &book)?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 /// Asks for the types of all sites; what one has told is kept before the next is asked.

@@ -1,12 +1,12 @@
 //! The reference of the command line as Markdown (docs/cli.md), from the same definitions that parse it.
 
-use crate::{args::Arguments, failure::Failure};
+use crate::{args::Arguments, exit_status::ExitStatus, failure::Failure};
 use clap::{Arg, Command, CommandFactory};
 use std::io::Write;
 
-pub fn reference() -> Result<u8, Failure> {
+pub fn reference() -> Result<ExitStatus, Failure> {
     std::io::stdout().write_all(markdown().as_bytes())?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 fn markdown() -> String {
@@ -17,10 +17,11 @@ fn markdown() -> String {
     for command in cvc.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         section(command, &mut text);
     }
-    if let Some(codes) = cvc.get_after_help().map(ToString::to_string) {
-        let codes = codes.trim_start_matches("Exit codes:\n");
-        text.push_str(&format!("\n## Exit codes\n\n```text\n{codes}\n```\n"));
+    text.push_str("\n## Options of every command\n\n| argument | meaning |\n| --- | --- |\n");
+    for argument in cvc.get_arguments().filter(|a| a.is_global_set()) {
+        text.push_str(&format!("| `{}` | {} |\n", name(argument), meaning(argument)));
     }
+    text.push_str(&format!("\n## Exit codes\n\n{}", ExitStatus::markdown_table()));
     text
 }
 
@@ -36,7 +37,7 @@ fn section(command: &Command, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     text.push_str(&format!("\n## `cvc {}`\n\n{}\n\n```text\n{usage}\n```\n", command.get_name(), about(command)));
-    let arguments: Vec<&Arg> = command.get_arguments().filter(|a| !a.is_hide_set() && a.get_id() != "help").collect();
+    let arguments: Vec<&Arg> = command.get_arguments().filter(|a| !a.is_hide_set() && !a.is_global_set() && a.get_id() != "help").collect();
     if arguments.is_empty() {
         return;
     }

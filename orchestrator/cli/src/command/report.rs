@@ -1,23 +1,22 @@
 //! `cvc report`
 
-use super::{campaign_dir, shown};
 use crate::{
     args::{ReportArgs, ReportFormat, Which},
+    campaigns::{campaign_dir, load},
+    exit_status::ExitStatus,
     failure::Failure,
+    text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::{
-    holdout::{Gate, Outcome},
-    index::Index,
-};
+use cvc_analysis::holdout::{Gate, Outcome};
 use cvc_core::{campaign::Format, store::CampaignDir};
 use std::io::Write;
 
-pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
+pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let wanted = if args.format.is_empty() {
-        super::load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
+        load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {
         formats(&args.format)
     };
@@ -32,13 +31,13 @@ pub fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let bounds = written.gate.as_ref().is_some_and(Gate::has_bounds);
     if args.gate && !bounds {
         return Err(Failure::Other {
-            code: 2,
+            status: ExitStatus::Usage,
             message: format!("{} has no bounds for predictions, so --gate has nothing to hold them against", dir.campaign_file()),
             hint: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
         });
     }
     let kept = written.gate.is_none_or(|gate| show_gate(&gate));
-    Ok(if args.gate && !kept { GATE_MISSED } else { 0 })
+    Ok(if args.gate && !kept { ExitStatus::BoundMissed } else { ExitStatus::Done })
 }
 
 /// The formats of an option.
@@ -52,9 +51,6 @@ pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
     };
     wanted.iter().map(format).collect()
 }
-
-/// Exit code when predictions miss a bound.
-pub const GATE_MISSED: u8 = 11;
 
 /// Says on standard error whether predictions keep their bounds, and which they miss by how much; true if all are kept.
 pub fn show_gate(gate: &Gate) -> bool {
@@ -81,5 +77,5 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
     let files = cvc_analysis::report::write_all(&report, to, formats)?;
-    Ok(Written { files, gate: Outcome::read(&index)?.map(|outcome| outcome.gate()) })
+    Ok(Written { files, gate: Outcome::read(&index)?.as_ref().map(Gate::of) })
 }

@@ -1,7 +1,12 @@
 //! `cvc reproduce`
 
-use super::{measure, report::formats, shown, table};
-use crate::{args::ReproduceArgs, failure::Failure};
+use super::{measure, report::formats};
+use crate::{
+    args::ReproduceArgs,
+    exit_status::ExitStatus,
+    failure::Failure,
+    text::{shown, table},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{
     paper::{self, Counts, Measurements, Paper, Reproduction},
@@ -10,30 +15,30 @@ use cvc_analysis::{
 use cvc_core::campaign::Format;
 use std::{io::Write, path::PathBuf};
 
-pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
+pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let dirs = directories(args)?;
     let mut out = std::io::stdout().lock();
     let Some(name) = &args.paper else {
         list_papers(&mut out, &dirs)?;
-        return Ok(0);
+        return Ok(ExitStatus::Done);
     };
     let folder = folder(name, &dirs)?;
     let paper = paper::load(folder.as_std_path())?;
     if args.list {
         list_tables(&mut out, &paper)?;
-        return Ok(0);
+        return Ok(ExitStatus::Done);
     }
     let only = tables(&paper, &args.table)?;
     let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
     // before anything is run or said
     std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
-        code: 7,
+        status: ExitStatus::Store,
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
     let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
-        measure::Outcome::Interrupted => return Ok(130),
+        measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
         measure::Outcome::Joined { definition, mut joined, from } => {
             joined.tables.retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
             let measurements = joined.measurements();
@@ -56,7 +61,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<u8, Failure> {
     if wanted.contains(&Format::Csv) {
         writeln!(out, "{}", shown(&to.join("csv")))?;
     }
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 /// Where papers are looked for, first come first.
@@ -65,7 +70,7 @@ fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     if let Some(given) = &args.papers {
         if !given.is_dir() {
             let hint = "--papers names a directory with a folder for each paper".to_owned();
-            return Err(Failure::Other { code: 2, message: format!("there is no directory {given}"), hint: Some(hint) });
+            return Err(Failure::Other { status: ExitStatus::Usage, message: format!("there is no directory {given}"), hint: Some(hint) });
         }
         dirs.push(given.clone().into_std_path_buf());
     }
@@ -81,7 +86,7 @@ fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     }
     let found = paper::find(paper.as_str(), dirs).and_then(|p| Utf8PathBuf::from_path_buf(p).ok());
     found.ok_or_else(|| Failure::Other {
-        code: 2,
+        status: ExitStatus::Usage,
         message: format!("there is no paper `{paper}`"),
         hint: Some(format!("known: {}; another one is given by its folder, in which paper.toml is", paper::known(dirs).join(", "))),
     })
@@ -93,7 +98,11 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
         paper.table(id).map(|t| t.definition.id.as_str()).ok_or_else(|| {
             let known: Vec<&str> = paper.tables.iter().map(|t| t.definition.id.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Failure::Other { code: 2, message: format!("{} has no table `{id}`", paper.id), hint: Some(format!("its tables: {known}")) }
+            Failure::Other {
+                status: ExitStatus::Usage,
+                message: format!("{} has no table `{id}`", paper.id),
+                hint: Some(format!("its tables: {known}")),
+            }
         })
     };
     asked.iter().map(find).collect()

@@ -1,12 +1,17 @@
 //! `cvc run`
 
-use super::{ask_sites, costs, install, load, report, runtime, shown};
+use super::{costs, install, report};
 use crate::{
-    args::{RunArgs, Where},
+    args::RunArgs,
+    campaigns::load,
     display::{self, Varying},
-    failure::{Failure, OVER_BUDGET},
+    exit_status::ExitStatus,
+    failure::Failure,
+    machine::{ask_sites, options, runtime},
+    session_log,
+    text::shown,
 };
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use cvc_controller::{
     cost::{self, PriceBook},
     install::Lock,
@@ -24,25 +29,22 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
+use tracing::Instrument;
 
-/// Exit code of a campaign that the user stopped.
-const INTERRUPTED: u8 = 130;
-/// Exit code when runs failed.
-const RUNS_FAILED: u8 = 10;
-
-pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
         return Err(Failure::Other {
-            code: 2,
+            status: ExitStatus::Usage,
             message: format!("{}: nothing is left to run: all {} points are excluded", args.file, plan.excluded.len()),
             hint: Some("`cvc plan` shows each with its reason".into()),
         });
     }
     let base = options(&args.place)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
-    let result: Result<_, Failure> = runtime()?.block_on(async {
+    session_log::begin(&dir);
+    let session = async {
         let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
         tokio::spawn(listen(stop_request, args.json));
         if args.install {
@@ -66,9 +68,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         };
         let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
         let stop_signal: StopSignal = stop_signal;
-        Ok(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
-    });
-    let summary = result?;
+        Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
+    };
+    let summary = runtime()?.block_on(session.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    tracing::info!(?summary, "session ended");
     let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
         let to = args.report.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(&plan.campaign));
@@ -87,7 +90,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
             eprintln!("{} runs are left: `cvc run {}{variant}` goes on with them", summary.left, args.file);
         }
-        return Ok(INTERRUPTED);
+        return Ok(ExitStatus::Interrupted);
     }
     let kept = match &gate {
         None => true,
@@ -109,40 +112,13 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
                 args.file
             );
         }
-        return Ok(OVER_BUDGET);
+        return Ok(ExitStatus::OverBudget);
     }
     // Numbers of a campaign with failures are not whole: that comes first.
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
-        return Ok(RUNS_FAILED);
+        return Ok(ExitStatus::RunsFailed);
     }
-    Ok(if kept { 0 } else { report::GATE_MISSED })
-}
-
-/// What an engine is told of this machine.
-pub(super) fn options(place: &Where) -> Result<Options, Failure> {
-    let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
-        code: 1,
-        message: "cannot find the path of cvc itself".into(),
-        hint: None,
-    })?;
-    Ok(Options {
-        campaigns: place.campaigns.clone(),
-        node_program: node_program(&myself),
-        shepherd: vec![myself.into_string(), "shepherd".into()],
-        retry_failed: false,
-        update_lock: false,
-        clouds: super::clouds(),
-        disk_bytes: HashMap::new(),
-        expected_s: HashMap::new(),
-    })
-}
-
-/// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.
-fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
-    match std::env::var("CVC_NODE_PROGRAM") {
-        Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
-        _ => myself.with_file_name("cvc-node"),
-    }
+    Ok(if kept { ExitStatus::Done } else { ExitStatus::BoundMissed })
 }
 
 /// Whether this program was started so that the end of its terminal is nothing to it, as by `nohup`.

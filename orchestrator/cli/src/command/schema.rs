@@ -1,14 +1,14 @@
 //! `cvc schema`
 
-use crate::{args::SchemaOf, failure::Failure};
+use crate::{args::SchemaOf, exit_status::ExitStatus, failure::Failure};
 use std::io::Write;
 
-pub fn schema(of: SchemaOf) -> Result<u8, Failure> {
+pub fn schema(of: SchemaOf) -> Result<ExitStatus, Failure> {
     let value = match of {
         SchemaOf::Campaign => cvc_core::campaign::schema(),
         SchemaOf::App => cvc_core::campaign::app_schema(),
     };
     let text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
     writeln!(std::io::stdout(), "{text}")?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }

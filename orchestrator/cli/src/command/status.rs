@@ -1,7 +1,13 @@
 //! `cvc status`
 
-use super::{campaign_dir, paragraph, table};
-use crate::{args::CampaignArgs, display::Varying, failure::Failure};
+use crate::{
+    args::CampaignArgs,
+    campaigns::campaign_dir,
+    display::Varying,
+    exit_status::ExitStatus,
+    failure::Failure,
+    text::{paragraph, table},
+};
 use cvc_core::{
     ids::PointId,
     journal::{self, CampaignState, RunState},
@@ -11,12 +17,12 @@ use cvc_core::{
 };
 use std::{collections::HashMap, io::Write};
 
-pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
+pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let entries = journal::read(&dir.journal())?;
     let state = CampaignState::of(&entries);
     let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {
-        code: 7,
+        status: ExitStatus::Store,
         message: format!("{}: {e}", dir.plan()),
         hint: Some("`cvc run` writes it again".into()),
     })?;
@@ -32,7 +38,7 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
             .collect();
         let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
-        return Ok(0);
+        return Ok(ExitStatus::Done);
     }
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "left"]).collect();
@@ -77,7 +83,7 @@ pub fn status(args: &CampaignArgs) -> Result<u8, Failure> {
     for failure in failures {
         writeln!(out, "{}", paragraph("  ", &failure))?;
     }
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 fn word(state: Option<&RunState>, quarantined: bool) -> (&'static str, Option<String>) {

@@ -1,7 +1,14 @@
 //! `cvc sweep`
 
-use super::{clouds, costs, runtime, table};
-use crate::{args::SweepArgs, display::duration, failure::Failure};
+use super::costs;
+use crate::{
+    args::SweepArgs,
+    display::duration,
+    exit_status::ExitStatus,
+    failure::Failure,
+    machine::{clouds, runtime},
+    text::table,
+};
 use cvc_controller::{
     cloud::{Found, Known, Looked, Removed, Sweep},
     cost::{self, DiskSize, PriceBook},
@@ -11,13 +18,10 @@ use cvc_core::lease::owner;
 use jiff::Timestamp;
 use std::{collections::BTreeSet, io::Write};
 
-/// Exit code while anything remains.
-const LEFT: u8 = 9;
-
-pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
+pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     let Some(clouds) = clouds() else {
         return Err(Failure::Other {
-            code: 3,
+            status: ExitStatus::Provider,
             message: "this cvc was built without EC2".into(),
             hint: Some("build it with the feature `ec2`".into()),
         });
@@ -91,7 +95,7 @@ pub fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         // what reads JSON reads nothing else
         if args.json { eprintln!("{line}") } else { println!("{line}") }
     }
-    Ok(if left.is_empty() && refused.is_empty() { 0 } else { LEFT })
+    Ok(if left.is_empty() && refused.is_empty() { ExitStatus::Done } else { ExitStatus::Leftover })
 }
 
 /// What may be done about a question that was refused; what `cvc run` could do does not help here.

@@ -182,5 +182,5 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
         assert!(said.stderr.contains("there is no variant") && said.stderr.contains("did you mean `small`?"), "{command}: {}", said.stderr);
     }
     let said = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
-    assert!(said.stderr.contains("is no campaign file"), "{}", said.stderr);
+    assert!(said.stderr.contains("is not a campaign file"), "{}", said.stderr);
 }

@@ -17,13 +17,28 @@ fn cvc() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cvc"))
 }
 
-/// README.md and every page of docs/, with its text.
-fn pages() -> Vec<(PathBuf, String)> {
-    let mut pages = vec![root().join("README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("docs/").map(|e| e.expect("an entry").path());
-    pages.extend(docs.filter(|p| p.extension().is_some_and(|e| e == "md")));
+/// The pages of a directory.
+fn pages_in(directory: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(directory)).expect("a directory of pages").map(|e| e.expect("an entry").path());
+    entries.filter(|p| p.extension().is_some_and(|e| e == "md")).collect()
+}
+
+fn with_text(mut pages: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
     pages.sort();
     pages.into_iter().map(|p| (p.clone(), fs::read_to_string(&p).expect("a page"))).collect()
+}
+
+/// README.md and every page of docs/, with its text.
+fn pages() -> Vec<(PathBuf, String)> {
+    with_text([vec![root().join("README.md")], pages_in("docs")].concat())
+}
+
+/// These, and the pages for contributors.
+fn all_pages() -> Vec<(PathBuf, String)> {
+    let others = ["CONTRIBUTING.md", "CHANGELOG.md", "ansible/README.md"].map(|name| root().join(name)).to_vec();
+    let mut all = pages();
+    all.extend(with_text([others, pages_in("docs/design")].concat()));
+    all
 }
 
 /// The fenced blocks of one language.
@@ -83,7 +98,7 @@ fn commands_in_sh_blocks_exist() {
                 match words.as_slice() {
                     ["cvc", rest @ ..] => command_exists(rest, &at),
                     ["cargo", "xtask", command, ..] => {
-                        assert!(["test", "fresh", "layers", "programs", "reference"].contains(command), "{at}");
+                        assert!(["test", "reference", "fresh", "layers", "node", "programs"].contains(command), "{at}")
                     }
                     [script, ..] if script.starts_with("./") => assert!(root().join(script).is_file(), "{at}: no such script"),
                     _ => continue,
@@ -108,7 +123,12 @@ fn scripts_have_right_syntax_and_can_be_executed() {
 #[test]
 fn links_between_pages_lead_to_files() {
     let mut wrong = BTreeMap::new();
-    for (page, text) in pages() {
+    let pages = all_pages();
+    assert!(
+        pages.iter().any(|(page, _)| page.ends_with("CHANGELOG.md"))
+            && pages.iter().any(|(page, _)| page.parent().is_some_and(|d| d.ends_with("design")))
+    );
+    for (page, text) in pages {
         let directory = page.parent().expect("a directory");
         // what stands between `](` and `)`
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -17,6 +17,7 @@ mod failing;
 mod install;
 mod install_nodes;
 mod killed;
+mod log;
 #[path = "../../../analysis/tests/it/common/measured.rs"]
 mod measured;
 mod predict;

@@ -90,7 +90,7 @@ fn each_wrong_input_is_refused_with_its_hint() {
         ("a count that no mapping gives", vec!["--from", RUNS, "--at", "npb-bt.A 24 openmpi"]),
         ("an unknown program", vec!["--from", RUNS, "--at", "npb-ft.A 16 openmpi"]),
         ("an overhead that is none", [&["--overhead", "lots"][..], &at].concat()),
-        ("a time that is none", [&["--mtbf", "24 weeks"][..], &at].concat()),
+        ("a time that is none", [&["--mtbf", "24 lightyears"][..], &at].concat()),
     ];
     let mut all = String::new();
     for (what, arguments) in cases {

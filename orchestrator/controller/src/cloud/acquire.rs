@@ -279,6 +279,7 @@ impl Fleet {
     }
 
     /// Gives an order, again if its answer was lost, and writes down what came of it.
+    #[tracing::instrument(name = "lease", skip_all, fields(lease = order.tags.lease.as_deref()))]
     pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
         let mut lost = 0;
         let instances = loop {

@@ -11,12 +11,16 @@ use cvc_core::{
     stop::{StopRequest, StopSignal},
     store::StoreError,
 };
-use cvc_engine::host::tool;
+use cvc_engine::host::{log_tool, tool};
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use std::{process::Stdio, time::Duration};
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     process::{Child, Command},
@@ -91,7 +95,9 @@ impl Play<'_> {
         let directory =
             Utf8Path::from_path(sockets.path()).ok_or_else(|| InstallError::Path { path: sockets.path().display().to_string().into() })?;
         let mark = format!("{}-{}", std::process::id(), directory.file_name().unwrap_or_default());
-        let mut child = self.command(&mark, directory).spawn().map_err(|e| InstallError::NoAnsible {
+        let mut command = self.command(&mark, directory);
+        let began = Instant::now();
+        let mut child = command.spawn().map_err(|e| InstallError::NoAnsible {
             what: format!("cannot start {}: {e}", self.ansible.playbook),
             hint: "install ansible-core again".into(),
         })?;
@@ -105,6 +111,7 @@ impl Play<'_> {
             end(&mut child, &mark).await;
         }
         close(directory).await;
+        log_tool(&command, began, &ended.as_ref().map(|(code, said)| as_output(*code, said)));
         let (status, said) = ended?;
         let whole = reader.is_whole;
         let report = reader.finish();
@@ -119,6 +126,12 @@ impl Play<'_> {
         }
         Ok(report)
     }
+}
+
+/// What the log takes of it.
+fn as_output(code: Option<i32>, said: &str) -> Output {
+    let status = ExitStatus::from_raw(code.map_or(Signal::SIGKILL as i32, |code| code << 8));
+    Output { status, stdout: Vec::new(), stderr: said.as_bytes().to_vec() }
 }
 
 /// Reads what it says until its end.

@@ -118,6 +118,7 @@ fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteRepo
 impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
+    #[tracing::instrument(name = "site", skip_all, fields(site = %opening.context.name))]
     pub async fn open(opening: Opening, mut stop_signal: StopSignal) -> Result<Option<Self>, CampaignError> {
         let Opening { context, points, dir, program, only_close, site_events, leases, fleet } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
@@ -325,6 +326,7 @@ impl Remote {
     }
 
     /// One attempt there, until its directory is here and has its final name.
+    #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
     pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, CampaignError> {
         let own_job = self.allocation() == Some(Allocation::Run);
         let agent = if own_job {

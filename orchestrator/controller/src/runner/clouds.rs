@@ -277,6 +277,7 @@ impl CloudOpening {
 
     /// Launches what is missing, sets it up, and opens it as a site that is reached by ssh. Whatever goes wrong, nothing is left, unless the
     /// cloud does not answer.
+    #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn open(self, mut stop_signal: StopSignal) -> Result<Option<Remote>, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
         let lasts = self.lasts;

@@ -40,6 +40,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
+use tracing::Instrument;
 
 pub use closing::close_campaign;
 
@@ -491,13 +492,17 @@ impl CampaignRunner<'_> {
         let costs = self.budget.costs(&self.books(), &task.point.site);
         let stop_signal = if costs { self.cut.subscribe() } else { self.stop_signal.clone() };
         let reporter = AttemptReporter { run: run.clone(), to: attempts.event_sender.clone() };
-        attempts.tasks.spawn(async move {
-            let result = match place {
-                Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
-                Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
-            };
-            (run, result)
-        });
+        let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
+        attempts.tasks.spawn(
+            async move {
+                let result = match place {
+                    Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
+                    Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
+                };
+                (run, result)
+            }
+            .instrument(span),
+        );
         Ok(())
     }
 

@@ -23,6 +23,7 @@ pub use transfer::Progress;
 
 use backon::{ExponentialBuilder, Retryable};
 use camino::Utf8PathBuf;
+use cvc_core::log::{Ended, command_event};
 use cvc_engine::host::HostError;
 use master::Master;
 use openssh::{Child, Session, Stdio};
@@ -185,7 +186,7 @@ impl SshHost {
         let again = inner.reached.load(Ordering::Relaxed);
         let begin = Instant::now();
         let made = match patience {
-            Patience::None => master::connect(&inner.target, &*inner.tell).await,
+            Patience::None => self.connect_once().await,
             Patience::OfHost => self.patiently(|| self.patience()).await,
             Patience::For(time) => self.patiently(|| time).await,
         };
@@ -198,6 +199,17 @@ impl SshHost {
         Ok(master)
     }
 
+    async fn connect_once(&self) -> Result<Master, HostError> {
+        let (inner, began) = (&self.0, Instant::now());
+        let made = master::connect(&inner.target, &*inner.tell).await;
+        let ended = match &made {
+            Ok(_) => Ended::Exit(Some(0), ""),
+            Err(error) => Ended::Failed(error),
+        };
+        command_event(&inner.target.name, &self.command_line(), began.elapsed(), ended);
+        made
+    }
+
     async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
         let inner = &self.0;
         let last = std::sync::Mutex::new(None);
@@ -206,7 +218,7 @@ impl SshHost {
             .with_max_delay(Duration::from_secs(5))
             .without_max_times()
             .with_jitter();
-        let attempts = (|| master::connect(&inner.target, &*inner.tell)).retry(delays).when(HostError::is_transient).notify(|error, _| {
+        let attempts = (|| self.connect_once()).retry(delays).when(HostError::is_transient).notify(|error, _| {
             let said = error.to_string();
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             // the same reason is told once

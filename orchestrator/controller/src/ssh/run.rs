@@ -3,6 +3,7 @@
 use super::{ATTEMPTS, GRACE, SHORT, SshHost, remote};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::log::{Ended, command_event};
 use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output, bounded};
 use openssh::{Child, Session};
 use std::{
@@ -26,6 +27,17 @@ pub(super) struct Raw {
 impl SshHost {
     /// Runs a command line with some input, and waits for its end.
     async fn exec(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+        let began = Instant::now();
+        let ran = self.exec_unlogged(line, input, most, during).await;
+        let ended = match &ran {
+            Ok(raw) => Ended::Exit(raw.code, &raw.stderr),
+            Err(error) => Ended::Failed(error),
+        };
+        command_event(self.name(), &["ssh", line], began.elapsed(), ended);
+        ran
+    }
+
+    async fn exec_unlogged(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
         let (mut child, master, _permit) = self.start(line, during).await?;
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let feed = async {
@@ -130,7 +142,9 @@ impl SshHost {
     }
 
     fn timeout(&self, argv: &[String], limit: Duration) -> HostError {
-        HostError::Timeout { host: self.name().to_owned(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }
+        let error = HostError::Timeout { host: self.name().to_owned(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() };
+        command_event(self.name(), argv, limit, Ended::Failed(&error));
+        error
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{ATTEMPTS, SshHost, remote};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use cvc_core::log::{Ended, command_event};
 use cvc_engine::{
     host::{Host, HostError, bounded},
     render::shell_quote,
@@ -61,11 +62,22 @@ impl SshHost {
         let mut reporter = AttemptReporter::new(tell);
         let mut attempt = 1;
         loop {
-            match self.upload_once(from, &to, mode, &mut reporter).await {
+            let began = Instant::now();
+            let sent = self.upload_once(from, &to, mode, &mut reporter).await;
+            self.log_transfer(&["upload", from.as_str(), to.as_str()], began, &sent);
+            match sent {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
                 other => return other,
             }
         }
+    }
+
+    fn log_transfer(&self, words: &[&str], began: Instant, done: &Result<(), HostError>) {
+        let ended = match done {
+            Ok(()) => Ended::Exit(Some(0), ""),
+            Err(error) => Ended::Failed(error),
+        };
+        command_event(self.name(), words, began.elapsed(), ended);
     }
 
     async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, reporter: &mut AttemptReporter<'_>) -> Result<(), HostError> {
@@ -125,7 +137,10 @@ impl SshHost {
         let mut reporter = AttemptReporter::new(tell);
         let mut attempt = 1;
         loop {
-            match self.download_once(&from, to, exclude, &mut reporter).await {
+            let began = Instant::now();
+            let brought = self.download_once(&from, to, exclude, &mut reporter).await;
+            self.log_transfer(&["download", from.as_str(), to.as_str()], began, &brought);
+            match brought {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
                 other => return other,
             }

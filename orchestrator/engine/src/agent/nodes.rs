@@ -5,6 +5,7 @@ use crate::agent::spot_interruption;
 use crate::{
     attempt::{Node, Nodes, SOON, Ways},
     crew::{self, Crew, CrewError, Member, Settings},
+    host::log_tool,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -175,7 +176,10 @@ async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
         command.args(["sh", "-c", script]);
     }
     let output = command.stdin(input).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).output();
-    match tokio::time::timeout(SPREAD_LIMIT, output).await {
+    let began = Instant::now();
+    let ran = tokio::time::timeout(SPREAD_LIMIT, output).await;
+    log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
+    match ran {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -263,7 +267,10 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
         command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
         let name = node.name.clone();
         asking.spawn(async move {
-            match tokio::time::timeout(SOON, command.output()).await {
+            let began = Instant::now();
+            let ran = tokio::time::timeout(SOON, command.output()).await;
+            log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
+            match ran {
                 Ok(Ok(output)) if output.status.success() => None,
                 Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
                 Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),

@@ -3,7 +3,7 @@
 use super::{
     nodes::{self, Way},
     protocol::{Event, Orders, PROTOCOL, Request},
-    spool::{EventLog, Spool, put_json},
+    spool::{self, EventLog, Spool, put_json},
 };
 use crate::agent::spot_interruption::{Heard, Watch};
 use crate::attempt::{
@@ -22,7 +22,8 @@ use cvc_core::{
 use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs,
+    fs::{self, File},
+    io::{Seek, SeekFrom},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -32,6 +33,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
+use tracing::Instrument;
 
 /// Between looks for requests.
 const TICK: Duration = Duration::from_millis(10);
@@ -486,10 +488,19 @@ impl Agent {
         self.under_way
             .insert(run.clone(), UnderWay { dispatch: task.dispatch, first: !self.worked, nodes: task.nodes.clone(), stop_request });
         let (executor, reporter) = (Arc::clone(&self.executor), AttemptReporter { run: run.clone(), to: self.tell.clone() });
-        self.attempts.spawn(async move {
+        let span = tracing::info_span!("run", run = %run, point = %task.planned.point);
+        let (log, before) = (self.spool.trace(), fs::metadata(self.spool.trace()).map_or(0, |m| m.len()));
+        let dir = self.spool.campaign();
+        let attempt = async move {
             let result = executor.attempt(&task, stop_signal, &reporter).await;
+            tracing::info!(outcome = ?result, "attempt ended");
+            if let Ok(Attempted::Ended(file)) = &result {
+                let kept = if file.outcome == Outcome::Succeeded { dir.run(&run) } else { dir.failed(&run, file.attempt) };
+                keep_log(&log, before, &kept);
+            }
             (task, result.map_err(|e| e.to_string()))
-        });
+        };
+        self.attempts.spawn(attempt.instrument(span));
         Ok(())
     }
 
@@ -714,6 +725,20 @@ impl Agent {
 
     fn note(&mut self, what: String) -> Result<(), AgentError> {
         Ok(self.log.write(Event::Note { what })?)
+    }
+}
+
+/// Puts what the agent has logged since then into the directory of a run, where the controller fetches it from.
+fn keep_log(log: &Utf8Path, before: u64, run: &Utf8Path) {
+    let copy = || -> std::io::Result<()> {
+        let mut from = File::open(log)?;
+        from.seek(SeekFrom::Start(before))?;
+        std::io::copy(&mut from, &mut File::create(run.join(spool::TRACE))?)?;
+        Ok(())
+    };
+    if let Err(error) = copy() {
+        // a run is as whole without it
+        tracing::warn!(%error, %run, "the log of the run cannot be kept");
     }
 }
 

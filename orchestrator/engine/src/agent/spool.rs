@@ -11,6 +11,9 @@ use std::{
     io::{Read, Seek, SeekFrom, Write},
 };
 
+/// Name of the agent's log, in the spool and in the directory of each run.
+pub const TRACE: &str = "agent-trace.log";
+
 /// The spool cannot be used.
 pub type SpoolError = StoreError;
 
@@ -44,6 +47,11 @@ impl Spool {
     /// What the agent says on standard error.
     pub fn log(&self) -> Utf8PathBuf {
         self.root.join("agent.log")
+    }
+
+    /// The agent's log.
+    pub fn trace(&self) -> Utf8PathBuf {
+        self.root.join(TRACE)
     }
 
     /// Touched while a controller is there.

@@ -1,14 +1,14 @@
 //! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
 
 use super::{
-    dmtcp::{Checkpoint, Driven},
+    dmtcp::Checkpoint,
     error::RunError,
-    execute::Restarted,
-    nodes::{AllocatedNodes, Ways},
-    outputs::{self, Outputs},
+    evidence::{last_lines, node_of, text},
+    judge::{Evidence, Judge},
+    nodes::Ways,
+    outputs,
     prepare::Prepared,
 };
-use crate::attempt::context::SiteContext;
 use crate::{
     ckpt::{
         dmtcp::images_by_host,
@@ -16,76 +16,19 @@ use crate::{
     },
     mpi::{self, IoEvidence},
 };
-use camino::Utf8Path;
 use cvc_core::{
     app::descriptor::{Figure, Take},
-    campaign::StorageKind,
     outcome::{Cause, Outcome},
     point::{CheckpointerKind, Compression},
     record::{Record, Source, Unit, names},
 };
 use cvc_probe::{
-    image::{DirImage, Image, Role, Zone},
+    image::{Image, Role, Zone},
     sentinel::{FileFound, InstanceFacts},
-    shepherd::{EndedBy, Exit},
+    shepherd::EndedBy,
 };
-use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// Most bytes of a program's output that are searched.
-const MOST_OUTPUT: u64 = 64 << 20;
-
-/// What there is to judge a run by.
-pub(super) struct Evidence<'a> {
-    pub prepared: &'a Prepared,
-    pub context: &'a SiteContext,
-    pub exit: Option<Exit>,
-    pub driven: &'a Driven,
-    pub restarted: Option<&'a Restarted>,
-    /// Why the run was ended before its end: a node was lost, ranks were misplaced.
-    pub cut_off: Option<(Cause, String)>,
-    /// Files of the program's own checkpoint, by node.
-    pub own: Vec<(String, FileFound)>,
-    /// Files that the program tells the size of.
-    pub outputs: Vec<Outputs>,
-}
-
-/// A file of the run as text, at most its last 64 MiB.
-pub(super) fn text(path: &Utf8Path) -> String {
-    use std::io::{Read, Seek, SeekFrom};
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(MOST_OUTPUT)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
-}
-
-/// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
-pub(super) fn node_of<'n>(
-    used: &'n AllocatedNodes,
-    image: &DirImage,
-    seen_by: &[&'n str],
-    hosts: &BTreeMap<String, String>,
-) -> Option<&'n str> {
-    if let ([place], StorageKind::NodeLocal) = (seen_by, used.storage) {
-        return Some(place);
-    }
-    let host = hosts.get(&image.file)?;
-    used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname)).map(|n| n.name.as_str())
-}
-
-pub(super) struct Judge<'a> {
-    pub(super) evidence: &'a Evidence<'a>,
-    pub(super) stdout: String,
-    stderr: String,
-    records: Vec<Record>,
-    failure: Option<(Cause, String)>,
-}
 
 /// Outcome, records and facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
@@ -130,28 +73,6 @@ fn keep_logs(prepared: &Prepared) {
 }
 
 impl Judge<'_> {
-    /// The first reason counts: what follows from it is no reason of its own.
-    pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
-        self.failure.get_or_insert_with(|| (cause, detail.into()));
-    }
-
-    fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {
-        self.records.push(Record {
-            run: self.evidence.prepared.run.clone(),
-            name: name.to_owned(),
-            value,
-            unit,
-            source,
-            artefact: artefact.map(str::to_owned),
-            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
-        });
-    }
-
-    pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
-        Regex::new(&format!("(?m){pattern}"))
-            .map_err(|e| RunError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
-    }
-
     fn writers(&self, stdout: &str) -> Result<Option<u64>, RunError> {
         let Some(pattern) = &self.evidence.prepared.app.io.writers else { return Ok(None) };
         let found = self.regex(pattern)?.captures_iter(stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
@@ -279,12 +200,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
-    pub(super) fn verifies(&self) -> bool {
-        let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.context.checkpoint.moment.kills() || self.evidence.context.checkpoint.restart_check))
-    }
-
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
         self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.context.checkpoint.moment.kills()
@@ -351,6 +266,25 @@ impl Judge<'_> {
         if !self.regex(&success.pattern)?.is_match(output) {
             let said = last_lines(output);
             self.fail(cause, format!("its output{where_} does not say `{}`: {said}", success.pattern));
+        }
+        Ok(())
+    }
+
+    /// Whether files hold what the program says.
+    fn outputs(&mut self) -> Result<(), RunError> {
+        if !self.verifies() {
+            return Ok(());
+        }
+        let evidence = self.evidence;
+        for outputs in &evidence.outputs {
+            let pattern = self.regex(&outputs.claim.size)?;
+            let stdout = std::mem::take(&mut self.stdout);
+            let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let wrong = outputs.judge(&said);
+            self.stdout = stdout;
+            if let Some((cause, detail)) = wrong {
+                self.fail(cause, detail);
+            }
         }
         Ok(())
     }
@@ -473,28 +407,11 @@ fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The last lines of an output, in one line, bounded.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let end = lines[lines.len().saturating_sub(3)..].join(" | ");
-    match end.char_indices().rev().nth(399) {
-        Some((at, _)) => format!("…{}", &end[at..]),
-        None if end.is_empty() => "no output".into(),
-        None => end,
-    }
-}
-
 /// The files of the program's own checkpoint, with their nodes.
 pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, RunError> {
     let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
     let Some(own) = own else { return Ok(Vec::new()) };
     outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
-}
-
-/// Whether two names of a host mean the same: one may have its domain.
-pub(super) fn same_host(a: &str, b: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))
 }
 
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {

@@ -1,13 +1,16 @@
 //! One run from its start to its outcome.
 
 use super::{
-    collect::{self, Evidence},
+    collect,
     dmtcp::{self, Driven},
     error::RunError,
+    evidence,
+    executed::{Executed, interrupted},
+    judge::Evidence,
     nodes::Ways,
     outputs, placement,
     prepare::Prepared,
-    restart,
+    restart::{self, Restarted},
     shepherd::Shepherd,
 };
 use crate::attempt::{
@@ -15,33 +18,7 @@ use crate::attempt::{
     reporter::{AttemptEvent, AttemptReporter},
 };
 use cvc_core::stop::{StopSignal, stop_now};
-use cvc_core::{
-    outcome::{Cause, Outcome},
-    point::CheckpointerKind,
-    record::Record,
-};
-use cvc_probe::shepherd::Exit;
-
-/// What a run left.
-#[derive(Debug)]
-pub(super) struct Executed {
-    pub outcome: Outcome,
-    pub records: Vec<Record>,
-    pub facts: serde_json::Value,
-    pub wall_s: f64,
-    /// The user cut it off: it has no outcome.
-    pub interrupted: bool,
-    /// A shepherd was killed and may have left its processes.
-    pub shepherd_lost: bool,
-}
-
-/// A second start, to see whether a checkpoint can be restarted.
-#[derive(Debug)]
-pub(super) struct Restarted {
-    pub exit: Option<Exit>,
-    pub stdout: String,
-    pub stderr: String,
-}
+use cvc_core::{outcome::Cause, point::CheckpointerKind};
 
 /// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. The shepherd's process is told as soon as it is known.
 pub(super) async fn execute(
@@ -153,7 +130,7 @@ pub(super) async fn execute(
             }
         };
         prepared.used.end_others().await;
-        let text = |name: &str| collect::text(&prepared.dir.join(name));
+        let text = |name: &str| evidence::text(&prepared.dir.join(name));
         restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
     }
     reporter.stage("collecting");
@@ -164,15 +141,4 @@ pub(super) async fn execute(
     let evidence = Evidence { prepared, context, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own, outputs };
     let (outcome, records, facts) = collect::collect(&evidence)?;
     Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
-}
-
-pub(super) fn interrupted() -> Executed {
-    Executed {
-        outcome: Outcome::Failed { cause: Cause::Timeout, detail: "cut off by the user".into() },
-        records: Vec::new(),
-        facts: serde_json::Value::Null,
-        wall_s: 0.0,
-        interrupted: true,
-        shepherd_lost: false,
-    }
 }

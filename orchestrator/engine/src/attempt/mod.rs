@@ -4,28 +4,38 @@ mod collect;
 mod context;
 mod dmtcp;
 mod error;
+mod evidence;
 mod execute;
+mod executed;
 mod executor;
+mod judge;
+mod local_executor;
 mod nodes;
+mod outcome_file;
 mod outputs;
 mod placement;
 mod prepare;
 mod recover;
 mod reporter;
 mod restart;
+mod run_dirs;
 mod shepherd;
 mod site;
 mod slurm_steps;
+mod task;
 
 pub use context::SiteContext;
-pub use executor::{Attempted, LocalExecutor, PendingCleanup, Task, conclude_failed, free_bytes, recover_run, seal};
+pub use executor::{Attempted, Executor};
+pub use local_executor::{LocalExecutor, PendingCleanup, free_bytes};
+pub use outcome_file::{OutcomeFile, conclude_failed, seal, sealed_outcome};
+pub use recover::recover_run;
+pub use task::Task;
 
 pub use error::RunError;
 pub use nodes::{LATER, Node, Nodes, SOON, Ways};
 pub use reporter::{AttemptEvent, AttemptReporter};
 
-pub use prepare::area_name;
-pub use recover::{OutcomeFile, sealed_outcome};
+pub use run_dirs::area_name;
 
 pub use site::{Found, FoundComponent, Readiness, ReadySite};
 pub use slurm_steps::Steps;

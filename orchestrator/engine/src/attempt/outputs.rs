@@ -1,7 +1,6 @@
 //! Whether files hold what their program says that it wrote. An MPI library may report success on a full disk with half of a file written.
 
 use super::{
-    collect::Judge,
     error::RunError,
     nodes::{LATER, SOON},
     prepare::Prepared,
@@ -18,7 +17,7 @@ use std::ops::RangeInclusive;
 /// What was found of one claim of the descriptor, and how full the disks are.
 #[derive(Debug)]
 pub(super) struct Outputs {
-    claim: OutputFiles,
+    pub(super) claim: OutputFiles,
     /// Patterns as they were looked for.
     patterns: Vec<String>,
     found: Vec<(String, FileFound)>,
@@ -97,7 +96,7 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
 impl Outputs {
     /// Holds the files against what the output says of them; the cause and the reason when they hold something else. An output that says
     /// nothing claims nothing.
-    fn judge(&self, said: &[&str]) -> Option<(Cause, String)> {
+    pub(super) fn judge(&self, said: &[&str]) -> Option<(Cause, String)> {
         let printed: Vec<_> = said.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
         let range = taken(self.claim.take, &printed)?;
         let bytes: u64 = self.found.iter().map(|(_, f)| f.bytes).sum();
@@ -122,27 +121,6 @@ impl Outputs {
             }
             None => (Cause::Application, text),
         })
-    }
-}
-
-impl Judge<'_> {
-    /// Whether files hold what the program says.
-    pub(super) fn outputs(&mut self) -> Result<(), RunError> {
-        if !self.verifies() {
-            return Ok(());
-        }
-        let evidence = self.evidence;
-        for outputs in &evidence.outputs {
-            let pattern = self.regex(&outputs.claim.size)?;
-            let stdout = std::mem::take(&mut self.stdout);
-            let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
-            let wrong = outputs.judge(&said);
-            self.stdout = stdout;
-            if let Some((cause, detail)) = wrong {
-                self.fail(cause, detail);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Whether every rank is where the mapping puts it. Each rank says on which node it is; a launcher's word is not asked for.
 
 use super::{
-    collect::same_host,
+    evidence::same_host,
     nodes::{SOON, Ways},
-    prepare::{Prepared, RANKS},
+    prepare::Prepared,
+    run_dirs::RANKS,
 };
 use crate::crew;
 use cvc_core::{campaign::StorageKind, mapping::Mapping, outcome::Cause};

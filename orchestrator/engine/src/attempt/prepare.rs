@@ -3,9 +3,10 @@
 use super::{
     error::RunError,
     nodes::{AllocatedNodes, Node, Nodes, Ways},
+    run_dirs::{RANKS, SESSION, marker, tmp_dir, work_dir},
     site::ReadySite,
+    task::Task,
 };
-use crate::attempt::{context::SiteContext, executor::Task};
 use crate::{
     ckpt::{
         dmtcp::{self, DmtcpInstall, DmtcpLayout},
@@ -62,46 +63,11 @@ pub(super) struct Prepared {
     pub instances: Vec<InstanceFacts>,
 }
 
-/// Directory in the working directory where ranks say on which node they are.
-pub(super) const RANKS: &str = ".cvc-ranks";
 /// What is started for every rank.
 const RANK_SCRIPT: &str = ".cvc-rank.sh";
 
 /// Source of the library that repairs DMTCP between nodes, in the working directory.
 const BETWEEN_NODES: &str = "dmtcp-nodes.c";
-
-/// Directory in the working directory that keeps the MPI library's session files for a restart.
-pub(super) const SESSION: &str = "session";
-
-/// What marks every process of a run in its environment.
-pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
-    format!("{run}@{}", campaign.root())
-}
-
-/// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
-pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
-    match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_core::paths::expand_below(&context.base, path).join(area_name(context, campaign)).join(run.as_str()),
-        None => campaign.root().join("work").join(run.as_str()),
-    }
-}
-
-/// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
-/// campaigns of the same name, so that the place of this one is a part of it.
-pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
-    if context.site.cluster.is_none() {
-        return context.campaign.clone();
-    }
-    let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
-    format!("{}-{}", context.campaign, &digest[..8])
-}
-
-/// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
-/// under way, so the campaign's place is a part of the name.
-pub(super) fn tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
-    let digest = blake3::hash(marker(campaign, run).as_bytes()).to_hex();
-    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &digest[..8]))
-}
 
 /// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script, because
 /// its port is only known there.

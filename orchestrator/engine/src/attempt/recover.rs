@@ -1,31 +1,21 @@
 //! After a controller was killed: what of its last run is still alive, and what was whole already.
 
-use super::prepare::{marker, tmp_dir};
+use super::{
+    context::SiteContext,
+    outcome_file::{OutcomeFile, sealed_outcome},
+    run_dirs::{marker, tmp_dir, work_dir},
+};
 use camino::Utf8Path;
-use cvc_core::{ids::RunId, outcome::Outcome, store::CampaignDir};
+use cvc_core::{
+    ids::RunId,
+    point::Point,
+    store::{CampaignDir, StoreError, remove_all},
+};
 use cvc_probe::proc::{self, ProcessId};
-use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
-
-/// How a run ended, as it lies in its directory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OutcomeFile {
-    pub attempt: u32,
-    pub outcome: Outcome,
-    pub records: Option<String>,
-    pub wall_s: f64,
-}
-
-/// File in a run's directory that says how it ended.
-pub(super) const OUTCOME: &str = "outcome.json";
-
-/// The outcome of a run whose directory has its final name already.
-pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Option<OutcomeFile> {
-    [campaign.run(run), campaign.failed(run, attempt)]
-        .iter()
-        .filter_map(|dir| serde_json::from_slice::<OutcomeFile>(&std::fs::read(dir.join(OUTCOME)).ok()?).ok())
-        .find(|file| file.attempt == attempt)
-}
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 /// Ends everything that is left of a run: its shepherd with all below it, and whatever carries its mark or works in its directory.
 pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Option<(u32, u64)>, work: &Utf8Path) -> Vec<u32> {
@@ -52,8 +42,37 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         std::thread::sleep(Duration::from_millis(20));
     }
     // the run's own: its name is made of the run's
-    let _ = std::fs::remove_dir_all(tmp_dir(campaign, run));
+    let _ = fs::remove_dir_all(tmp_dir(campaign, run));
     ended.sort_unstable();
     ended.dedup();
     ended
+}
+
+/// Ends what is left of a run that was open when its engine was killed, and removes it unless it was whole.
+pub fn recover_run<'b>(
+    dir: &CampaignDir,
+    context_of: impl Fn(&str) -> Option<&'b SiteContext>,
+    run: &RunId,
+    attempt: u32,
+    shepherd: Option<(u32, u64)>,
+) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
+    let partial = dir.partial(run);
+    // the point may have left the plan; what its run was started with says where it worked
+    let work = recorded_point(&partial)
+        .and_then(|point| Some(work_dir(context_of(&point.site)?, dir, &point, run)))
+        .unwrap_or_else(|| dir.root().join("work").join(run.as_str()));
+    let ended = end_leftovers(dir, run, shepherd, &work);
+    let whole = sealed_outcome(dir, run, attempt);
+    if whole.is_none() {
+        // where the run was whole, what is left of its work is what the campaign keeps
+        remove_all(&work)?;
+        remove_all(&partial)?;
+    }
+    Ok((ended, whole))
+}
+
+fn recorded_point(partial: &Utf8Path) -> Option<Point> {
+    let text = fs::read(partial.join("run.json")).ok()?;
+    let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    serde_json::from_value(value.get("point")?.clone()).ok()
 }

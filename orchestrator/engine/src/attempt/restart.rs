@@ -1,11 +1,12 @@
 //! The restart from DMTCP's images: what must be kept for it, and what is started on which node.
 
 use super::{
-    collect,
     dmtcp::Checkpoint,
     error::RunError,
+    evidence,
     nodes::{Node, SOON},
-    prepare::{Prepared, SESSION},
+    prepare::Prepared,
+    run_dirs::SESSION,
 };
 use crate::{
     ckpt::{dmtcp::images_by_host, merged::merge},
@@ -14,8 +15,17 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_core::{campaign::StorageKind, outcome::Cause, store::copy_tree};
+use cvc_probe::shepherd::Exit;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf};
+
+/// A second start, to see whether a checkpoint can be restarted.
+#[derive(Debug)]
+pub(super) struct Restarted {
+    pub exit: Option<Exit>,
+    pub stdout: String,
+    pub stderr: String,
+}
 
 /// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
 pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), RunError> {
@@ -75,9 +85,9 @@ pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpo
 /// When nothing says on which node an image was written.
 pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Value, (Cause, String)> {
     let (used, Some((install, layout))) = (&prepared.used, &prepared.dmtcp) else { return Ok(Value::Null) };
-    let hosts = images_by_host(&collect::text(&layout.ckptdir.join("dmtcp_restart_script.sh")));
+    let hosts = images_by_host(&evidence::text(&layout.ckptdir.join("dmtcp_restart_script.sh")));
     let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
-    let merged = merge(&checkpoint.dirs, &order, |image, seen_by| collect::node_of(used, image, seen_by, &hosts))
+    let merged = merge(&checkpoint.dirs, &order, |image, seen_by| evidence::node_of(used, image, seen_by, &hosts))
         .map_err(|differs| (Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")))?;
     let mut images: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for placed in &merged.images {

@@ -2,11 +2,15 @@
 
 use super::error::RunError;
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::log::{Ended, command_event};
 use cvc_probe::{
     proc::ProcessId,
     shepherd::{Exit, Job},
 };
-use std::{process::Stdio, time::Duration};
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStdin},
@@ -21,6 +25,10 @@ pub(super) struct Shepherd {
     /// Its process.
     pub id: ProcessId,
     exit_file: Utf8PathBuf,
+    /// What it starts, until its end is logged.
+    argv: Option<Vec<String>>,
+    began: Instant,
+    stderr: Utf8PathBuf,
 }
 
 impl Shepherd {
@@ -47,7 +55,8 @@ impl Shepherd {
             if let Some(id) = std::fs::read(&job.pid_file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
                 let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
                 let line = child.stdin.take();
-                return Ok(Self { child, line, id, exit_file });
+                let stderr = Utf8PathBuf::from(job.stderr.to_string_lossy().into_owned());
+                return Ok(Self { child, line, id, exit_file, argv: Some(job.argv.clone()), began: Instant::now(), stderr });
             }
             if let Ok(Some(status)) = child.try_wait() {
                 let said = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
@@ -62,7 +71,22 @@ impl Shepherd {
     pub async fn exit(&mut self) -> Option<Exit> {
         // whatever the wait says, the file tells how the run ended
         let _ = self.child.wait().await;
-        std::fs::read(&self.exit_file).ok().and_then(|text| serde_json::from_slice(&text).ok())
+        let exit: Option<Exit> = std::fs::read(&self.exit_file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(argv) = self.argv.take() {
+            self.log_end(&argv, exit.as_ref());
+        }
+        exit
+    }
+
+    /// Logs how the launcher of the run ended.
+    fn log_end(&self, argv: &[String], exit: Option<&Exit>) {
+        let said = std::fs::read(&self.stderr).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
+        let why = exit.and_then(|e| e.start_error.clone().or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {said}"))));
+        match (exit, &why) {
+            (Some(_), Some(why)) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(why)),
+            (Some(exit), None) => command_event("localhost", argv, self.began.elapsed(), Ended::Exit(exit.code, &said)),
+            (None, _) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(&"its shepherd was lost")),
+        }
     }
 
     /// Whether it is still at work.

@@ -17,7 +17,6 @@ use cvc_core::{
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How far a site is to be made ready.

@@ -8,7 +8,7 @@ use super::{
     nodes::{SOON, Ways},
     prepare::Prepared,
 };
-use crate::mpi::Reach;
+use crate::{host::log_tool, mpi::Reach};
 use std::{
     process::Stdio,
     sync::{Mutex, PoisonError},
@@ -87,7 +87,10 @@ async fn start_step(nodes: &[&str]) -> Result<(), String> {
 async fn run(tool: &str, argv: &[String]) -> Result<String, String> {
     let mut command = Command::new(tool);
     command.args(argv).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    match tokio::time::timeout(SOON, command.output()).await {
+    let began = Instant::now();
+    let ran = tokio::time::timeout(SOON, command.output()).await;
+    log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
+    match ran {
         Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
         Ok(Err(error)) => Err(format!("cannot start {tool}: {error}")),

@@ -1,9 +1,13 @@
 //! This machine.
 
-use super::{Host, HostError, MOST_OUTPUT, Output};
+use super::{Host, HostError, MOST_OUTPUT, Output, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
-use std::{collections::BTreeMap, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 use tokio::{io::AsyncReadExt, process::Command};
 
 /// Variables of the caller that programs get; everything else stays out of logs and images.
@@ -14,6 +18,28 @@ const PASSED_ON: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL
 pub struct LocalHost;
 
 impl LocalHost {
+    async fn run_unlogged(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+        let start_error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
+        let (program, args) = argv.split_first().ok_or_else(|| start_error(std::io::Error::other("no program is named")))?;
+        let mut child = Command::new(program)
+            .args(args)
+            .env_clear()
+            .envs(Self::base_env())
+            .envs(env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(start_error)?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let whole = async { tokio::join!(bounded(out), bounded(err), child.wait()) };
+        match tokio::time::timeout(limit, whole).await {
+            Ok((stdout, stderr, status)) => Ok(Output { code: status.map_err(start_error)?.code(), stdout, stderr }),
+            Err(_) => Err(HostError::Timeout { host: "localhost".into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
+        }
+    }
+
     /// The minimal environment that programs start from.
     pub fn base_env() -> BTreeMap<String, String> {
         PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect()
@@ -40,25 +66,10 @@ impl Host for LocalHost {
     }
 
     async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
-        let start_error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
-        let (program, args) = argv.split_first().ok_or_else(|| start_error(std::io::Error::other("no program is named")))?;
-        let mut child = Command::new(program)
-            .args(args)
-            .env_clear()
-            .envs(Self::base_env())
-            .envs(env)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(start_error)?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let whole = async { tokio::join!(bounded(out), bounded(err), child.wait()) };
-        match tokio::time::timeout(limit, whole).await {
-            Ok((stdout, stderr, status)) => Ok(Output { code: status.map_err(start_error)?.code(), stdout, stderr }),
-            Err(_) => Err(HostError::Timeout { host: "localhost".into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
-        }
+        let began = Instant::now();
+        let ran = Self::run_unlogged(argv, env, limit).await;
+        log_run(self.name(), argv, began, &ran);
+        ran
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {

@@ -1,6 +1,8 @@
 //! Programs that cvc starts on this machine.
 
-use std::ffi::OsStr;
+use super::{HostError, Output};
+use cvc_core::log::{Ended, command_event};
+use std::{ffi::OsStr, fmt::Display, time::Instant};
 use tokio::process::Command;
 
 /// How variables begin that say who asks a cloud, and with which secret.
@@ -16,4 +18,28 @@ pub fn tool(program: impl AsRef<OsStr>) -> Command {
         }
     }
     command
+}
+
+/// Logs a command that ran on a host, or did not get that far.
+pub fn log_run(on: &str, argv: &[String], began: Instant, ran: &Result<Output, HostError>) {
+    let ended = match ran {
+        Ok(output) if output.stderr.trim().is_empty() => Ended::Exit(output.code, &output.stdout),
+        Ok(output) => Ended::Exit(output.code, &output.stderr),
+        Err(error) => Ended::Failed(error),
+    };
+    command_event(on, argv, began.elapsed(), ended);
+}
+
+/// Logs a program of this machine that ran to its end, or did not get that far.
+pub fn log_tool<E: Display>(command: &Command, began: Instant, ran: &Result<std::process::Output, E>) {
+    let command = command.as_std();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    match ran {
+        Ok(output) => {
+            let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+            command_event("localhost", &argv, began.elapsed(), Ended::Exit(output.status.code(), &String::from_utf8_lossy(said)));
+        }
+        Err(error) => command_event("localhost", &argv, began.elapsed(), Ended::Failed(error)),
+    }
 }

@@ -1,6 +1,7 @@
 //! Overhead of asynchronous checkpoints (slides of Shahzad et al.).
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 use cvc_model::asynchronous::{overhead_s, synchronous_s};
 
 /// The example of the overhead model.

@@ -1,6 +1,7 @@
 //! Run times on cloud instances (thesis, Table 5.24), from the runs of Table 5.23.
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 
 /// Runs of each row of Table 5.23.
 const RUNS: u32 = 10;

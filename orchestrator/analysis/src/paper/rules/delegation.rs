@@ -1,6 +1,7 @@
 //! Metadata operations of a delegated parallel file system (slides of Arteaga and Zhao).
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 use cvc_model::metadata::delegation_operations;
 
 /// Operations of the delegation; those of other methods at 128 clients are the sum of their kinds.

@@ -1,6 +1,7 @@
 //! The worked examples of the number of checkpoints (thesis, Tables 4.5 and 4.6).
 
-use super::{At, Because, Recomputed, Rule, sizes::shared_memory};
+use super::{At, Because, Rule, sizes::shared_memory};
+use crate::paper::Recomputed;
 use cvc_core::units::MIB;
 use cvc_model::{dtapp::PowerLaw, error_pct, library, schedule, zone_time};
 

@@ -1,6 +1,7 @@
 //! Arithmetic that papers of any kind do with their columns.
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 
 /// The numbers of the columns that the rule is applied to.
 fn numbers(at: &At<'_>) -> Result<Vec<f64>, Because> {

@@ -1,6 +1,7 @@
 //! File sizes with collective I/O: the thesis's Algorithm 1 (Tables 5.8, 5.9, 5.11, 5.15).
 
-use super::{At, Because, Recomputed, Rule, sizes::OF_TABLE_5_10};
+use super::{At, Because, Rule, sizes::OF_TABLE_5_10};
+use crate::paper::Recomputed;
 use cvc_core::mapping::Mapping;
 use cvc_model::{
     library,

@@ -1,6 +1,7 @@
 //! I/O phases of BT-IO (PAS2P-I/O paper).
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 use cvc_core::units::MIB;
 use cvc_model::{io_phase::error_on_time_pct, surplus::bt_io_write_bytes};
 

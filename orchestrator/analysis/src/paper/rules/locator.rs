@@ -4,7 +4,7 @@ use super::Because;
 use crate::paper::{
     cell::{Cell, PrintedTable},
     definition::{Kind, Likely},
-    load::Paper,
+    published::Paper,
 };
 use std::cell::RefCell;
 

@@ -1,6 +1,7 @@
 //! Zones and totals as the thesis predicts them (chapters 3 to 5).
 
-use super::{At, Because, Recomputed, Rule};
+use super::{At, Because, Rule};
+use crate::paper::Recomputed;
 use cvc_model::{
     application::own_checkpoint_mib,
     dtapp::PowerLaw,

@@ -1,6 +1,7 @@
 //! Equations and numbers of the thesis's running text.
 
-use super::{At, Because, Recomputed, Rule, sizes::OF_TABLE_5_10};
+use super::{At, Because, Rule, sizes::OF_TABLE_5_10};
+use crate::paper::Recomputed;
 use cvc_core::{mapping::Mapping, units::MIB};
 use cvc_model::{
     Estimate,

@@ -5,7 +5,6 @@ use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
     model::{Against, Beside, Block, Cell, Mark, Report, Table},
 };
-use cvc_core::store::StoreError;
 use cvc_model::stats::Outlier;
 use handlebars::{Handlebars, html_escape};
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 
 use crate::error::AnalysisError;
 use crate::report::model::Report;
-use cvc_core::store::StoreError;
 
 pub(super) fn text(report: &Report) -> Result<String, AnalysisError> {
     serde_json::to_string_pretty(report)

@@ -2,7 +2,6 @@
 //! library and of the program share it.
 
 use cvc_core::{
-    campaign,
     ids::RunId,
     journal::event::Event,
     outcome::{Cause, Outcome},

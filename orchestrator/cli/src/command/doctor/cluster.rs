@@ -1,14 +1,14 @@
 //! Sites of several machines, as `cvc doctor` shows them.
 
-use super::super::{paragraph, table};
-use crate::failure::Failure;
+use crate::{
+    exit_status::ExitStatus,
+    failure::Failure,
+    text::{paragraph, table},
+};
 use cvc_controller::doctor::{self, Check, State};
 use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
 use std::{io::Write, time::Duration};
-
-/// Exit code when something is wrong with a host.
-const WRONG: u8 = 4;
 
 /// Findings by site.
 pub(super) type Clusters = IndexMap<String, Vec<Check>>;
@@ -27,20 +27,20 @@ pub(super) async fn examine(spec: &Spec) -> Clusters {
     clusters
 }
 
-/// 0 if runs can go, though perhaps not well.
-pub(super) fn code(clusters: &Clusters) -> u8 {
-    if clusters.values().flatten().any(|c| c.state == State::Bad) { WRONG } else { 0 }
+/// Done if runs can go, though perhaps not well.
+pub(super) fn status(clusters: &Clusters) -> ExitStatus {
+    if clusters.values().flatten().any(|c| c.state == State::Bad) { ExitStatus::Host } else { ExitStatus::Done }
 }
 
 /// One site, and nothing of this machine.
-pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<u8, Failure> {
+pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters })).map_err(std::io::Error::from)?)?;
     } else {
         show(&mut out, clusters)?;
     }
-    Ok(code(clusters))
+    Ok(status(clusters))
 }
 
 /// Tables of findings, and what to do about those that are not as they should be.

@@ -2,10 +2,13 @@
 
 mod cluster;
 
-use super::{ask_sites, load, load_of_site, paragraph, runtime, table};
 use crate::{
     args::{DoctorArgs, SiteOf},
+    campaigns::{load, load_of_site},
+    exit_status::ExitStatus,
     failure::Failure,
+    machine::{ask_sites, runtime},
+    text::{paragraph, table},
 };
 use camino::Utf8PathBuf;
 use cvc_core::{campaign::Spec, plan};
@@ -15,9 +18,6 @@ use cvc_engine::{
 };
 use serde_json::json;
 use std::io::Write;
-
-/// Exit code when the campaign cannot run, or cannot run wholly.
-const CANNOT: u8 = 5;
 
 /// One thing that was looked for.
 struct Finding {
@@ -56,7 +56,7 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     Ok(Asked { spec, file: None, site: Some(of.site) })
 }
 
-pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     let Asked { spec, file, site } = asked(args)?;
     let runtime = runtime()?;
     let clusters = runtime.block_on(cluster::examine(&spec));
@@ -84,7 +84,8 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
             }
         }
     }
-    let code = if stuck > 0 || (file.is_some() && plan.points.is_empty()) { CANNOT } else { cluster::code(&clusters) };
+    let status =
+        if stuck > 0 || (file.is_some() && plan.points.is_empty()) { ExitStatus::Installation } else { cluster::status(&clusters) };
     if args.json {
         let findings: Vec<_> = findings
             .iter()
@@ -92,7 +93,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
             .collect();
         let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles, "clusters": clusters });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
-        return Ok(code);
+        return Ok(status);
     }
     let mut found = table(["", "what", "found"], &["found"]);
     for finding in &findings {
@@ -125,7 +126,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if let Some(file) = &file {
         campaign(&mut out, file, &spec, plan.points.len(), stuck, &obstacles)?;
     }
-    Ok(code)
+    Ok(status)
 }
 
 fn campaign(

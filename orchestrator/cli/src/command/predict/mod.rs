@@ -1,43 +1,27 @@
 //! `cvc predict`
 
+mod said;
 mod show;
 
-use super::campaign_dir;
+use self::said::Said;
 use crate::{
     args::{PredictArgs, Which},
+    campaigns::campaign_dir,
+    exit_status::ExitStatus,
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
-    index::Index,
     predict::{
-        Budget, Filter, Forecast, JudgedQuantity, Known, Observation, PredictError, Predictor, Question, from_csv, from_index,
+        Budget, Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, from_csv, from_index,
         merge_repeated,
     },
 };
 use cvc_model::split;
-use serde::Serialize;
 use std::io::Write;
 
-/// Everything that the command says, as JSON.
-#[derive(Serialize)]
-struct Said<'a> {
-    trained_on: Vec<&'a Observation>,
-    held_out: usize,
-    budget: Budget,
-    /// Of the observations.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    forecasts: Vec<Forecast>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    judged: Option<Vec<JudgedQuantity>>,
-}
-
-/// Exit code where no quantity of a program itself could be predicted.
-const NOTHING_OF_THE_PROGRAM: u8 = 8;
-
-pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
+pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let mut observations = Vec::new();
     let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());
     for from in &args.from {
@@ -62,7 +46,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
         return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
     }
     let apps = [cvc_core::app::embedded::directory()?];
-    let known = Known { apps: &apps, observations: &observations };
+    let known = KnownNames { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
     let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
@@ -93,7 +77,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
         out.flush()?;
         // asked for a program of which nothing but its library could be told: a script must not take that for an answer
         let answered = said.forecasts.iter().all(Forecast::says_something_of_the_program);
-        Ok(if answered { 0 } else { NOTHING_OF_THE_PROGRAM })
+        Ok(if answered { ExitStatus::Done } else { ExitStatus::Model })
     })
 }
 

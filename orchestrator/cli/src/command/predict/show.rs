@@ -1,10 +1,10 @@
 //! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
 
-use super::{
-    super::{paragraph, table},
-    Said,
+use super::said::Said;
+use crate::{
+    display::duration,
+    text::{paragraph, table},
 };
-use crate::display::duration;
 use cvc_analysis::predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
@@ -67,7 +67,7 @@ fn name(line: &Line) -> String {
 }
 
 fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std::io::Result<()> {
-    let mapping = &forecast.question.mapping;
+    let mapping = &forecast.question.setting.mapping;
     let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
     let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
     writeln!(out, "{}: {processes} on {nodes}", forecast.label)?;
@@ -95,7 +95,7 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
         writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
     }
     if !forecast.says_something_of_the_program() {
-        let program = format!("{}.{}", forecast.question.app, forecast.question.class);
+        let program = format!("{}.{}", forecast.question.setting.app, forecast.question.setting.class);
         writeln!(out, "{}", paragraph("", &format!("nothing of {program} itself could be predicted (exit code 8)")))?;
     }
     let observed: Vec<String> = forecast.lines.iter().filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();

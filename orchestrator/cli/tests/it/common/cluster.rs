@@ -1,7 +1,7 @@
 //! Campaigns on the nodes of a lab, steered from its laptop.
 
 use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
-use std::{path::Path, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
 /// Time limit of a whole campaign on a lab: all labs share the cores of one machine.
 pub const LIMIT: Duration = Duration::from_secs(240);

@@ -1,0 +1,156 @@
+//! Typed rows of the index: the columns of its tables are known here alone.
+
+use super::Index;
+use crate::error::AnalysisError;
+use cvc_core::{ids::PointId, point::Point, units::ByteSize};
+use indexmap::IndexMap;
+use rusqlite::Row;
+
+/// The factors of a point, as the index keeps them.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedFactors {
+    pub site: String,
+    pub app: String,
+    pub class: String,
+    pub mapping: String,
+    pub nodes: u32,
+    pub processes: u32,
+    pub mpi: String,
+    pub checkpointer: String,
+    pub compression: String,
+    pub aggregators: Option<u32>,
+    pub cb_buffer: Option<ByteSize>,
+    pub storage: String,
+    /// The campaign's own factors.
+    pub user: IndexMap<String, serde_json::Value>,
+}
+
+/// A point of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedPoint {
+    pub id: PointId,
+    pub factors: IndexedFactors,
+}
+
+/// A point that does not run.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedExclusion {
+    pub factors: IndexedFactors,
+    pub by: String,
+    pub reason: String,
+}
+
+/// A run of the plan, with what became of it.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedRun {
+    pub id: String,
+    pub point: PointId,
+    pub warmup: bool,
+    pub repeat: u32,
+    pub state: String,
+    pub attempts: u32,
+    pub cause: Option<String>,
+    pub detail: Option<String>,
+    pub dir: Option<String>,
+    /// State of its records: `ok`, `changed`, `missing`, `damaged` or `none`.
+    pub records: String,
+    pub records_detail: Option<String>,
+}
+
+impl Index {
+    /// Reads all rows of a query.
+    pub(crate) fn rows<T>(&self, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, AnalysisError> {
+        let rows = || self.connection.prepare(sql)?.query_map([], read)?.collect::<rusqlite::Result<Vec<T>>>();
+        rows().map_err(self.failed())
+    }
+
+    /// The points, in the order of the plan.
+    pub(crate) fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
+        self.rows("SELECT * FROM points ORDER BY seq", |r| {
+            Ok(IndexedPoint { id: PointId::from_written(&r.get::<_, String>("id")?), factors: IndexedFactors::of(r)? })
+        })
+    }
+
+    /// The points that do not run, in the order of the plan.
+    pub(crate) fn excluded(&self) -> Result<Vec<IndexedExclusion>, AnalysisError> {
+        self.rows("SELECT * FROM excluded ORDER BY seq", |r| {
+            Ok(IndexedExclusion { factors: IndexedFactors::of(r)?, by: r.get("by")?, reason: r.get("reason")? })
+        })
+    }
+
+    /// The runs, warm-ups too, in the order of the plan.
+    pub(crate) fn runs(&self) -> Result<Vec<IndexedRun>, AnalysisError> {
+        self.rows("SELECT * FROM runs ORDER BY seq", |r| {
+            Ok(IndexedRun {
+                id: r.get("id")?,
+                point: PointId::from_written(&r.get::<_, String>("point")?),
+                warmup: r.get::<_, String>("kind")? == "warmup",
+                repeat: r.get("repeat")?,
+                state: r.get("state")?,
+                attempts: r.get("attempts")?,
+                cause: r.get("cause")?,
+                detail: r.get("detail")?,
+                dir: r.get("dir")?,
+                records: r.get("records")?,
+                records_detail: r.get("records_detail")?,
+            })
+        })
+    }
+}
+
+impl IndexedFactors {
+    /// The factors of a row of `points` or `excluded`.
+    fn of(r: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            site: r.get("site")?,
+            app: r.get("app")?,
+            class: r.get("class")?,
+            mapping: r.get("mapping")?,
+            nodes: r.get("nodes")?,
+            processes: r.get("processes")?,
+            mpi: r.get("mpi")?,
+            checkpointer: r.get("checkpointer")?,
+            compression: r.get("compression")?,
+            aggregators: r.get("aggregators")?,
+            cb_buffer: r.get::<_, Option<i64>>("cb_buffer_bytes")?.map(|b| ByteSize(u64::try_from(b).unwrap_or(0))),
+            storage: r.get("storage")?,
+            user: serde_json::from_str(&r.get::<_, String>("user")?).unwrap_or_default(),
+        })
+    }
+
+    /// The value of a factor that every point has, or the number of its nodes, as text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
+        Some(match name {
+            "site" => self.site.clone(),
+            "app" => self.app.clone(),
+            "class" => self.class.clone(),
+            "mapping" => self.mapping.clone(),
+            "nodes" => self.nodes.to_string(),
+            "processes" => self.processes.to_string(),
+            "mpi" => self.mpi.clone(),
+            "checkpointer" => self.checkpointer.clone(),
+            "compression" => self.compression.clone(),
+            "aggregators" => or_default(self.aggregators.map(|n| n.to_string())),
+            "cb_buffer" => or_default(self.cb_buffer.map(|b| b.to_string())),
+            "storage" => self.storage.clone(),
+            _ => return None,
+        })
+    }
+
+    /// All factors as text, with the names of [`Point::FACTORS`], then the campaign's own.
+    pub fn texts(&self) -> IndexMap<String, String> {
+        let mut factors: IndexMap<String, String> =
+            Point::FACTORS.iter().filter_map(|name| Some(((*name).to_owned(), self.text(name)?))).collect();
+        for (name, value) in &self.user {
+            let text = match value {
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            // A free factor that is named as one of the others is told apart.
+            let name = if factors.contains_key(name) { format!("user.{name}") } else { name.clone() };
+            factors.insert(name, text);
+        }
+        factors
+    }
+}

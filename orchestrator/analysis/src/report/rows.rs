@@ -1,0 +1,98 @@
+//! The points and runs of a campaign as tables see them.
+
+use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun};
+use cvc_core::ids::PointId;
+use cvc_model::stats::Summary;
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What differs within a point, with the values.
+pub(super) type Mixed = BTreeMap<String, BTreeSet<String>>;
+
+pub(super) struct PointRow {
+    pub id: PointId,
+    pub factors: IndexMap<String, String>,
+    pub nodes: u32,
+    pub processes: u32,
+    /// Indices of its runs, warm-ups too.
+    pub runs: Vec<usize>,
+    pub summaries: HashMap<String, Summary>,
+    /// Every counted repeat of every quantity, in the order of the plan.
+    pub values: HashMap<String, Vec<f64>>,
+    /// The numbers of these repeats.
+    pub repeats: HashMap<String, Vec<u32>>,
+    /// What differs between its counted runs and should not.
+    pub mixed: Mixed,
+}
+
+pub(super) struct RunRow {
+    pub id: String,
+    pub point: usize,
+    pub warmup: bool,
+    pub repeat: u32,
+    pub state: String,
+    pub attempts: u32,
+    pub cause: Option<String>,
+    pub detail: Option<String>,
+    pub dir: Option<String>,
+    pub records: String,
+    pub records_detail: Option<String>,
+}
+
+pub(super) struct ExcludedRow {
+    pub factors: IndexMap<String, String>,
+    pub by: String,
+    pub reason: String,
+}
+
+impl From<IndexedPoint> for PointRow {
+    fn from(point: IndexedPoint) -> Self {
+        Self {
+            factors: point.factors.texts(),
+            nodes: point.factors.nodes,
+            processes: point.factors.processes,
+            id: point.id,
+            runs: Vec::new(),
+            summaries: HashMap::new(),
+            values: HashMap::new(),
+            repeats: HashMap::new(),
+            mixed: Mixed::new(),
+        }
+    }
+}
+
+impl From<IndexedExclusion> for ExcludedRow {
+    fn from(excluded: IndexedExclusion) -> Self {
+        Self { factors: excluded.factors.texts(), by: excluded.by, reason: excluded.reason }
+    }
+}
+
+impl PointRow {
+    /// Runs that enter statistics: succeeded, and their records can be read.
+    pub fn counted(&self, runs: &[RunRow]) -> usize {
+        self.runs.iter().filter(|r| runs[**r].enters()).count()
+    }
+
+    /// The value of a factor; empty if the point does not have it.
+    pub fn factor(&self, name: &str) -> &str {
+        self.factors.get(name).map_or("", String::as_str)
+    }
+}
+
+impl RunRow {
+    /// A run of the point with this index.
+    pub fn new(point: usize, run: IndexedRun) -> Self {
+        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail } = run;
+        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail }
+    }
+
+    /// Whether it is a counted repeat that succeeded.
+    pub fn counts(&self) -> bool {
+        !self.warmup && self.state == "succeeded"
+    }
+
+    /// Whether it counts and its records can be read: it enters statistics.
+    pub fn enters(&self) -> bool {
+        self.counts() && ["ok", "changed"].contains(&self.records.as_str())
+    }
+}

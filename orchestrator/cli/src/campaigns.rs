@@ -1,0 +1,96 @@
+//! Campaigns as the command line names them: by a file, by a directory, by a name, or by a site.
+
+use crate::{
+    args::{SiteOf, Where, Which},
+    exit_status::ExitStatus,
+    failure::Failure,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{SiteKind, Spec},
+    store::CampaignDir,
+};
+
+/// Reads a campaign file, with the descriptors beside it and those that cvc carries.
+pub fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(cvc_core::campaign::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
+}
+
+/// The campaign of `SITE [--file FILE]`. Without a file it is the only campaign file of the directory.
+pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
+    let wrong = |message: String, hint: String| Failure::Other { status: ExitStatus::Usage, message, hint: Some(hint) };
+    let file = match &of.file {
+        Some(file) => file.clone(),
+        None => {
+            let mut found = campaign_files(Utf8Path::new("."));
+            match found.len() {
+                1 => found.swap_remove(0),
+                0 => return Err(wrong("there is no campaign file in this directory".into(), "name it: --file FILE".into())),
+                _ => {
+                    let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
+                    return Err(wrong(
+                        format!("there is more than one campaign file here: {}", names.join(", ")),
+                        "name one: --file FILE".into(),
+                    ));
+                }
+            }
+        }
+    };
+    let spec = load(&file, &of.which)?;
+    if !spec.sites.contains_key(&of.site) {
+        let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
+        return Err(wrong(format!("{file} has no site `{}`", of.site), format!("its sites: {}", sites.join(", "))));
+    }
+    if spec.sites[&of.site].kind == SiteKind::Ec2 {
+        return Err(wrong(
+            format!("the machines of the site `{}` are only there while its campaign runs", of.site),
+            "`cvc run` launches them and installs what they need".into(),
+        ));
+    }
+    Ok(spec)
+}
+
+/// The campaign files of a directory: TOML with a schema and sites.
+fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));
+    let is_campaign = |path: &Utf8Path| {
+        std::fs::read_to_string(path).is_ok_and(|t| has(&t, "schema") && (has(&t, "[sites.") || has(&t, "[sites]") || has(&t, "sites.")))
+    };
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<Utf8PathBuf> = entries
+        .filter(|e| e.path().extension() == Some("toml") && is_campaign(e.path()))
+        .map(|e| Utf8PathBuf::from(e.file_name()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The campaign as it was run last: the copy of its file that is kept with its runs.
+pub fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(cvc_core::campaign::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
+}
+
+/// The directory of a campaign that is named by its file (and variant), its directory or its name.
+pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
+    let missing = |dir: &Utf8Path| Failure::Other {
+        status: ExitStatus::Store,
+        message: format!("{dir} is not a campaign: it has no journal"),
+        hint: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
+    };
+    let dir = if campaign.is_file() {
+        CampaignDir::new(&place.campaigns, &load(campaign, which)?.name)
+    } else if let Some(variant) = &which.variant {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("--variant {variant} beside {campaign}, which is not a campaign file"),
+            hint: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
+        });
+    } else if campaign.is_dir() {
+        CampaignDir::at(campaign)
+    } else {
+        CampaignDir::at(&place.campaigns.join(campaign))
+    };
+    if dir.journal().is_file() { Ok(dir) } else { Err(missing(dir.root())) }
+}

@@ -1,0 +1,18 @@
+//! The answer of `cvc predict`.
+
+use cvc_analysis::predict::{Budget, Forecast, JudgedQuantity, Observation};
+use serde::Serialize;
+
+/// Everything that the command says, as JSON.
+#[derive(Serialize)]
+pub struct Said<'a> {
+    pub trained_on: Vec<&'a Observation>,
+    pub held_out: usize,
+    pub budget: Budget,
+    /// Of the observations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    pub forecasts: Vec<Forecast>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Vec<JudgedQuantity>>,
+}

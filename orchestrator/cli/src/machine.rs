@@ -1,0 +1,70 @@
+//! This machine, as commands need it: a runtime, its sites, its programs, its clouds.
+
+use crate::{args::Where, exit_status::ExitStatus, failure::Failure};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_controller::runner::Options;
+use cvc_core::campaign::{SiteKind, Spec};
+use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
+use indexmap::IndexMap;
+use std::{collections::HashMap, sync::Arc};
+
+/// The runtime of a command: one thread.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| Failure::Other {
+        status: ExitStatus::Internal,
+        message: format!("cannot start: {e}"),
+        hint: None,
+    })
+}
+
+/// Asks every site of a campaign that is this machine what it has.
+pub async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
+    let mut sites = IndexMap::new();
+    for (name, site) in &spec.sites {
+        if site.kind == SiteKind::Local
+            && let Some(context) = SiteContext::of(spec, name)
+        {
+            sites.insert(name.clone(), ReadySite::ask(Arc::new(context), readiness, &mut note).await);
+        }
+    }
+    sites
+}
+
+/// What launches instances, in a cvc that was built with it.
+#[cfg(feature = "ec2")]
+pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
+    Some(Arc::new(cvc_ec2::Ec2::default()))
+}
+
+/// What launches instances: this cvc was built without.
+#[cfg(not(feature = "ec2"))]
+pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
+    None
+}
+
+/// What an engine is told of this machine.
+pub fn options(place: &Where) -> Result<Options, Failure> {
+    let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
+        status: ExitStatus::Internal,
+        message: "cannot find the path of cvc itself".into(),
+        hint: None,
+    })?;
+    Ok(Options {
+        campaigns: place.campaigns.clone(),
+        node_program: node_program(&myself),
+        shepherd: vec![myself.into_string(), "shepherd".into()],
+        retry_failed: false,
+        update_lock: false,
+        clouds: clouds(),
+        disk_bytes: HashMap::new(),
+        expected_s: HashMap::new(),
+    })
+}
+
+/// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.
+fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
+    match std::env::var("CVC_NODE_PROGRAM") {
+        Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
+        _ => myself.with_file_name("cvc-node"),
+    }
+}

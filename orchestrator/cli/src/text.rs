@@ -1,0 +1,65 @@
+//! Text for terminals: paths, tables, paragraphs.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
+
+/// A path as messages show it: relative to where the user is, if it lies below.
+pub fn shown(path: &Utf8Path) -> Utf8PathBuf {
+    let here = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
+    here.and_then(|h| path.strip_prefix(h).ok().map(Utf8Path::to_owned)).unwrap_or_else(|| path.to_owned())
+}
+
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// A text table in the style of all tables: no lines but one below the header, so that it fits on narrow terminals and can be cut by scripts.
+/// Words are never broken; columns named in `free` hold text that may be wrapped between words.
+pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> comfy_table::Table {
+    let header: Vec<&str> = header.into_iter().collect();
+    let mut table = comfy_table::Table::new();
+    table.load_style(STYLE);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_header(&header);
+    let last = header.len().saturating_sub(1);
+    for (number, (column, name)) in table.column_iter_mut().zip(&header).enumerate() {
+        column.set_padding((0, if number == last { 0 } else { 1 }));
+        if !free.contains(name) {
+            column.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+        }
+    }
+    table
+}
+
+/// Text below an indentation, wrapped between words where standard output is a terminal.
+pub fn paragraph(indent: &str, text: &str) -> String {
+    let width = comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width();
+    wrap(indent, text, width.map(usize::from))
+}
+
+fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{indent}{text}") };
+    // what follows stands a little to the right, so that items of a list are told apart
+    let further = format!("{indent}  ");
+    let options = textwrap::Options::new(width)
+        .initial_indent(indent)
+        .subsequent_indent(&further)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    textwrap::fill(text, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn text_is_wrapped_between_words_and_only_on_terminals() {
+        assert_eq!(wrap("  ", "one two three", Some(9)), "  one two\n    three");
+        assert_eq!(wrap("  ", "a-word-that-is-too-long b", Some(9)), "  a-word-that-is-too-long\n    b");
+        assert_eq!(wrap("  ", "one two three", None), "  one two three");
+    }
+}

@@ -1,0 +1,61 @@
+//! The log of a session: it alone tells why a run failed, and it has no secret.
+
+use crate::common::scripted;
+use cvc_testkit::{Campaign, Tool, require};
+use std::fs;
+
+const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY";
+const PRINTED: &str = "correct-horse-battery";
+
+/// The logs of all sessions of a campaign.
+fn logs(c: &Campaign) -> Vec<String> {
+    let directory = c.root().join("logs");
+    let mut files: Vec<_> = fs::read_dir(&directory).expect("logs/").map(|e| e.expect("an entry").path()).collect();
+    files.sort();
+    files.iter().map(|f| fs::read_to_string(f).expect("a log")).collect()
+}
+
+#[test]
+fn the_log_alone_tells_why_a_run_failed() {
+    require!(Tool::Mpich);
+    let c = scripted("log-fails", "echo 'no mesh of that name: cube17' >&2; exit 3", "repeats = 1\nretries = 0");
+    c.cvc(&["run", "campaign.toml"]).expect(10);
+    let logs = logs(&c);
+    assert_eq!(logs.len(), 1);
+    let log = &logs[0];
+    let line = |parts: &[&str]| log.lines().find(|l| parts.iter().all(|p| l.contains(p)));
+    // the session and its end
+    assert!(line(&["session began", "run campaign.toml"]).is_some() && line(&["session ended", "failed: 1"]).is_some(), "{log}");
+    // the command that failed, with where it belongs, its duration, its code and what it said
+    let launch = line(&["command failed", "launch.sh"]).unwrap_or_else(|| panic!("{log}"));
+    for part in
+        ["campaign{name=log-fails}", "run{run=", "site=local", "attempt{", "number=1", "seconds=", "exit=3", "no mesh of that name: cube17"]
+    {
+        assert!(launch.contains(part), "{part} in {launch}");
+    }
+    // what became of the run
+    assert!(line(&["run failed", "cause=", "detail="]).is_some(), "{log}");
+    // each session has a log of its own
+    c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(10);
+    assert_eq!(self::logs(&c).len(), 2);
+}
+
+#[test]
+fn no_secret_is_in_the_log_nor_on_the_terminal() {
+    require!(Tool::Mpich);
+    let mut c = scripted("log-secrets", &format!("echo 'cannot log in: password={PRINTED}' >&2; exit 1"), "repeats = 1\nretries = 0");
+    c.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET).env("SITE_TOKEN", SECRET).env("CVC_LOG", "debug");
+    let said = c.cvc(&["run", "campaign.toml"]).expect(10);
+    assert!(said.stderr.contains("command failed") && said.stderr.contains("password=[redacted]"), "{}", said.stderr);
+    for log in logs(&c) {
+        assert!(log.contains("password=[redacted]"), "{log}");
+        for secret in [KEY, SECRET, PRINTED] {
+            assert!(!log.contains(secret), "{secret} in {log}");
+        }
+    }
+    let terminal: String = said.stderr.lines().filter(|l| l.contains("cvc_")).collect();
+    for secret in [KEY, SECRET, PRINTED] {
+        assert!(!terminal.contains(secret), "{secret} in {terminal}");
+    }
+}

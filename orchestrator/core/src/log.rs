@@ -1,0 +1,218 @@
+//! The log of a session: what cvc did, and each command that it gave to another program, with its duration and its outcome.
+//!
+//! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of other
+//! libraries, such as a cloud's SDK, are left out.
+
+use regex::{Captures, Regex};
+use std::{
+    borrow::Cow,
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+pub use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer, filter::Targets, fmt::layer, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// How much is kept until there is a file to write to, in bytes.
+const MOST_WAITING: usize = 1 << 20;
+/// Maximum length of a command line in an event, in characters.
+const MOST_COMMAND: usize = 600;
+/// Maximum length of what a command said, in characters; its end counts.
+const MOST_SAID: usize = 1000;
+/// Stands for what is left out.
+const REDACTED: &str = "[redacted]";
+
+/// Where lines for the file go.
+enum Sink {
+    /// There is no file yet.
+    Waiting(Vec<u8>),
+    File(File),
+}
+
+static SINK: Mutex<Sink> = Mutex::new(Sink::Waiting(Vec::new()));
+
+fn sink() -> MutexGuard<'static, Sink> {
+    SINK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes lines to the file, or keeps them until there is one.
+struct ToFile;
+
+impl Write for ToFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let redacted = redact(&String::from_utf8_lossy(line)).into_owned();
+        match &mut *sink() {
+            Sink::File(file) => file.write_all(redacted.as_bytes())?,
+            Sink::Waiting(kept) if kept.len() + redacted.len() <= MOST_WAITING => kept.extend_from_slice(redacted.as_bytes()),
+            Sink::Waiting(_) => {}
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes lines to standard error.
+struct ToTerminal;
+
+impl Write for ToTerminal {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(redact(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Starts the log of this process: up to `terminal` on standard error, everything for the file that [`to_file`] names. Only the first call counts.
+pub fn start(terminal: LevelFilter) {
+    let own = |level: LevelFilter| Targets::new().with_target("cvc", level);
+    let file = layer().with_ansi(false).with_writer(|| ToFile).with_filter(own(LevelFilter::DEBUG));
+    let shown = layer().with_ansi(false).with_writer(|| ToTerminal).with_filter(own(terminal));
+    // a second start in one process, as in tests, changes nothing
+    let _ = tracing_subscriber::registry().with(file).with(shown).try_init();
+}
+
+/// Appends the log to this file from now on, beginning with what was said before. The directory is made.
+///
+/// # Errors
+/// When the file cannot be opened or written.
+pub fn to_file(path: &Path) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut sink = sink();
+    if let Sink::Waiting(kept) = &*sink {
+        file.write_all(kept)?;
+    }
+    *sink = Sink::File(file);
+    Ok(())
+}
+
+/// How a command ended.
+#[derive(Clone, Copy)]
+pub enum Ended<'a> {
+    /// With a code (`None` after a signal), and what it said on standard error.
+    Exit(Option<i32>, &'a str),
+    /// It could not be started, was not done in time, or its connection was lost.
+    Failed(&'a dyn fmt::Display),
+}
+
+/// Writes down that a command was given to another program or machine, how long it took and how it ended. What fails is an event of the level
+/// INFO, the rest of DEBUG.
+pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: Ended<'_>) {
+    let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
+    let line = redact(&words.join(" ")).replace('\n', " ");
+    let command = head(&line, MOST_COMMAND);
+    let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
+    match ended {
+        Ended::Exit(Some(0), _) => tracing::debug!(on, command, seconds, exit = 0, "command"),
+        Ended::Exit(Some(code), said) => tracing::info!(on, command, seconds, exit = code, said = tail(said), "command failed"),
+        Ended::Exit(None, said) => tracing::info!(on, command, seconds, said = tail(said), "command ended by a signal"),
+        Ended::Failed(error) => tracing::info!(on, command, seconds, error = tail(&error.to_string()), "command failed"),
+    }
+}
+
+fn head(text: &str, most: usize) -> String {
+    if text.chars().count() > most { text.chars().take(most).chain(['…']).collect() } else { text.to_owned() }
+}
+
+fn tail(text: &str) -> String {
+    let text = redact(text.trim()).into_owned();
+    let count = text.chars().count();
+    if count > MOST_SAID { ['…'].into_iter().chain(text.chars().skip(count - MOST_SAID)).collect() } else { text }
+}
+
+/// Whether a variable of this name may hold a secret.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.starts_with("AWS_") || ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "ACCESS_KEY", "API_KEY"].iter().any(|part| name.contains(part))
+}
+
+/// Values of this process's variables that may be secrets. Short ones would hide half of each line.
+static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let long = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let public = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
+    long.filter(|(name, value)| is_secret(name) && !public.contains(&name.as_str()) && value.len() >= 8).map(|(_, value)| value).collect()
+});
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        // NAME=value, NAME: value, "name":"value"
+        r#"(?i)\b(AWS_[A-Z0-9_]+|[A-Z0-9_-]*(?:secret|token|password|passwd|access_?key|api_?key)[A-Z0-9_]*)(\\*["']?(?:=|:\s?)\\*["']?)[^\s"'\\;,&]+"#,
+        // --token value
+        r#"(?i)(--[a-z0-9-]*(?:secret|token|password|passwd|access-?key|api-?key))(\s+)[^\s"'\\;,&]+"#,
+        // identifiers of keys of AWS
+        r"\b()()(?:AKIA|ASIA)[A-Z0-9]{12,}\b",
+        // private keys
+        r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----)().*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+    ]
+    .into_iter()
+    .filter_map(|pattern| Regex::new(pattern).ok())
+    .collect()
+});
+
+/// The text without secrets: values of variables and options that are called so, of secret variables of this process, keys of AWS, private keys.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    for value in VALUES.iter().filter(|value| text.contains(value.as_str())).collect::<Vec<_>>() {
+        text = Cow::Owned(text.replace(value.as_str(), REDACTED));
+    }
+    for pattern in PATTERNS.iter() {
+        if pattern.is_match(&text) {
+            text =
+                Cow::Owned(pattern.replace_all(&text, |found: &Captures<'_>| format!("{}{}{REDACTED}", &found[1], &found[2])).into_owned());
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_COMMAND, PATTERNS, REDACTED, head, redact};
+
+    #[test]
+    fn secrets_are_left_out_whatever_way_they_are_written() {
+        assert_eq!(PATTERNS.len(), 4);
+        let secret = "s3cr3tvalue";
+        for text in [
+            format!("env AWS_SECRET_ACCESS_KEY={secret} ssh n1"),
+            format!("AWS_SESSION_TOKEN=\\\"{secret}\\\" true"),
+            format!("--password {secret} --user me"),
+            format!("curl -H 'X-Auth-Token: {secret}'"),
+            format!("{{\"db_password\":\"{secret}\",\"n\":1}}"),
+            format!("GITHUB_TOKEN='{secret}'"),
+            format!("aws_secret_access_key = {secret}").replace(" = ", "="),
+        ] {
+            let shown = redact(&text);
+            assert!(!shown.contains(secret) && shown.contains(REDACTED), "{text} -> {shown}");
+        }
+        assert_eq!(redact("key AKIAIOSFODNN7EXAMPLE of it"), format!("key {REDACTED} of it"));
+        let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabcdef\n-----END OPENSSH PRIVATE KEY-----\nafter";
+        assert!(!redact(key).contains("abcdef") && redact(key).ends_with("after"));
+    }
+
+    #[test]
+    fn commands_stay_as_they_are() {
+        for text in
+            ["ssh -o BatchMode=yes n1 'squeue --json --name=cvc-1'", "ansible-playbook -i hosts.ini site.yml", "mpiexec -n 4 ./bt.A.4"]
+        {
+            assert_eq!(redact(text), text);
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        let long = "é".repeat(MOST_COMMAND + 5);
+        assert_eq!(head(&long, MOST_COMMAND).chars().count(), MOST_COMMAND + 1);
+        assert_eq!(head("short", MOST_COMMAND), "short");
+    }
+}

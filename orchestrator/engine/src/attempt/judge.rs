@@ -1,0 +1,64 @@
+//! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
+
+use super::{context::SiteContext, dmtcp::Driven, error::RunError, outputs::Outputs, prepare::Prepared, restart::Restarted};
+use cvc_core::{
+    outcome::Cause,
+    point::CheckpointerKind,
+    record::{Record, Source, Unit},
+};
+use cvc_probe::{sentinel::FileFound, shepherd::Exit};
+use regex::Regex;
+
+/// What there is to judge a run by.
+pub(super) struct Evidence<'a> {
+    pub prepared: &'a Prepared,
+    pub context: &'a SiteContext,
+    pub exit: Option<Exit>,
+    pub driven: &'a Driven,
+    pub restarted: Option<&'a Restarted>,
+    /// Why the run was ended before its end: a node was lost, ranks were misplaced.
+    pub cut_off: Option<(Cause, String)>,
+    /// Files of the program's own checkpoint, by node.
+    pub own: Vec<(String, FileFound)>,
+    /// Files that the program tells the size of.
+    pub outputs: Vec<Outputs>,
+}
+
+/// Judges one run.
+pub(super) struct Judge<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) records: Vec<Record>,
+    pub(super) failure: Option<(Cause, String)>,
+}
+
+impl Judge<'_> {
+    /// The first reason counts: what follows from it is no reason of its own.
+    pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+        self.failure.get_or_insert_with(|| (cause, detail.into()));
+    }
+
+    pub(super) fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {
+        self.records.push(Record {
+            run: self.evidence.prepared.run.clone(),
+            name: name.to_owned(),
+            value,
+            unit,
+            source,
+            artefact: artefact.map(str::to_owned),
+            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        });
+    }
+
+    pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
+        Regex::new(&format!("(?m){pattern}"))
+            .map_err(|e| RunError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
+    }
+
+    /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
+    pub(super) fn verifies(&self) -> bool {
+        let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
+        !(under_dmtcp && (self.evidence.context.checkpoint.moment.kills() || self.evidence.context.checkpoint.restart_check))
+    }
+}

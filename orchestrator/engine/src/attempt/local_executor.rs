@@ -1,0 +1,331 @@
+//! The executor of this machine: on a cluster the agent has one.
+
+use super::{
+    context::SiteContext,
+    error::RunError,
+    execute::execute,
+    executed::{Executed, failed, interrupted},
+    executor::{Attempted, Executor},
+    nodes::{LATER, Nodes, SOON, Ways},
+    outcome_file::{OutcomeFile, conclude, seal},
+    prepare::{Prepared, prepare},
+    recover::{self, recover_run},
+    reporter::AttemptReporter,
+    run_dirs::{marker, tmp_dir, work_dir},
+    site::ReadySite,
+    slurm_steps::Steps,
+    task::Task,
+};
+use crate::crew::{self, CrewError};
+use async_trait::async_trait;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::StorageKind,
+    ids::RunId,
+    outcome::Cause,
+    point::PlannedPoint,
+    price::NodeRate,
+    stop::{StopSignal, stop_now},
+    store::{CampaignDir, StoreError, copy_tree, remove_all},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Carries out attempts on this machine, whose ranks may run on other nodes.
+pub struct LocalExecutor {
+    pub site: Arc<ReadySite>,
+    pub nodes: Arc<Nodes>,
+    pub dir: CampaignDir,
+    /// Program and arguments that start a shepherd; the job file follows.
+    pub shepherd: Vec<String>,
+    pub pending_cleanup: PendingCleanup,
+    /// Whether Slurm starts steps in this job.
+    pub steps: Steps,
+}
+
+/// Directories that could not be removed, because their node was lost.
+#[derive(Debug, Default)]
+pub struct PendingCleanup(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
+
+impl PendingCleanup {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<PathBuf>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalExecutor {
+    /// One attempt, from its preparation to its directory's final name.
+    #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
+    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, RunError> {
+        let run = task.planned.id.clone();
+        let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
+                return self.finish(&run, &work, task.attempt, failed(cause_of(&error), error.to_string())).map(Attempted::Ended);
+            }
+        };
+        let used = &prepared.used;
+        let began = std::time::Instant::now();
+        let ready = match self.get_ready(&prepared, task.disk_bytes).await {
+            Ok(()) => tokio::select! {
+                started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|said| (Cause::Launch, said)),
+                () = stop_now(&mut stop_signal) => Ok(false),
+            },
+            Err(problem) => Err(problem),
+        };
+        let mut executed = match ready {
+            Err((cause, detail)) => failed(cause, detail),
+            Ok(false) => interrupted(),
+            Ok(true) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
+                Ok(executed) => executed,
+                Err(error) => {
+                    used.end_others().await;
+                    Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) }
+                }
+            },
+        };
+        if executed.interrupted {
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+            self.clear_others(&prepared, false).await;
+            remove_all(&prepared.work)?;
+            remove_all(&prepared.dir)?;
+            return Ok(Attempted::Interrupted);
+        }
+        if let Some(rate) = self.rate() {
+            // it had its nodes all that time, whatever came of it
+            executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
+        }
+        // its script removes it, unless it was killed; the name is the run's own
+        let _ = fs::remove_dir_all(&prepared.request.tmp_dir);
+        if executed.shepherd_lost {
+            // nobody has ended what it watched over
+            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+        }
+        self.clear_others(&prepared, true).await;
+        self.finish(&run, &prepared.work, task.attempt, executed).map(Attempted::Ended)
+    }
+
+    /// What a node of the site costs, if anybody has said so.
+    fn rate(&self) -> Option<NodeRate> {
+        let context = &self.site.context;
+        context.rate.clone().or_else(|| NodeRate::of_settings(&context.site.price, Some(self.site.cores)))
+    }
+
+    /// What must be there before anything is started: room on every node, and directories on those beside this one.
+    async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), (Cause, String)> {
+        if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
+            return Err((Cause::DiskFull, detail));
+        }
+        let used = &prepared.used;
+        let others = used.others();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let crew = |error: CrewError| (cause_of_crew(&error), error.to_string());
+        let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
+        crew::whole(made).map_err(crew)?;
+        let private = [prepared.request.tmp_dir.clone().into()];
+        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, &private, SOON).await).map_err(crew)?;
+        Ok(())
+    }
+
+    /// Removes what a run left on the other nodes, but what is to be kept.
+    async fn clear_others(&self, prepared: &Prepared, may_keep: bool) {
+        let used = &prepared.used;
+        let others = used.others();
+        if others.is_empty() {
+            return;
+        }
+        let run = &self.site.context.run;
+        let (images, outputs) = (may_keep && run.keep_images, may_keep && run.keep_outputs);
+        let work = prepared.work.as_std_path();
+        let mut dirs: Vec<PathBuf> = vec![prepared.request.tmp_dir.clone().into()];
+        if used.storage == StorageKind::NodeLocal {
+            match (images, outputs) {
+                (false, false) => dirs.push(work.into()),
+                (false, true) => dirs.extend([work.join("ckpt"), work.join("dmtcp")]),
+                // what lies beside the images is small, and cannot be told from outputs without asking again
+                (true, _) => {}
+            }
+        }
+        self.remove_or_defer(&others, &dirs).await;
+        let _ = used.crew.unguard(&others, &used.marker, SOON).await;
+    }
+
+    /// Removes directories on nodes; on one that is lost, when it is there again.
+    async fn remove_or_defer(&self, nodes: &[&str], dirs: &[PathBuf]) {
+        for (node, removed) in self.nodes.crew.remove(nodes, dirs, &[], LATER).await {
+            if removed.is_err() {
+                self.pending_cleanup.lock().entry(node).or_default().extend(dirs.iter().cloned());
+            }
+        }
+    }
+
+    /// Removes what was left on nodes that were lost.
+    pub async fn settle_pending_cleanup(&self, nodes: &[String]) {
+        for node in nodes {
+            let owed = self.pending_cleanup.lock().remove(node);
+            if let Some(dirs) = owed {
+                self.remove_or_defer(&[node], &dirs.into_iter().collect::<Vec<_>>()).await;
+            }
+        }
+    }
+
+    /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was whole. Processes of this machine that were
+    /// ended, and the outcome if the run was whole.
+    pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
+        let run = &task.planned.id;
+        let work = work_dir(&self.site.context, &self.dir, &task.point, run);
+        let tmp = tmp_dir(&self.dir, run);
+        let others = self.nodes.others();
+        let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
+        // a node that does not answer now is lost, and what it guarded is ended there
+        let _ = self.nodes.crew.end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON).await;
+        let recovered = recover_run(&self.dir, |_| Some(&*self.site.context), run, task.attempt, shepherd)?;
+        let shared = self.site.context.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
+        let keep = shared || recovered.1.is_some();
+        let gone = if keep { vec![tmp.into()] } else { dirs.to_vec() };
+        self.remove_or_defer(&others, &gone).await;
+        Ok(recovered)
+    }
+
+    /// What is missing to the room that a run needs, on every node where it writes.
+    async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, (Cause, String)> {
+        let Some(needed) = needed else { return Ok(None) };
+        let used = &prepared.used;
+        let processes = u64::from(prepared.point.processes().max(1));
+        let found = used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await;
+        let found = crew::whole(found).map_err(|e| (Cause::NodeLost, e.to_string()))?;
+        for (node, spaces) in found {
+            // each node has its part of the ranks, and one may hold everything where all see the same
+            let load: u64 =
+                used.ranks.iter().zip(prepared.point.mapping.node_loads()).filter(|(n, _)| n.name == node).map(|(_, l)| u64::from(l)).sum();
+            let share = if used.storage == StorageKind::Shared { needed } else { (needed * load).div_ceil(processes) };
+            let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
+            let mib = |bytes: u64| bytes >> 20;
+            if free < share {
+                let on = if used.ways == Ways::Local { String::new() } else { format!("{node}: ") };
+                return Ok(Some(format!(
+                    "{on}{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
+                    prepared.work,
+                    mib(share),
+                    mib(free)
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes down how the run ended and gives its directory its final name; only after that may a journal say so.
+    fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
+        let file = conclude(&self.dir, run, attempt, &executed)?;
+        self.clear_work(&self.dir.partial(run), work)?;
+        seal(&self.dir, run, &file)?;
+        Ok(file)
+    }
+
+    /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
+    fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
+        for trace in ["trace", "run.darshan"] {
+            let from = work.join(trace);
+            if from.exists() {
+                copy_tree(&from, &partial.join(trace))?;
+                remove_all(&from)?;
+            }
+        }
+        let (images, outputs) = (self.site.context.run.keep_images, self.site.context.run.keep_outputs);
+        if !work.exists() || (!images && !outputs) {
+            return remove_with_parent(work);
+        }
+        let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
+        for entry in entries.flatten() {
+            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
+            if !(if of_dmtcp { images } else { outputs }) {
+                remove_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
+    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, E> {
+        Ok(LocalExecutor::attempt(self, task, stop_signal, reporter).await?)
+    }
+
+    fn cores(&self) -> u32 {
+        self.site.cores
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        let lost = self.nodes.crew.lost().borrow().clone();
+        self.nodes.all.iter().map(|n| n.name.clone()).filter(|n| !lost.contains_key(n)).collect()
+    }
+
+    fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+        let nodes = Executor::<E>::nodes(self);
+        let free: Vec<String> = nodes.into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
+        (free.len() == wanted).then_some(free)
+    }
+
+    fn side_by_side(&self) -> bool {
+        self.site.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side)
+    }
+
+    fn obstacle(&self, planned: &PlannedPoint) -> Option<String> {
+        self.site.obstacle(&planned.point)
+    }
+
+    fn local_context(&self) -> Option<&SiteContext> {
+        Some(&self.site.context)
+    }
+
+    fn forget(&self, _: &Task) {
+        // the outcome lies in the campaign's own directory: nothing else is kept of it
+    }
+}
+
+/// What of a run's own directory could not be used is that run's failure, not the campaign's.
+fn cause_of(error: &RunError) -> Cause {
+    match error {
+        RunError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
+        RunError::Store(_) => Cause::Store,
+        RunError::Host(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Shepherd { .. } | RunError::Broken(_) => {
+            Cause::Launch
+        }
+        RunError::Crew(error) => cause_of_crew(error),
+    }
+}
+
+/// What it is for a run that a node could not do what it was asked.
+fn cause_of_crew(error: &CrewError) -> Cause {
+    match error {
+        _ if error.is_disk_full() => Cause::DiskFull,
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
+        _ => Cause::Launch,
+    }
+}
+
+/// Removes a run's working directory, and the campaign's in the storage area when it was the last in it.
+fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
+    remove_all(work)?;
+    if let Some(parent) = work.parent() {
+        // others are in it: then it stays
+        let _ = fs::remove_dir(parent);
+    }
+    Ok(())
+}
+
+/// Bytes that a user may still write where this directory lies.
+pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
+    let absolute = Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
+    let existing = absolute.ancestors().find(|d| d.exists())?;
+    let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
+    Some(stat.blocks_available() * stat.fragment_size())
+}

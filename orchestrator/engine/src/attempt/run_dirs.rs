@@ -1,0 +1,40 @@
+//! Where a run works, and what marks it.
+
+use super::context::SiteContext;
+use camino::Utf8PathBuf;
+use cvc_core::{ids::RunId, point::Point, store::CampaignDir};
+
+/// Directory in the working directory where ranks say on which node they are.
+pub(super) const RANKS: &str = ".cvc-ranks";
+/// Directory in the working directory that keeps the MPI library's session files for a restart.
+pub(super) const SESSION: &str = "session";
+
+/// What marks every process of a run in its environment.
+pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
+    format!("{run}@{}", campaign.root())
+}
+
+/// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
+pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+    match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
+        Some(path) => cvc_core::paths::expand_below(&context.base, path).join(area_name(context, campaign)).join(run.as_str()),
+        None => campaign.root().join("work").join(run.as_str()),
+    }
+}
+
+/// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
+/// campaigns of the same name, so that the place of this one is a part of it.
+pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
+    if context.site.cluster.is_none() {
+        return context.campaign.clone();
+    }
+    let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
+    format!("{}-{}", context.campaign, &digest[..8])
+}
+
+/// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
+/// under way, so the campaign's place is a part of the name.
+pub(super) fn tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
+    let digest = blake3::hash(marker(campaign, run).as_bytes()).to_hex();
+    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &digest[..8]))
+}

@@ -1,0 +1,18 @@
+//! One attempt at a run, as it is asked for.
+
+use cvc_core::{plan::PlannedRun, point::Point};
+use serde::{Deserialize, Serialize};
+
+/// One attempt at a run, as it is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    pub planned: PlannedRun,
+    pub point: Point,
+    pub attempt: u32,
+    /// Number of this try among all of the run, those that were cut off included: no other has it.
+    pub dispatch: u32,
+    /// Nodes to use, in the order of the mapping.
+    pub nodes: Vec<String>,
+    /// Maximum number of bytes that it needs in its storage area, where that is known.
+    pub disk_bytes: Option<u64>,
+}
