@@ -9,3 +9,4 @@ pub mod kernels;
 pub mod mpi;
 pub mod nodelist;
 pub mod render;
+pub mod transport;

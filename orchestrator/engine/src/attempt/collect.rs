@@ -5,7 +5,6 @@ use super::{
     error::RunError,
     evidence::{last_lines, node_of, text},
     judge::{Evidence, Judge},
-    nodes::Ways,
     outputs,
     prepare::Prepared,
 };
@@ -15,6 +14,7 @@ use crate::{
         merged::{Placed, merge},
     },
     mpi::{self, IoEvidence},
+    transport::Transport,
 };
 use cvc_core::{
     app::descriptor::{Figure, Take},
@@ -38,7 +38,11 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     // a restarted program goes on with its output: both parts together are what it said
     let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
     let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
-    let seen = mpi::check_io(&evidence.prepared.install, &evidence.prepared.request, &stdout, &stderr, judge.writers(&stdout)?);
+    let seen = mpi::check_io(
+        &evidence.prepared.install,
+        &evidence.prepared.request,
+        &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
+    );
     if let Some((cause, detail)) = &evidence.cut_off {
         judge.fail(*cause, detail.clone());
     }
@@ -172,7 +176,7 @@ impl Judge<'_> {
                 Role::Launcher => ("role", image.program.clone()),
             };
             let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
-            if self.evidence.prepared.used.ways != Ways::Local {
+            if self.evidence.prepared.used.transport != Transport::Local {
                 base.push(("node", node.unwrap_or("unknown").to_owned()));
             }
             self.image(&base, &image.image);
@@ -450,7 +454,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("instance".into(), instance_facts(&prepared.instances));
     }
     facts.insert("node".into(), node_facts());
-    if prepared.used.ways != Ways::Local {
+    if prepared.used.transport != Transport::Local {
         facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
         facts.insert("nodes".into(), json!(prepared.node_facts));
     }

@@ -7,7 +7,6 @@ use super::{
     evidence,
     executed::{Executed, interrupted},
     judge::Evidence,
-    nodes::Ways,
     outputs, placement,
     prepare::Prepared,
     restart::{self, Restarted},
@@ -17,6 +16,7 @@ use crate::attempt::{
     context::SiteContext,
     reporter::{AttemptEvent, AttemptReporter},
 };
+use crate::transport::Transport;
 use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::{outcome::Cause, point::CheckpointerKind};
 
@@ -84,7 +84,7 @@ pub(super) async fn execute(
     let own_end = exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
     if cut_off.is_none()
         && own_end
-        && prepared.used.ways == Ways::Ssh
+        && prepared.used.transport == Transport::Ssh
         && let Some(refused) = prepared.used.crew.knock(&prepared.used.others()).await.first()
     {
         let detail = format!("{} cannot be reached from {}: {}", refused.host, prepared.used.head.name, refused.reason());

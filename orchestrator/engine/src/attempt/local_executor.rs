@@ -6,7 +6,7 @@ use super::{
     execute::execute,
     executed::{Executed, failed, interrupted},
     executor::{Attempted, Executor},
-    nodes::{LATER, Nodes, SOON, Ways},
+    nodes::{LATER, Nodes, SOON},
     outcome_file::{OutcomeFile, conclude, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
@@ -16,7 +16,10 @@ use super::{
     slurm_steps::Steps,
     task::Task,
 };
-use crate::crew::{self, CrewError};
+use crate::{
+    crew::{self, CrewError},
+    transport::Transport,
+};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -208,7 +211,7 @@ impl LocalExecutor {
             let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
             let mib = |bytes: u64| bytes >> 20;
             if free < share {
-                let on = if used.ways == Ways::Local { String::new() } else { format!("{node}: ") };
+                let on = if used.transport == Transport::Local { String::new() } else { format!("{node}: ") };
                 return Ok(Some(format!(
                     "{on}{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
                     prepared.work,

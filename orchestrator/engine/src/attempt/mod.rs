@@ -32,7 +32,7 @@ pub use recover::recover_run;
 pub use task::Task;
 
 pub use error::RunError;
-pub use nodes::{LATER, Node, Nodes, SOON, Ways};
+pub use nodes::{LATER, Node, Nodes, SOON};
 pub use reporter::{AttemptEvent, AttemptReporter};
 
 pub use run_dirs::area_name;

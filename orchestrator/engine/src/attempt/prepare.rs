@@ -2,7 +2,7 @@
 
 use super::{
     error::RunError,
-    nodes::{AllocatedNodes, Node, Nodes, Ways},
+    nodes::{AllocatedNodes, Node, Nodes},
     run_dirs::{RANKS, SESSION, marker, tmp_dir, work_dir},
     site::ReadySite,
     task::Task,
@@ -13,14 +13,15 @@ use crate::{
         quirks::{self, Quirk, Situation},
     },
     host::LocalHost,
-    mpi::{self, LaunchRequest, MpiInstall, Reach},
+    mpi::{self, LaunchRequest, MpiInstall},
     render::{self, Template},
+    transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::app::template_values;
 use cvc_core::{
     app::descriptor::Descriptor,
-    campaign::{MpiFamily, StorageKind, TracerKind},
+    campaign::{StorageKind, TracerKind},
     ids::RunId,
     point::{CheckpointerKind, Point},
     store::{CampaignDir, StoreError},
@@ -111,7 +112,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     let used = AllocatedNodes {
         crew: nodes.crew.clone(),
         head: nodes.head.clone(),
-        ways: nodes.ways,
+        transport: nodes.transport,
         storage: context.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
         marker: marker.clone(),
         dirs: vec![work.clone().into(), tmp.clone().into()],
@@ -155,12 +156,10 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         dmtcp: under_dmtcp,
         run_dir: work.clone(),
         tmp_dir: tmp.clone(),
-        reach: match used.ways {
-            Ways::Local => Reach::Local,
+        transport: match used.transport {
             // what srun starts is Slurm's, and cannot be restarted
-            Ways::Slurm(_) if under_dmtcp => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
-            Ways::Ssh => Reach::Ssh { wrapper: work.join(mpi::SSH_WRAPPER) },
-            Ways::Slurm(launcher) => Reach::Slurm { launcher },
+            Transport::Slurm(_) if under_dmtcp => Transport::Ssh,
+            other => other,
         },
         interface: nodes.interface.clone(),
         oversubscribe: context.site.oversubscribe,
@@ -172,7 +171,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         family: install.family,
         device: install.device.clone(),
         version: install.version.clone(),
-        reach: (&request.reach).into(),
+        transport: request.transport,
         more_ranks_than_cores: point.mapping.node_loads().any(|l| l > site.cores),
         nodes: point.mapping.nodes(),
         dmtcp: dmtcp.as_ref().and_then(|(d, _)| d.major_minor()),
@@ -183,7 +182,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
 
     let mut env = LocalHost::base_env();
-    if let Reach::Slurm { .. } = request.reach {
+    if let Transport::Slurm(_) = request.transport {
         // what tells launchers that they are inside a job
         env.extend(std::env::vars().filter(|(name, _)| name.starts_with("SLURM")));
     }
@@ -208,20 +207,17 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
             env.insert("DXT_ENABLE_IO_TRACE".into(), "1".into());
             env.insert("DARSHAN_LOGFILE".into(), work.join("run.darshan").into_string());
             // for the ranks alone: the launcher is not traced
-            launch.argv.extend(match install.family {
-                MpiFamily::Mpich => vec!["-genv".to_owned(), "LD_PRELOAD".into(), library.to_string()],
-                MpiFamily::OpenMpi => vec!["-x".to_owned(), format!("LD_PRELOAD={library}")],
-            });
+            launch.argv.extend(install.family.rank_env("LD_PRELOAD", library.as_str()));
         }
         _ => {}
     }
     let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
     let mut command = wrap(&launch.argv, &program, &args);
     let mut rank_script = None;
-    if used.ways != Ways::Local {
+    if used.transport != Transport::Local {
         // ranks tell where they are, and what would follow the launcher is put before each of them
         let ranks = work.join(RANKS);
-        let text = render::render(Template::RankScript, &json!({ "ranks": ranks, "prefix": std::mem::take(&mut prefix) }))?;
+        let text = render::render(Template::RANK_SCRIPT, &json!({ "ranks": ranks, "prefix": std::mem::take(&mut prefix) }))?;
         let path = work.join(RANK_SCRIPT);
         command.splice(launch.argv.len()..launch.argv.len(), ["sh".to_owned(), path.to_string()]);
         std::fs::create_dir_all(&ranks).map_err(StoreError::io("make", &ranks))?;
@@ -251,7 +247,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         "dmtcp": dmtcp.as_ref().map(|(install, layout)| dmtcp_values(install, layout, point, &used, context.run.timeout_s)),
     });
     let script = dir.join("launch.sh");
-    std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
+    std::fs::write(&script, render::render(Template::RUN_SCRIPT, &script_values)?).map_err(StoreError::io("write", &script))?;
     let description = json!({
         "run": run.as_str(), "repeat": planned.repeat, "point": point, "descriptor": app, "mpi": install, "quirks": quirks,
         "checkpoint": context.checkpoint, "trace": context.trace,
@@ -420,7 +416,7 @@ impl Prepared {
         let mut values = self.values.clone();
         values["several"] = json!(self.used.several());
         values["nodes"] = nodes;
-        std::fs::write(&script, render::render(Template::RestartScript, &values)?).map_err(StoreError::io("write", &script))?;
+        std::fs::write(&script, render::render(Template::RESTART_SCRIPT, &values)?).map_err(StoreError::io("write", &script))?;
         Ok(self.second_job(&script))
     }
 
@@ -434,13 +430,13 @@ impl Prepared {
         let mut launch = mpi::launch(&self.install, &self.request).argv;
         launch.extend(self.quirks.iter().flat_map(|q| q.args.iter().cloned()));
         let mut script_values = self.values.clone();
-        if self.used.ways != Ways::Local {
+        if self.used.transport != Transport::Local {
             launch.extend(["sh".to_owned(), self.work.join(RANK_SCRIPT).to_string()]);
         }
         script_values["command"] = json!(wrap(&launch, &self.program, &args));
         script_values["prefix"] = json!([]);
         let script = self.dir.join("restart.sh");
-        std::fs::write(&script, render::render(Template::RunScript, &script_values)?).map_err(StoreError::io("write", &script))?;
+        std::fs::write(&script, render::render(Template::RUN_SCRIPT, &script_values)?).map_err(StoreError::io("write", &script))?;
         Ok(Some(self.second_job(&script)))
     }
 

@@ -3,7 +3,6 @@
 use crate::{
     attempt::context::SiteContext,
     ckpt::dmtcp::{self, DmtcpInstall},
-    host::LocalHost,
     kernels,
     mpi::{self, Missing, MpiInstall},
     render,
@@ -55,17 +54,16 @@ impl ReadySite {
     /// Asks this machine, whatever kind of site the context is of.
     pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
         let site = &context.site;
-        let host = LocalHost;
         let mut mpi = IndexMap::new();
         for (library, entry) in &site.mpi {
-            mpi.insert(library.clone(), mpi::find(&host, library, entry).await);
+            mpi.insert(library.clone(), mpi::find(library, entry).await);
         }
         let mut kernels = IndexMap::new();
         if readiness == Readiness::Build && context.apps.values().any(|a| a.descriptor.kernel) {
             for (library, install) in &mpi {
                 if let Ok(install) = install {
                     note(format!("built-in kernels for {library}"));
-                    kernels.insert(library.clone(), kernels::ensure(&host, install).await);
+                    kernels.insert(library.clone(), kernels::ensure(install).await);
                 }
             }
         }
@@ -74,7 +72,7 @@ impl ReadySite {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
-            dmtcp: dmtcp::find(&host, &site.dmtcp).await,
+            dmtcp: dmtcp::find(&site.dmtcp).await,
             strace: paths::on_path(&["strace"], &path)
                 .ok_or_else(|| Missing { what: "strace is not installed".into(), hint: "Debian, Ubuntu: apt-get install strace".into() }),
             darshan: darshan(&path),
