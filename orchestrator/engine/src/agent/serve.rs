@@ -10,13 +10,13 @@ use crate::attempt::{
     AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Steps,
     Task, area_name,
 };
-use crate::transport::Transport;
+use crate::{ckpt::checkpointer, transport::Transport};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{StorageKind, WARNING_S},
     ids::{PointId, RunId},
     outcome::Outcome,
-    point::{CheckpointerKind, PlannedPoint, Point},
+    point::{PlannedPoint, Point},
     stop::StopRequest,
     store::StoreError,
 };
@@ -292,7 +292,8 @@ async fn obstacles(
 /// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
 /// restarted.
 async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
-    let needs = |p: &&PlannedPoint| p.point.checkpointer == CheckpointerKind::Dmtcp && p.point.mapping.nodes() > 1;
+    let by_ssh = |p: &PlannedPoint| checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh;
+    let needs = |p: &&PlannedPoint| by_ssh(p) && p.point.mapping.nodes() > 1;
     if !points.iter().any(|p| needs(&p)) {
         return BTreeMap::new();
     }
@@ -320,9 +321,7 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
         files.push(install.mpiexec.clone());
     }
-    if let (CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
-        files.push(Utf8PathBuf::from(dmtcp.program("dmtcp_launch")));
-    }
+    files.extend(checkpointer(point.checkpointer).node_programs(&site.tools()));
     files
 }
 

@@ -7,9 +7,11 @@ use super::{
     judge::{Evidence, Judge},
     outputs,
     prepare::Prepared,
+    script_exit,
 };
 use crate::{
     ckpt::{
+        Restart,
         dmtcp::images_by_host,
         merged::{Placed, merge},
     },
@@ -19,7 +21,7 @@ use crate::{
 use cvc_core::{
     app::descriptor::{Figure, Take},
     outcome::{Cause, Outcome},
-    point::{CheckpointerKind, Compression},
+    point::Compression,
     record::{Record, Source, Unit, names},
 };
 use cvc_probe::{
@@ -206,7 +208,7 @@ impl Judge<'_> {
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.context.checkpoint.moment.kills()
+        self.evidence.course.cut_short
     }
 
     fn end(&mut self) -> Result<(), RunError> {
@@ -234,11 +236,11 @@ impl Judge<'_> {
         let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
         let app = &self.evidence.prepared.app;
         match exit.code {
-            Some(97) => {
+            Some(script_exit::SETUP) => {
                 let said = said();
                 self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
             }
-            Some(98) => {
+            Some(script_exit::COORDINATOR) => {
                 let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
                 self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
             }
@@ -295,7 +297,7 @@ impl Judge<'_> {
 
     fn own_checkpoint(&mut self) -> Result<(), RunError> {
         let prepared = self.evidence.prepared;
-        if prepared.point.checkpointer != CheckpointerKind::Application {
+        if !prepared.checkpointer.has_own_files() {
             return Ok(());
         }
         let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
@@ -363,9 +365,7 @@ impl Judge<'_> {
 
     fn restart(&mut self) -> Result<(), RunError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.context.checkpoint.restart_check
-                && self.failure.is_none()
-                && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
+            let wanted = self.evidence.course.restart == Restart::OwnFiles && self.failure.is_none();
             if wanted {
                 self.fail(
                     Cause::Restart,
@@ -413,7 +413,7 @@ fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
 
 /// The files of the program's own checkpoint, with their nodes.
 pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, RunError> {
-    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
+    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.checkpointer.has_own_files());
     let Some(own) = own else { return Ok(Vec::new()) };
     outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
 }

@@ -79,6 +79,14 @@ pub struct DmtcpLayout {
     pub log: Utf8PathBuf,
 }
 
+impl DmtcpLayout {
+    /// The layout of a run that works in this directory, with this private one.
+    pub fn of(work: &Utf8Path, tmp: &Utf8Path) -> Self {
+        let kvdir = work.join("dmtcp");
+        Self { ckptdir: work.join("ckpt"), tmpdir: tmp.to_owned(), portfile: kvdir.join("port"), log: kvdir.join("coordinator.log"), kvdir }
+    }
+}
+
 impl DmtcpInstall {
     /// A program of the installation.
     pub fn program(&self, name: &str) -> String {
