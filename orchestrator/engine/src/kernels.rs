@@ -2,14 +2,11 @@
 //! compiler of each MPI library and kept by digest of sources and compiler.
 
 use crate::{
-    host::Host,
+    host::{Host, LocalHost},
     mpi::{Missing, MpiInstall},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::MpiFamily,
-    paths::{self, is_executable, on_path},
-};
+use cvc_core::paths::{self, is_executable, on_path};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.
@@ -39,31 +36,17 @@ pub fn sources_digest() -> String {
 
 /// The compiler wrapper that belongs to a launcher: `mpicc` with the same suffix, in the same directory.
 pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
-    wrapper(install, "mpicc").ok_or_else(|| {
-        let package = match install.family {
-            MpiFamily::Mpich => "libmpich-dev",
-            MpiFamily::OpenMpi => "libopenmpi-dev",
-        };
-        Missing {
-            what: format!("no mpicc beside {}: the built-in kernels cannot be compiled for `{}`", install.mpiexec, install.name),
-            hint: format!("install the library's development package (Debian, Ubuntu: apt-get install {package})"),
-        }
+    install.companion("mpicc").ok_or_else(|| Missing {
+        what: format!("no mpicc beside {}: the built-in kernels cannot be compiled for `{}`", install.mpiexec, install.name),
+        hint: format!("install the library's development package (Debian, Ubuntu: apt-get install {})", install.family.packages().1),
     })
 }
 
-fn wrapper(install: &MpiInstall, program: &str) -> Option<Utf8PathBuf> {
-    let directory = install.mpiexec.parent()?;
-    let suffix = match install.family {
-        MpiFamily::Mpich => "mpich",
-        MpiFamily::OpenMpi => "openmpi",
-    };
-    let suffixed = install.mpiexec.extension() == Some(suffix);
-    let name = if suffixed { format!("{program}.{suffix}") } else { program.to_owned() };
-    Some(directory.join(name)).filter(|p| is_executable(p))
-}
-
-/// Directory with the kernels for this library: found there, or compiled now. Compiling takes a few seconds, once.
-pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
+/// Returns the directory with the kernels for this library: compiled earlier, or now, on this machine. Compiling takes a few seconds, once.
+///
+/// # Errors
+/// When the library has no compiler wrapper, or the kernels do not compile with it.
+pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
     let mut hasher = hashed_sources();
     hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes());
@@ -81,11 +64,11 @@ pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf
     };
     put().map_err(|e| failed(format!("cannot write the kernels' sources to {sources}: {e}")))?;
     let mut argv = vec!["make".to_owned(), "-C".into(), sources.to_string(), format!("MPICC={mpicc}"), format!("BINDIR={staging}")];
-    if let Some((cflags, libs)) = hdf5_flags(host, install).await {
+    if let Some((cflags, libs)) = hdf5_flags(install).await {
         argv.push(format!("HDF5_CFLAGS={cflags}"));
         argv.push(format!("HDF5_LIBS={libs}"));
     }
-    let said = host.run(&argv, &install.env, COMPILE_LIMIT).await.map_err(|e| failed(e.to_string()))?;
+    let said = LocalHost.run(&argv, &install.env, COMPILE_LIMIT).await.map_err(|e| failed(e.to_string()))?;
     if said.code != Some(0) {
         let end: Vec<&str> = said.stderr.lines().rev().take(6).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
@@ -103,17 +86,14 @@ pub async fn ensure(host: &dyn Host, install: &MpiInstall) -> Result<Utf8PathBuf
 }
 
 /// Compiler and linker flags of the parallel HDF5 that was built with this library, as its own wrapper shows them.
-async fn hdf5_flags(host: &dyn Host, install: &MpiInstall) -> Option<(String, String)> {
-    let h5pcc = wrapper(install, "h5pcc").or_else(|| {
-        let name = match install.family {
-            MpiFamily::Mpich => "h5pcc.mpich",
-            MpiFamily::OpenMpi => "h5pcc.openmpi",
-        };
+async fn hdf5_flags(install: &MpiInstall) -> Option<(String, String)> {
+    let h5pcc = install.companion("h5pcc").or_else(|| {
+        let name = format!("h5pcc.{}", install.family.name());
         // the distribution's HDF5 belongs to the distribution's MPI, not to one at a prefix
         let distribution = install.mpiexec.parent().is_some_and(|d| d == Utf8Path::new("/usr/bin"));
-        on_path(&[name], &std::env::var("PATH").unwrap_or_default()).filter(|_| distribution)
+        on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default()).filter(|_| distribution)
     })?;
-    let said = host.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
+    let said = LocalHost.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
     let words: Vec<&str> = said.stdout.lines().next()?.split_whitespace().skip(1).collect();
     let cflags: Vec<&str> = words.iter().filter(|w| w.starts_with("-I") || w.starts_with("-D")).copied().collect();
     let is_lib = |w: &str| ["-L", "-l", "-Wl,-rpath"].iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so");

@@ -9,3 +9,5 @@ pub mod kernels;
 pub mod mpi;
 pub mod nodelist;
 pub mod render;
+pub mod tracer;
+pub mod transport;

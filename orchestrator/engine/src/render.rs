@@ -3,78 +3,57 @@
 use handlebars::{Context, Handlebars, Helper, HelperResult, Output, RenderContext, RenderErrorReason};
 use serde_json::Value;
 
-/// The templates that cvc brings with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Template {
-    /// The script of a run.
-    RunScript,
-    /// The script of a restart check.
-    RestartScript,
-    /// Host file of Hydra.
-    HostsMpich,
-    /// Host file of Open MPI.
-    HostsOpenMpi,
-    /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
-    HostsByRank,
-    /// What MPI launchers call instead of ssh.
-    SshWrapper,
-    /// What is started for every rank.
-    RankScript,
-    /// ROMIO's hints.
-    RomioHints,
-    /// Ansible's inventory of a site.
-    Inventory,
-    /// A batch job of Slurm.
-    SlurmJob,
+/// A template that cvc brings with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Template {
+    name: &'static str,
+    text: &'static str,
+    executable: bool,
+}
+
+macro_rules! template {
+    ($path:literal) => {
+        Template::new($path, include_str!(concat!("../../../templates/", $path)))
+    };
 }
 
 impl Template {
-    /// Name for messages, the path below `templates/`.
+    /// The script of a run.
+    pub const RUN_SCRIPT: Self = template!("launch/run.sh.hbs");
+    /// The script of a restart check.
+    pub const RESTART_SCRIPT: Self = template!("launch/restart.sh.hbs");
+    /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
+    pub const HOSTS_BY_RANK: Self = template!("launch/hosts.by-rank.hbs");
+    /// What MPI launchers call instead of ssh.
+    pub const SSH_WRAPPER: Self = Self { executable: true, ..template!("launch/ssh-to-node.sh.hbs") };
+    /// What is started for every rank.
+    pub const RANK_SCRIPT: Self = template!("launch/rank.sh.hbs");
+    /// ROMIO's hints.
+    pub const ROMIO_HINTS: Self = template!("launch/romio_hints.hbs");
+    /// Ansible's inventory of a site.
+    pub const INVENTORY: Self = template!("inventory/site.yml.hbs");
+    /// A batch job of Slurm.
+    pub const SLURM_JOB: Self = template!("launch/slurm-job.sh.hbs");
+
+    /// A template whose file is read by another program, with its path below `templates/`.
+    pub const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, executable: false }
+    }
+
+    /// Returns the path below `templates/`, its name in messages.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::RunScript => "launch/run.sh.hbs",
-            Self::RestartScript => "launch/restart.sh.hbs",
-            Self::HostsMpich => "launch/hosts.mpich.hbs",
-            Self::HostsOpenMpi => "launch/hosts.openmpi.hbs",
-            Self::HostsByRank => "launch/hosts.by-rank.hbs",
-            Self::SshWrapper => "launch/ssh-to-node.sh.hbs",
-            Self::RankScript => "launch/rank.sh.hbs",
-            Self::RomioHints => "launch/romio_hints.hbs",
-            Self::Inventory => "inventory/site.yml.hbs",
-            Self::SlurmJob => "launch/slurm-job.sh.hbs",
-        }
+        self.name
     }
 
-    fn text(self) -> &'static str {
-        match self {
-            Self::RunScript => include_str!("../../../templates/launch/run.sh.hbs"),
-            Self::RestartScript => include_str!("../../../templates/launch/restart.sh.hbs"),
-            Self::HostsMpich => include_str!("../../../templates/launch/hosts.mpich.hbs"),
-            Self::HostsOpenMpi => include_str!("../../../templates/launch/hosts.openmpi.hbs"),
-            Self::HostsByRank => include_str!("../../../templates/launch/hosts.by-rank.hbs"),
-            Self::SshWrapper => include_str!("../../../templates/launch/ssh-to-node.sh.hbs"),
-            Self::RankScript => include_str!("../../../templates/launch/rank.sh.hbs"),
-            Self::RomioHints => include_str!("../../../templates/launch/romio_hints.hbs"),
-            Self::Inventory => include_str!("../../../templates/inventory/site.yml.hbs"),
-            Self::SlurmJob => include_str!("../../../templates/launch/slurm-job.sh.hbs"),
-        }
-    }
-
-    /// Whether what it makes is called by its path, so that the file must be executable.
+    /// Returns whether what it makes is called by its path, so that the file must be executable.
     pub fn is_executable(self) -> bool {
-        match self {
-            Self::SshWrapper => true,
-            // these are given to a program that reads them
-            Self::RunScript
-            | Self::RestartScript
-            | Self::RankScript
-            | Self::HostsMpich
-            | Self::HostsOpenMpi
-            | Self::HostsByRank
-            | Self::RomioHints
-            | Self::SlurmJob
-            | Self::Inventory => false,
-        }
+        self.executable
+    }
+}
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Template({})", self.name)
     }
 }
 
@@ -90,7 +69,7 @@ pub struct RenderError {
 
 /// Renders one of cvc's own templates.
 pub fn render(template: Template, values: &Value) -> Result<String, RenderError> {
-    render_text(template.name(), template.text(), values)
+    render_text(template.name, template.text, values)
 }
 
 /// Renders a template given as text, such as an argument of an application descriptor. `name` is for messages.

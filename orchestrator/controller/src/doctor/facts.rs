@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ssh::SshHost;
 use cvc_core::{
-    campaign::{Cluster, MpiFamily, MpiSource, Site, StorageKind},
+    campaign::{Cluster, MpiSource, Site, StorageKind},
     units::ByteSize,
 };
 use cvc_engine::{host::HostError, mpi};
@@ -74,7 +74,7 @@ pub(super) async fn ask(host: &SshHost, site: &Site, cluster: &Cluster) -> Resul
         dir("read", "dmtcp".into(), prefix);
     }
     for (name, library) in &site.mpi {
-        args.extend(["mpi".to_owned(), name.clone(), locate(library.family, &library.source)]);
+        args.extend(["mpi".to_owned(), name.clone(), locate(mpi::launcher(library.family), &library.source)]);
     }
     let launch = match &site.dmtcp.prefix {
         Some(prefix) => host.expand(prefix).await?.join("bin/dmtcp_launch").into_string(),
@@ -89,17 +89,14 @@ fn is_absolute(path: &str) -> bool {
 }
 
 /// A shell command that prints the path of a library's launcher.
-fn locate(family: MpiFamily, source: &MpiSource) -> String {
+fn locate(family: &dyn mpi::Launcher, source: &MpiSource) -> String {
     let quote = cvc_engine::render::shell_quote;
     let home = |path: &str| path.strip_prefix("~/").map_or_else(|| quote(path), |rest| format!("\"$HOME\"/{}", quote(rest)));
     match source {
         MpiSource::Path => {
-            let (names, word, flag) = match family {
-                MpiFamily::Mpich => ("mpiexec.mpich mpiexec.hydra", "HYDRA", ""),
-                MpiFamily::OpenMpi => ("mpirun.openmpi mpiexec.openmpi", "HYDRA", "! "),
-            };
+            let (names, marks) = (family.programs().join(" "), quote(&family.marks().join("|")));
             format!(
-                "for n in {names}; do command -v $n && exit; done; m=$(command -v mpiexec) && {flag}\"$m\" --version 2>&1 | grep -q {word} && echo \"$m\""
+                "for n in {names}; do command -v $n && exit; done; m=$(command -v mpiexec) && \"$m\" --version 2>&1 | grep -qE {marks} && echo \"$m\""
             )
         }
         MpiSource::Prefix(prefix) => {
@@ -200,7 +197,7 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
     }
     for (library, entry) in &site.mpi {
         let groups = by_value(nodes, |n| match n.facts.mpi.get(library) {
-            Some((path, said)) => format!("{} at {path}", mpi::version_said(entry.family, said)),
+            Some((path, said)) => format!("{} at {path}", mpi::launcher(entry.family).version_or_unknown(said)),
             None => "missing".into(),
         });
         let some = nodes.iter().any(|n| n.facts.mpi.contains_key(library));

@@ -6,13 +6,14 @@ use super::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    campaign::{Cluster, MpiFamily, MpiIo, MpiLibrary, MpiSource},
+    campaign::{Cluster, MpiIo, MpiLibrary, MpiSource},
     mapping::Mapping,
 };
 use cvc_engine::{
     host::{Host, HostError, Output},
-    mpi::{self, LaunchRequest, MpiInstall, Reach},
+    mpi::{self, LaunchRequest, MpiInstall},
     render,
+    transport::Transport,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -80,7 +81,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
         script(host, "rm -rf \"$1\" && mkdir -p \"$1/tmp\"", &[dir.to_string()], SHORT).await?;
     }
     let install = install(ring);
-    let suffix = install.mpiexec.extension().filter(|e| matches!(*e, "mpich" | "openmpi")).map(|e| format!(".{e}")).unwrap_or_default();
+    let suffix = install.mpiexec.extension().filter(|e| *e == install.family.name()).map(|e| format!(".{e}")).unwrap_or_default();
     let mpicc = install.mpiexec.parent().unwrap_or(Utf8Path::new("/usr/bin")).join(format!("mpicc{suffix}"));
     let (source, program) = (dir.join("ring.c"), dir.join("ring"));
     first.put(SOURCE.as_bytes(), &source).await?;
@@ -117,13 +118,8 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     let mut env = launch.env;
     env.insert("CVC_RUN".into(), mark.to_owned());
     env.insert("TMPDIR".into(), request.tmp_dir.to_string());
-    if ring.entry.family == MpiFamily::OpenMpi {
-        // who is root there is not known here, and to others it is nothing
-        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"]
-        {
-            env.insert(name.into(), "1".into());
-        }
-    }
+    // who the user is there is not known here
+    env.extend(install.family.anonymous_env().iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     // launchers hand their input on to the ssh of each node, which waits for ever on one that neither ends nor comes
     let quiet = ["sh", "-c", "cd \"$0\" && exec \"$@\" </dev/null", dir.as_str()];
     let argv = quiet.into_iter().map(str::to_owned).chain(argv).collect();
@@ -136,10 +132,8 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
 fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> Check {
     let lines: Vec<&str> = written.unwrap_or_default().lines().collect();
     let went_round = matches!(lines.as_slice(), [TOKEN, one, other] if one != other);
-    let quirk = match ring.entry.family {
-        MpiFamily::Mpich => "builds for UCX (ch4:ucx, as Debian's) hang there over TCP: take one for ch4:ofi or ch3, and give its `prefix`",
-        MpiFamily::OpenMpi => "give the `interface` between the nodes, and see that no firewall is between them",
-    };
+    let family = mpi::launcher(ring.entry.family);
+    let quirk = family.hang_hint();
     let interface = "see that the nodes reach each other on all ports, and give the `interface` between them";
     let bad = |found: String, hint: &str| Check::new(what(ring), State::Bad, found, hint);
     match (ran, went_round) {
@@ -147,8 +141,7 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
         (Err(HostError::Timeout { limit_s, .. }), true) => {
             bad(format!("a message goes round, but the job did not end within {limit_s} s"), quirk)
         }
-        // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
-        (Err(HostError::Timeout { limit_s, .. }), false) if ring.entry.family == MpiFamily::OpenMpi => {
+        (Err(HostError::Timeout { limit_s, .. }), false) if family.silence_is_inconclusive() => {
             let found = format!("not certain: no message came round within {limit_s} s");
             let hint = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
             Check::new(what(ring), State::Doubtful, found, hint)
@@ -188,7 +181,7 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
         dmtcp: false,
         run_dir: dir.to_owned(),
         tmp_dir: dir.join("tmp"),
-        reach: Reach::Ssh { wrapper: dir.join(mpi::SSH_WRAPPER) },
+        transport: Transport::Ssh,
         interface: ring.cluster.interface.clone(),
         oversubscribe: false,
         export: ["CVC_RUN", "TMPDIR"].into_iter().map(str::to_owned).chain(ring.entry.env.keys().cloned()).collect(),
@@ -203,12 +196,13 @@ fn two() -> Mapping {
 
 fn install(ring: &Ring<'_>) -> MpiInstall {
     let (path, said) = ring.found;
+    let family = mpi::launcher(ring.entry.family);
     MpiInstall {
         name: ring.library.to_owned(),
-        family: ring.entry.family,
+        family,
         mpiexec: Utf8PathBuf::from(path),
-        version: mpi::version_said(ring.entry.family, said),
-        device: said.split("--with-device=").nth(1).map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect()),
+        version: family.version_or_unknown(said),
+        device: family.device(said),
         io: MpiIo::Romio,
         romio_component: None,
         ompio_parameters: Vec::new(),

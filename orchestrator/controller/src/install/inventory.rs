@@ -51,7 +51,7 @@ pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallE
     groups.insert("head".into(), json!([head]));
     groups.insert("nodes".into(), json!(nodes));
     let values = json!({ "site": name, "vars": vars, "hosts": entries, "groups": groups });
-    Ok(render::render(Template::Inventory, &values)?)
+    Ok(render::render(Template::INVENTORY, &values)?)
 }
 
 fn local() -> Map<String, Value> {

@@ -232,7 +232,9 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
     for (host, components) in &report.installed {
         for (component, found) in components {
             let version = match component.split_once('/') {
-                Some(("mpi", library)) => site.mpi.get(library).map(|l| mpi::version_said(l.family, &found.said)).unwrap_or_default(),
+                Some(("mpi", library)) => {
+                    site.mpi.get(library).map(|l| mpi::launcher(l.family).version_or_unknown(&found.said)).unwrap_or_default()
+                }
                 Some(_) => String::new(),
                 None if component == "dmtcp" => dmtcp::version_said(&found.said).unwrap_or_default(),
                 None => String::new(),

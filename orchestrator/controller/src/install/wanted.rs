@@ -4,12 +4,12 @@ use super::spack::{self, Wanted as Build};
 use camino::Utf8Path;
 use cvc_core::{
     app::template_values,
-    campaign::{Ec2Settings, MpiFamily, MpiSource, Site, Spec, TracerKind},
+    campaign::{Ec2Settings, MpiSource, Site, Spec, TracerKind},
     lease::LaunchOrder,
     plan::Plan,
     point::{CheckpointerKind, Point},
 };
-use cvc_engine::{kernels, render};
+use cvc_engine::{kernels, mpi, render};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -53,9 +53,11 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
             MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
             MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
         };
-        let build = if entry.source == MpiSource::Path { spec_of(library, family(entry.family)) } else { String::new() };
+        let build = if entry.source == MpiSource::Path { spec_of(library, mpi::launcher(entry.family).name()) } else { String::new() };
         builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
-        libraries.push(json!({ "name": library, "family": family(entry.family), "source": source, "value": value, "spack": build }));
+        libraries.push(
+            json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
+        );
     }
     let wants_dmtcp = points.iter().any(|p| p.checkpointer == CheckpointerKind::Dmtcp);
     let prefix = dmtcp_prefix(spec, site);
@@ -64,7 +66,7 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
     let traced = spec.trace.tracer == TracerKind::Darshan && !points.is_empty();
     let (runtime, util) = (spec_of("darshan-runtime", "darshan-runtime"), spec_of("darshan-util", "darshan-util"));
     if traced {
-        let mpi = site.mpi.iter().find(|(n, _)| used.contains(n.as_str())).map(|(_, m)| family(m.family));
+        let mpi = site.mpi.iter().find(|(n, _)| used.contains(n.as_str())).map(|(_, m)| mpi::launcher(m.family).name());
         builds.extend([Build::new(&runtime, mpi), Build::new(&util, None)]);
     }
     let programs = programs(spec, site, &points);
@@ -99,13 +101,6 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
         vars.extend(disks(settings, site));
     }
     Wanted { vars, spack: environment }
-}
-
-fn family(family: MpiFamily) -> &'static str {
-    match family {
-        MpiFamily::Mpich => "mpich",
-        MpiFamily::OpenMpi => "openmpi",
-    }
 }
 
 /// A path as the site's machines know it: resolved here for this machine; for others `~` and variables are theirs, by Ansible's facts.
@@ -199,7 +194,7 @@ fn programs(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
         found.insert((point.app.clone(), point.mpi.clone(), names), ());
     }
     let entries = found.into_keys().filter_map(|(app, mpi, names)| {
-        let family = family(site.mpi.get(&mpi)?.family);
+        let family = mpi::launcher(site.mpi.get(&mpi)?.family).name();
         let mine: Vec<&&Point> = points.iter().filter(|p| p.app == app && p.mpi == mpi).collect();
         let list = |values: BTreeSet<String>| values.into_iter().collect::<Vec<_>>().join(",");
         let words = json!({

@@ -75,7 +75,7 @@ impl JobRequest {
             all.push(json!({ "name": name, "value": value }));
         }
         let values = json!({ "name": self.name, "cvc": env!("CARGO_PKG_VERSION"), "options": all, "flags": flags, "argv": self.argv });
-        Ok(render::render(render::Template::SlurmJob, &values)?)
+        Ok(render::render(render::Template::SLURM_JOB, &values)?)
     }
 }
 

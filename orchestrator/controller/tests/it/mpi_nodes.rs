@@ -2,9 +2,9 @@
 
 use cvc_core::campaign::{MpiFamily, MpiLibrary, MpiSource, SlurmLauncher};
 use cvc_engine::{
-    host::LocalHost,
-    mpi::{self, LaunchRequest, MpiInstall, Reach},
+    mpi::{self, LaunchRequest, MpiInstall},
     render,
+    transport::Transport,
 };
 use cvc_testkit::{Lab, Tool, lab::output_within, require};
 use std::{
@@ -47,7 +47,7 @@ fn libraries() -> Vec<(MpiFamily, PathBuf)> {
 async fn find(family: MpiFamily, launcher: &Path) -> MpiInstall {
     let source = MpiSource::Mpiexec(launcher.to_str().expect("a path").to_owned());
     let library = MpiLibrary { family, source, io: None, env: Default::default(), args: vec![] };
-    mpi::find(&LocalHost, "m", &library).await.expect("the library")
+    mpi::find("m", &library).await.expect("the library")
 }
 
 /// Compiles the program into the shared folder.
@@ -68,14 +68,10 @@ fn compile(lab: &Lab, family: MpiFamily, launcher: &Path) -> String {
 
 /// Starts the program and checks every rank's place.
 #[expect(clippy::too_many_arguments, reason = "each is a dimension of the table of cases")]
-fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str], way: Reach, head: &str, program: &str) {
+fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str], transport: Transport, head: &str, program: &str) {
     let dir = format!("/shared/run-{name}");
     let at = lab.shared().join(format!("run-{name}"));
     fs::create_dir_all(&at).expect("its directory");
-    let reach = match way {
-        Reach::Ssh { .. } => Reach::Ssh { wrapper: format!("{dir}/{}", mpi::SSH_WRAPPER).into() },
-        other => other,
-    };
     let request = LaunchRequest {
         mapping: mapping.parse().expect("a mapping"),
         hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
@@ -86,7 +82,7 @@ fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str
         dmtcp: false,
         run_dir: dir.clone().into(),
         tmp_dir: "/tmp".into(),
-        reach,
+        transport,
         interface: Some("eth0".into()),
         oversubscribe: false,
         export: vec!["CVC_RUN".into()],
@@ -106,9 +102,9 @@ fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str
     script += &format!("exec timeout -s KILL 60 {} {program}\n", words.join(" "));
     fs::write(at.join("go.sh"), script).expect("writes");
     let mut command = lab.node(head).command("bash");
-    match &request.reach {
-        Reach::Slurm { .. } => command.args(["-c", &format!("cd /shared; salloc -Q -N4 --exclusive -t 2 bash {dir}/go.sh")]),
-        Reach::Ssh { .. } | Reach::Local => command.arg(format!("{dir}/go.sh")),
+    match transport {
+        Transport::Slurm(_) => command.args(["-c", &format!("cd /shared; salloc -Q -N4 --exclusive -t 2 bash {dir}/go.sh")]),
+        Transport::Ssh | Transport::Local => command.arg(format!("{dir}/go.sh")),
     };
     let begin = Instant::now();
     let output = output_within(command, Duration::from_secs(90));
@@ -141,7 +137,7 @@ async fn ranks_are_where_the_mapping_says_by_ssh() {
         let program = compile(&lab, family, &launcher);
         for (mapping, hosts) in MAPPINGS {
             let name = format!("ssh-{family:?}-{mapping}");
-            run(&lab, &install, &name, mapping, hosts, Reach::Ssh { wrapper: "".into() }, "n1", &program);
+            run(&lab, &install, &name, mapping, hosts, Transport::Ssh, "n1", &program);
         }
     }
 }
@@ -163,7 +159,7 @@ async fn ranks_are_where_the_mapping_says_inside_a_slurm_job() {
                     hosts.sort_unstable();
                 }
                 let hosts = &hosts;
-                run(&lab, &install, &name, mapping, hosts, Reach::Slurm { launcher: way }, "login", &program);
+                run(&lab, &install, &name, mapping, hosts, Transport::Slurm(way), "login", &program);
             }
         }
     }

@@ -3,9 +3,10 @@
 use super::protocol::Orders;
 use crate::agent::spot_interruption;
 use crate::{
-    attempt::{Node, Nodes, SOON, Ways},
+    attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},
     host::log_tool,
+    transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -29,9 +30,9 @@ const SEEN_TICK: Duration = Duration::from_millis(500);
 /// For copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
 
-/// How a command gets to a node, or that it is this machine.
+/// How cvc itself gets to a node.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct NodeAccess {
     pub node: Node,
     /// What stands before a command for it; `None` is this machine.
     pub argv: Option<Vec<String>>,
@@ -54,32 +55,32 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
 }
 
 /// Every node, and this machine first; and the names of the nodes of mappings, in their order.
-fn ways(cluster: &Cluster) -> Result<(Vec<Way>, Ways, Vec<String>), String> {
+fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), String> {
     let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
     let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
     let Some(slurm) = &cluster.slurm else {
         let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else { return Err("the site has no hosts".into()) };
-        let mut ways = vec![Way { node: node(&head.name, head.among_nodes()), argv: None }];
+        let mut accesses = vec![NodeAccess { node: node(&head.name, head.among_nodes()), argv: None }];
         for host in cluster.hosts.iter().filter(|h| h.name != head.name) {
-            ways.push(Way { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
+            accesses.push(NodeAccess { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
         }
-        return Ok((ways, Ways::Ssh, cluster.hosts.iter().map(|h| h.name.clone()).collect()));
+        return Ok((accesses, Transport::Ssh, cluster.hosts.iter().map(|h| h.name.clone()).collect()));
     };
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| "this is no Slurm job: SLURM_JOB_NODELIST is not set".to_owned())?;
     let names = crate::nodelist::expand(&list).map_err(|e| e.to_string())?;
     let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
-    let mut ways = Vec::new();
+    let mut accesses = Vec::new();
     for name in names.iter().cloned() {
         let argv = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mpi=none", "--quiet", "--unbuffered", "-w"];
         let argv = (name != me).then(|| argv.iter().map(|a| (*a).to_owned()).chain([name.clone()]).collect());
-        ways.push(Way { node: node(&name, &name), argv });
+        accesses.push(NodeAccess { node: node(&name, &name), argv });
     }
-    let Some(here) = ways.iter().position(|w: &Way| w.argv.is_none()) else {
+    let Some(here) = accesses.iter().position(|w: &NodeAccess| w.argv.is_none()) else {
         return Err(format!("this machine, {me}, is not in the job's node list {list}"));
     };
-    let head = ways.remove(here);
-    ways.insert(0, head);
-    Ok((ways, Ways::Slurm(slurm.launcher), names))
+    let head = accesses.remove(here);
+    accesses.insert(0, head);
+    Ok((accesses, Transport::Slurm(slurm.launcher), names))
 }
 
 /// Starts the sentinels and asks the nodes what they are like. All nodes must be there, unless `may_lack` those that are lost.
@@ -88,21 +89,21 @@ pub(super) async fn gather(
     cluster: &Cluster,
     may_lack: bool,
     mut note: impl FnMut(String),
-) -> Result<(Nodes, Vec<Way>), String> {
-    let (mut ways, kind, order) = ways(cluster)?;
-    note(format!("sentinels on {} nodes", ways.len()));
-    let member = |way: &Way| {
-        let argv = way.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
-        Member { name: way.node.name.clone(), argv }
+) -> Result<(Nodes, Vec<NodeAccess>), String> {
+    let (mut accesses, transport, order) = list_nodes(cluster)?;
+    note(format!("sentinels on {} nodes", accesses.len()));
+    let member = |access: &NodeAccess| {
+        let argv = access.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
+        Member { name: access.node.name.clone(), argv }
     };
     let settings = Settings { lost_after_s: cluster.lost_after_s, ..Settings::default() };
-    let (crew, mut failed) = Crew::start_some(ways.iter().map(member).collect(), settings).await;
+    let (crew, mut failed) = Crew::start_some(accesses.iter().map(member).collect(), settings).await;
     let without: Vec<String> = failed.iter().filter(|f| f.lacks_program()).map(|f| f.host.clone()).collect();
     if !without.is_empty() {
         // the program is not there yet: it is put there, and tried once more
-        for way in ways.iter().filter(|w| without.contains(&w.node.name)) {
-            note(format!("cvc-node to {}", way.node.name));
-            spread_file(way, &orders.program).await?;
+        for access in accesses.iter().filter(|w| without.contains(&w.node.name)) {
+            note(format!("cvc-node to {}", access.node.name));
+            spread_file(access, &orders.program).await?;
         }
         failed.retain(|f| !without.contains(&f.host));
         failed.extend(crew.revive_of(|name| without.iter().any(|w| w == name)).await.1);
@@ -111,15 +112,15 @@ pub(super) async fn gather(
         crew.close().await;
         return Err(CrewError::Start(failed).to_string());
     }
-    let names: Vec<String> = ways.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
+    let names: Vec<String> = accesses.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
     let facts: BTreeMap<_, _> = facts.into_iter().collect();
-    for way in &mut ways {
-        way.node.hostname = facts.get(&way.node.name).map(|f| f.host.clone()).unwrap_or_default();
+    for access in &mut accesses {
+        access.node.hostname = facts.get(&access.node.name).map(|f| f.host.clone()).unwrap_or_default();
     }
-    let head = ways[0].node.clone();
-    let all = order.iter().filter_map(|name| ways.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
+    let head = accesses[0].node.clone();
+    let all = order.iter().filter_map(|name| accesses.iter().find(|w| w.node.name == *name)).map(|w| w.node.clone()).collect();
     let mut instances = BTreeMap::new();
     if orders.context.site.ec2.is_some() {
         for (node, answer) in crew.instances(&names, spot_interruption::service().as_deref(), SOON).await {
@@ -132,19 +133,19 @@ pub(super) async fn gather(
             }
         }
     }
-    Ok((Nodes { crew, head, all, ways: kind, facts, instances, interface: cluster.interface.clone() }, ways))
+    Ok((Nodes { crew, head, all, transport, facts, instances, interface: cluster.interface.clone() }, accesses))
 }
 
 /// Copies a file of this machine to the same path on a node.
-pub(super) async fn spread_file(way: &Way, file: &Utf8Path) -> Result<(), String> {
+pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<(), String> {
     let Some(directory) = file.parent() else { return Ok(()) };
     let script = format!("mkdir -p {d} && cat >{f}.$$ && chmod 755 {f}.$$ && mv -f {f}.$$ {f}", d = quoted(directory), f = quoted(file));
     let input = std::fs::File::open(file).map_err(|e| format!("{file}: {e}"))?;
-    through(way, &script, input.into()).await.map_err(|e| format!("{}: cannot put {file} there: {e}", way.node.name))
+    through(access, &script, input.into()).await.map_err(|e| format!("{}: cannot put {file} there: {e}", access.node.name))
 }
 
 /// Copies a directory of this machine to the same path on a node.
-pub(super) async fn spread_directory(way: &Way, directory: &Utf8Path) -> Result<(), String> {
+pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), String> {
     let mut tar = Command::new("tar")
         .args(["-C", directory.as_str(), "-cf", "-", "."])
         .stdin(Stdio::null())
@@ -158,15 +159,15 @@ pub(super) async fn spread_directory(way: &Way, directory: &Utf8Path) -> Result<
     };
     let d = quoted(directory);
     let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
-    through(way, &script, stdout).await.map_err(|e| format!("{}: cannot put {directory} there: {e}", way.node.name))
+    through(access, &script, stdout).await.map_err(|e| format!("{}: cannot put {directory} there: {e}", access.node.name))
 }
 
 fn quoted(path: &Utf8Path) -> String {
     crate::render::shell_quote(path.as_str())
 }
 
-async fn through(way: &Way, script: &str, input: Stdio) -> Result<(), String> {
-    let Some(argv) = &way.argv else { return Ok(()) };
+async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), String> {
+    let Some(argv) = &access.argv else { return Ok(()) };
     let (program, args) = argv.split_first().ok_or("no way is known")?;
     let mut command = Command::new(program);
     command.args(args);

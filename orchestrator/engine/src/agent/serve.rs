@@ -1,21 +1,22 @@
 //! The agent's work: takes requests, carries out attempts, tells what happened, watches its nodes, and goes when nobody needs it.
 
 use super::{
-    nodes::{self, Way},
+    nodes::{self, NodeAccess},
     protocol::{Event, Orders, PROTOCOL, Request},
     spool::{self, EventLog, Spool, put_json},
 };
 use crate::agent::spot_interruption::{Heard, Watch};
 use crate::attempt::{
     AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Steps,
-    Task, Ways, area_name,
+    Task, area_name,
 };
+use crate::{ckpt::checkpointer, transport::Transport};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{StorageKind, WARNING_S},
     ids::{PointId, RunId},
     outcome::Outcome,
-    point::{CheckpointerKind, PlannedPoint, Point},
+    point::{PlannedPoint, Point},
     stop::StopRequest,
     store::StoreError,
 };
@@ -178,7 +179,7 @@ async fn get_ready(
     for what in noted.drain(..) {
         log.write(Event::Note { what }).map_err(|e| e.to_string())?;
     }
-    let (mut gathered, ways) = gathered?;
+    let (mut gathered, accesses) = gathered?;
     let mut context = orders.context.clone();
     context.base = spool.root().to_owned();
     let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
@@ -216,10 +217,10 @@ async fn get_ready(
     let smallest = gathered.all.iter().filter_map(|n| gathered.facts.get(&n.name)).map(|f| f.cpu.usable).min();
     site.cores = cluster.cores.or(smallest).unwrap_or(site.cores);
     for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
-        spread_kernels(&gathered, &ways, directory).await?;
+        spread_kernels(&gathered, &accesses, directory).await?;
     }
     let mut obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
-    if matches!(gathered.ways, Ways::Slurm(_)) {
+    if matches!(gathered.transport, Transport::Slurm(_)) {
         for (id, reason) in unreachable_by_ssh(&gathered, &orders.points).await {
             obstacles.entry(id).or_insert(reason);
         }
@@ -239,13 +240,13 @@ async fn get_ready(
 }
 
 /// The kernels that were compiled here go to the nodes that do not see them.
-async fn spread_kernels(nodes: &Nodes, ways: &[Way], directory: &Utf8Path) -> Result<(), String> {
+async fn spread_kernels(nodes: &Nodes, accesses: &[NodeAccess], directory: &Utf8Path) -> Result<(), String> {
     let programs: Vec<Utf8PathBuf> =
         directory.read_dir_utf8().map(|d| d.flatten().map(|e| e.into_path()).filter(|p| p.is_file()).collect()).unwrap_or_default();
     let differing = nodes::differing(nodes, &programs).await?;
     let lacking: BTreeSet<&str> = differing.values().flatten().map(|(node, _)| node.as_str()).collect();
-    for way in ways.iter().filter(|w| lacking.contains(w.node.name.as_str())) {
-        nodes::spread_directory(way, directory).await?;
+    for access in accesses.iter().filter(|w| lacking.contains(w.node.name.as_str())) {
+        nodes::spread_directory(access, directory).await?;
     }
     Ok(())
 }
@@ -293,7 +294,8 @@ async fn obstacles(
 /// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
 /// restarted.
 async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
-    let needs = |p: &&PlannedPoint| p.point.checkpointer == CheckpointerKind::Dmtcp && p.point.mapping.nodes() > 1;
+    let by_ssh = |p: &PlannedPoint| checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh;
+    let needs = |p: &&PlannedPoint| by_ssh(p) && p.point.mapping.nodes() > 1;
     if !points.iter().any(|p| needs(&p)) {
         return BTreeMap::new();
     }
@@ -321,9 +323,7 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
         files.push(install.mpiexec.clone());
     }
-    if let (CheckpointerKind::Dmtcp, Ok(dmtcp)) = (point.checkpointer, &site.dmtcp) {
-        files.push(Utf8PathBuf::from(dmtcp.program("dmtcp_launch")));
-    }
+    files.extend(checkpointer(point.checkpointer).node_programs(&site.tools()));
     files
 }
 

@@ -5,21 +5,23 @@ use super::{
     error::RunError,
     evidence::{last_lines, node_of, text},
     judge::{Evidence, Judge},
-    nodes::Ways,
     outputs,
     prepare::Prepared,
+    script_exit,
 };
 use crate::{
     ckpt::{
+        Restart,
         dmtcp::images_by_host,
         merged::{Placed, merge},
     },
     mpi::{self, IoEvidence},
+    transport::Transport,
 };
 use cvc_core::{
     app::descriptor::{Figure, Take},
     outcome::{Cause, Outcome},
-    point::{CheckpointerKind, Compression},
+    point::Compression,
     record::{Record, Source, Unit, names},
 };
 use cvc_probe::{
@@ -38,7 +40,11 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     // a restarted program goes on with its output: both parts together are what it said
     let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
     let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
-    let seen = mpi::check_io(&evidence.prepared.install, &evidence.prepared.request, &stdout, &stderr, judge.writers(&stdout)?);
+    let seen = mpi::check_io(
+        &evidence.prepared.install,
+        &evidence.prepared.request,
+        &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
+    );
     if let Some((cause, detail)) = &evidence.cut_off {
         judge.fail(*cause, detail.clone());
     }
@@ -172,7 +178,7 @@ impl Judge<'_> {
                 Role::Launcher => ("role", image.program.clone()),
             };
             let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
-            if self.evidence.prepared.used.ways != Ways::Local {
+            if self.evidence.prepared.used.transport != Transport::Local {
                 base.push(("node", node.unwrap_or("unknown").to_owned()));
             }
             self.image(&base, &image.image);
@@ -202,7 +208,7 @@ impl Judge<'_> {
 
     /// Whether the run was meant to be killed after its checkpoint, for good.
     fn killed_early(&self) -> bool {
-        self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp && self.evidence.context.checkpoint.moment.kills()
+        self.evidence.course.cut_short
     }
 
     fn end(&mut self) -> Result<(), RunError> {
@@ -230,11 +236,11 @@ impl Judge<'_> {
         let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
         let app = &self.evidence.prepared.app;
         match exit.code {
-            Some(97) => {
+            Some(script_exit::SETUP) => {
                 let said = said();
                 self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
             }
-            Some(98) => {
+            Some(script_exit::COORDINATOR) => {
                 let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
                 self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
             }
@@ -291,7 +297,7 @@ impl Judge<'_> {
 
     fn own_checkpoint(&mut self) -> Result<(), RunError> {
         let prepared = self.evidence.prepared;
-        if prepared.point.checkpointer != CheckpointerKind::Application {
+        if !prepared.checkpointer.has_own_files() {
             return Ok(());
         }
         let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
@@ -359,9 +365,7 @@ impl Judge<'_> {
 
     fn restart(&mut self) -> Result<(), RunError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.context.checkpoint.restart_check
-                && self.failure.is_none()
-                && self.evidence.prepared.point.checkpointer == CheckpointerKind::Application;
+            let wanted = self.evidence.course.restart == Restart::OwnFiles && self.failure.is_none();
             if wanted {
                 self.fail(
                     Cause::Restart,
@@ -409,7 +413,7 @@ fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
 
 /// The files of the program's own checkpoint, with their nodes.
 pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, RunError> {
-    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.point.checkpointer == CheckpointerKind::Application);
+    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.checkpointer.has_own_files());
     let Some(own) = own else { return Ok(Vec::new()) };
     outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
 }
@@ -450,7 +454,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("instance".into(), instance_facts(&prepared.instances));
     }
     facts.insert("node".into(), node_facts());
-    if prepared.used.ways != Ways::Local {
+    if prepared.used.transport != Transport::Local {
         facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
         facts.insert("nodes".into(), json!(prepared.node_facts));
     }

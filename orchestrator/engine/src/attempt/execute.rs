@@ -2,25 +2,62 @@
 
 use super::{
     collect,
+    context::SiteContext,
     dmtcp::{self, Driven},
     error::RunError,
     evidence,
     executed::{Executed, interrupted},
     judge::Evidence,
-    nodes::Ways,
     outputs, placement,
     prepare::Prepared,
+    reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
     shepherd::Shepherd,
 };
-use crate::attempt::{
-    context::SiteContext,
-    reporter::{AttemptEvent, AttemptReporter},
+use crate::{
+    ckpt::{Course, Restart},
+    transport::Transport,
 };
-use cvc_core::stop::{StopSignal, stop_now};
-use cvc_core::{outcome::Cause, point::CheckpointerKind};
+use cvc_core::{
+    outcome::Cause,
+    stop::{StopSignal, stop_now},
+};
+use cvc_probe::shepherd::{Exit, Job};
+use std::future::{Future, pending};
 
-/// Starts the run, takes its checkpoints, waits for its end, gathers the evidence. The shepherd's process is told as soon as it is known.
+/// How something that a shepherd watches over came to its end.
+enum Ending {
+    /// It ended by itself, or after its checkpoint as it was to.
+    Exited(Option<Exit>),
+    /// It was ended early.
+    CutOff { cause: Cause, detail: String, exit: Option<Exit> },
+    /// The user wants to stop at once.
+    Interrupted,
+}
+
+/// What is known of a run that has ended.
+struct Ran {
+    driven: Driven,
+    exit: Option<Exit>,
+    /// Why it is a failure whatever it left: a node was lost, ranks were misplaced.
+    cut_off: Option<(Cause, String)>,
+}
+
+/// One run under way.
+struct Execution<'a> {
+    context: &'a SiteContext,
+    prepared: &'a Prepared,
+    course: Course,
+    shepherd_program: &'a [String],
+    stop_signal: &'a mut StopSignal,
+    reporter: &'a AttemptReporter,
+}
+
+/// Starts the run, takes its checkpoints, waits for its end, restarts it if that is to be tried, and gathers the evidence. Its shepherd is
+/// reported as soon as it is known.
+///
+/// # Errors
+/// When the run cannot be carried out. Whatever else becomes of it is its outcome.
 pub(super) async fn execute(
     context: &SiteContext,
     prepared: &Prepared,
@@ -28,117 +65,155 @@ pub(super) async fn execute(
     stop_signal: &mut StopSignal,
     reporter: &AttemptReporter,
 ) -> Result<Executed, RunError> {
-    let mut shepherd = Shepherd::start(shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
-    reporter.tell(AttemptEvent::Started(shepherd.id));
-    let mut driven = Driven::default();
-    let under_dmtcp = prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-    if under_dmtcp {
-        driven = dmtcp::drive(prepared, &context.checkpoint, &mut shepherd, stop_signal, reporter).await;
+    let course = prepared.checkpointer.course(&context.checkpoint);
+    let mut execution = Execution { context, prepared, course, shepherd_program, stop_signal, reporter };
+    let Some(mut ran) = execution.run().await? else { return Ok(interrupted()) };
+    if ran.cut_off.is_none() {
+        ran.cut_off = execution.explain_end(&ran).await;
     }
-    let restart_from_images = under_dmtcp && context.checkpoint.restart_check && driven.failure.is_none();
-    let kill = driven.failure.is_some() || restart_from_images || (under_dmtcp && context.checkpoint.moment.kills());
-    let mut exit = None;
-    let mut cut_off = None;
-    if !driven.interrupted {
-        if kill {
-            if restart_from_images {
-                restart::keep_session_files(prepared).await?;
-            }
-            dmtcp::kill(prepared).await;
-            // what already ended by itself tells why there was no checkpoint: its own exit is kept
-            exit = shepherd.end().await;
-            if let (true, Some(last)) = (restart_from_images, driven.checkpoints.last()) {
-                restart::forget_saved_files(prepared, last).await;
-            }
-        } else {
-            let used = &prepared.used;
-            let misplaced = placement::watch(prepared);
-            tokio::pin!(misplaced);
-            let everywhere = used.everywhere();
-            let why = tokio::select! {
-                ended = shepherd.exit() => {
-                    exit = ended;
-                    None
-                }
-                (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
-                wrong = &mut misplaced => Some((Cause::Misplaced, wrong)),
-                () = stop_now(stop_signal) => {
-                    driven.interrupted = true;
-                    None
-                }
-            };
-            if why.is_some() {
-                // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and then the launcher
-                let (_, ended) = tokio::join!(used.end_others(), shepherd.end());
-                exit = ended;
-                cut_off = why;
-            }
-        }
-    }
-    if driven.interrupted {
-        tokio::join!(prepared.used.end_others(), shepherd.end());
-        return Ok(interrupted());
-    }
-    prepared.used.end_others().await;
-    // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
-    let own_end = exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
-    if cut_off.is_none()
-        && own_end
-        && prepared.used.ways == Ways::Ssh
-        && let Some(refused) = prepared.used.crew.knock(&prepared.used.others()).await.first()
-    {
-        let detail = format!("{} cannot be reached from {}: {}", refused.host, prepared.used.head.name, refused.reason());
-        cut_off = Some((Cause::NodeLost, detail));
-    }
-    if cut_off.is_none()
-        && let Err(wrong) = placement::check(prepared).await
-    {
-        cut_off = Some(wrong);
-    }
-    let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
-    let mut restarted = None;
-    let own_restart = context.checkpoint.restart_check && prepared.point.checkpointer == CheckpointerKind::Application;
-    let job = if let (true, Some(last)) = (restart_from_images && driven.failure.is_none(), driven.checkpoints.last()) {
-        match restart::by_node(prepared, last) {
-            Ok(nodes) => Some(prepared.dmtcp_restart_job(nodes)?),
-            Err((cause, detail)) => {
-                driven.failure = Some(dmtcp::NoCheckpoint { cause, detail });
-                None
-            }
-        }
-    } else if own_restart && exit.as_ref().is_some_and(|e| e.code == Some(0)) {
-        prepared.own_restart_job()?
-    } else {
-        None
+    let restarted = match execution.restart_job(&mut ran)? {
+        None => None,
+        Some(job) => match execution.restart(&job, &mut ran).await? {
+            Some(restarted) => Some(restarted),
+            None => return Ok(interrupted()),
+        },
     };
-    if let Some(job) = job {
-        reporter.stage("restart");
-        restart::restore_session_files(prepared).await?;
-        let mut second = Shepherd::start(shepherd_program, &job, &prepared.dir.join("restart.job.json")).await?;
-        let everywhere = prepared.used.everywhere();
-        let ended = tokio::select! {
-            ended = second.exit() => ended,
-            (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
-                // what was restarted waits for the ranks of that node, perhaps for ever
-                let (_, ended) = tokio::join!(prepared.used.end_others(), second.end());
-                cut_off.get_or_insert((Cause::NodeLost, format!("{node}: {reason}")));
-                ended
+    execution.collect(ran, restarted.as_ref()).await
+}
+
+impl Execution<'_> {
+    /// Runs the program to its end; `None` when the user has interrupted it.
+    async fn run(&mut self) -> Result<Option<Ran>, RunError> {
+        let prepared = self.prepared;
+        let mut shepherd = Shepherd::start(self.shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
+        self.reporter.tell(AttemptEvent::Started(shepherd.id));
+        let driven = if self.course.on_request {
+            dmtcp::drive(prepared, &self.context.checkpoint, &mut shepherd, self.stop_signal, self.reporter).await
+        } else {
+            Driven::default()
+        };
+        let ending = if driven.interrupted {
+            tokio::join!(prepared.used.end_others(), shepherd.end());
+            Ending::Interrupted
+        } else if self.course.killed || driven.failure.is_some() {
+            Ending::Exited(self.kill(&driven, &mut shepherd).await?)
+        } else {
+            watch(prepared, &mut shepherd, self.stop_signal, placement::watch(prepared)).await
+        };
+        let (exit, cut_off) = match ending {
+            Ending::Interrupted => return Ok(None),
+            Ending::Exited(exit) => (exit, None),
+            Ending::CutOff { cause, detail, exit } => (exit, Some((cause, detail))),
+        };
+        prepared.used.end_others().await;
+        Ok(Some(Ran { driven, exit, cut_off }))
+    }
+
+    /// Ends the run after its checkpoints, and keeps what a restart from them needs.
+    async fn kill(&self, driven: &Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
+        let restarts = self.course.restart == Restart::Images && driven.failure.is_none();
+        if restarts {
+            restart::keep_session_files(self.prepared).await?;
+        }
+        dmtcp::kill(self.prepared).await;
+        // what already ended by itself tells why there was no checkpoint: its own exit is kept
+        let exit = shepherd.end().await;
+        if let (true, Some(last)) = (restarts, driven.checkpoints.last()) {
+            restart::forget_saved_files(self.prepared, last).await;
+        }
+        Ok(exit)
+    }
+
+    /// Returns the reason of a bad end that the run itself cannot know: a node out of reach, ranks in other places than the mapping's.
+    async fn explain_end(&self, ran: &Ran) -> Option<(Cause, String)> {
+        let used = &self.prepared.used;
+        // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
+        let failed_by_itself = ran.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+        if failed_by_itself
+            && used.transport == Transport::Ssh
+            && let Some(refused) = used.crew.knock(&used.others()).await.first()
+        {
+            let detail = format!("{} cannot be reached from {}: {}", refused.host, used.head.name, refused.reason());
+            return Some((Cause::NodeLost, detail));
+        }
+        placement::check(self.prepared).await.err()
+    }
+
+    /// Returns what is to be started again, if anything is.
+    fn restart_job(&self, ran: &mut Ran) -> Result<Option<Job>, RunError> {
+        match self.course.restart {
+            Restart::Nothing => Ok(None),
+            Restart::OwnFiles if ran.exit.as_ref().is_some_and(|e| e.code == Some(0)) => self.prepared.own_restart_job(),
+            Restart::OwnFiles => Ok(None),
+            Restart::Images => {
+                let (None, Some(last)) = (&ran.driven.failure, ran.driven.checkpoints.last()) else { return Ok(None) };
+                match restart::by_node(self.prepared, last) {
+                    Ok(nodes) => self.prepared.dmtcp_restart_job(nodes).map(Some),
+                    Err((cause, detail)) => {
+                        ran.driven.failure = Some(dmtcp::NoCheckpoint { cause, detail });
+                        Ok(None)
+                    }
+                }
             }
-            () = stop_now(stop_signal) => {
-                tokio::join!(prepared.used.end_others(), second.end());
-                return Ok(interrupted());
+        }
+    }
+
+    /// Restarts the program; `None` when the user has interrupted it.
+    async fn restart(&mut self, job: &Job, ran: &mut Ran) -> Result<Option<Restarted>, RunError> {
+        let prepared = self.prepared;
+        self.reporter.stage("restart");
+        restart::restore_session_files(prepared).await?;
+        let mut shepherd = Shepherd::start(self.shepherd_program, job, &prepared.dir.join("restart.job.json")).await?;
+        // where its ranks are was seen in the run before
+        let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
+            Ending::Interrupted => return Ok(None),
+            Ending::Exited(exit) => exit,
+            Ending::CutOff { cause, detail, exit } => {
+                ran.cut_off.get_or_insert((cause, detail));
+                exit
             }
         };
         prepared.used.end_others().await;
         let text = |name: &str| evidence::text(&prepared.dir.join(name));
-        restarted = Some(Restarted { exit: ended, stdout: text("restart.stdout"), stderr: text("restart.stderr") });
+        Ok(Some(Restarted { exit, stdout: text("restart.stdout"), stderr: text("restart.stderr") }))
     }
-    reporter.stage("collecting");
-    dmtcp::read_rest(prepared, &mut driven).await;
-    let shepherd_lost = exit.is_none() || restarted.as_ref().is_some_and(|r| r.exit.is_none());
-    let own = collect::own_files(prepared).await?;
-    let outputs = outputs::look(prepared).await?;
-    let evidence = Evidence { prepared, context, exit, driven: &driven, restarted: restarted.as_ref(), cut_off, own, outputs };
-    let (outcome, records, facts) = collect::collect(&evidence)?;
-    Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
+
+    /// Gathers the evidence and judges it.
+    async fn collect(&self, ran: Ran, restarted: Option<&Restarted>) -> Result<Executed, RunError> {
+        let Ran { mut driven, exit, cut_off } = ran;
+        let prepared = self.prepared;
+        self.reporter.stage("collecting");
+        dmtcp::read_rest(prepared, &mut driven).await;
+        let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
+        let shepherd_lost = exit.is_none() || restarted.is_some_and(|r| r.exit.is_none());
+        let own = collect::own_files(prepared).await?;
+        let outputs = outputs::look(prepared).await?;
+        let (context, course) = (self.context, self.course);
+        let evidence = Evidence { prepared, context, course, exit, driven: &driven, restarted, cut_off, own, outputs };
+        let (outcome, records, facts) = collect::collect(&evidence)?;
+        Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
+    }
+}
+
+/// Waits for the end of what a shepherd watches over, or ends it: for a lost node, for misplaced ranks, for the user.
+async fn watch(
+    prepared: &Prepared,
+    shepherd: &mut Shepherd,
+    stop_signal: &mut StopSignal,
+    misplaced: impl Future<Output = String>,
+) -> Ending {
+    let used = &prepared.used;
+    let everywhere = used.everywhere();
+    let why = tokio::select! {
+        exit = shepherd.exit() => return Ending::Exited(exit),
+        (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
+        wrong = misplaced => Some((Cause::Misplaced, wrong)),
+        () = stop_now(stop_signal) => None,
+    };
+    // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and the launcher with them
+    let (_, exit) = tokio::join!(used.end_others(), shepherd.end());
+    match why {
+        Some((cause, detail)) => Ending::CutOff { cause, detail, exit },
+        None => Ending::Interrupted,
+    }
 }

@@ -1,9 +1,9 @@
 //! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
 
 use super::{context::SiteContext, dmtcp::Driven, error::RunError, outputs::Outputs, prepare::Prepared, restart::Restarted};
+use crate::ckpt::Course;
 use cvc_core::{
     outcome::Cause,
-    point::CheckpointerKind,
     record::{Record, Source, Unit},
 };
 use cvc_probe::{sentinel::FileFound, shepherd::Exit};
@@ -13,6 +13,8 @@ use regex::Regex;
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
     pub context: &'a SiteContext,
+    /// The course that the run was to take.
+    pub course: Course,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
     pub restarted: Option<&'a Restarted>,
@@ -58,7 +60,6 @@ impl Judge<'_> {
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.
     pub(super) fn verifies(&self) -> bool {
-        let under_dmtcp = self.evidence.prepared.point.checkpointer == CheckpointerKind::Dmtcp;
-        !(under_dmtcp && (self.evidence.context.checkpoint.moment.kills() || self.evidence.context.checkpoint.restart_check))
+        !self.evidence.course.killed
     }
 }

@@ -6,7 +6,7 @@ use super::{
     execute::execute,
     executed::{Executed, failed, interrupted},
     executor::{Attempted, Executor},
-    nodes::{LATER, Nodes, SOON, Ways},
+    nodes::{LATER, Nodes, SOON},
     outcome_file::{OutcomeFile, conclude, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
@@ -16,7 +16,11 @@ use super::{
     slurm_steps::Steps,
     task::Task,
 };
-use crate::crew::{self, CrewError};
+use crate::{
+    crew::{self, CrewError},
+    tracer,
+    transport::Transport,
+};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -209,7 +213,7 @@ impl LocalExecutor {
             let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
             let mib = |bytes: u64| bytes >> 20;
             if free < share {
-                let on = if used.ways == Ways::Local { String::new() } else { format!("{node}: ") };
+                let on = if used.transport == Transport::Local { String::new() } else { format!("{node}: ") };
                 return Ok(Some(format!(
                     "{on}{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
                     prepared.work,
@@ -231,7 +235,7 @@ impl LocalExecutor {
 
     /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
     fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
-        for trace in ["trace", "run.darshan"] {
+        for trace in tracer::all().iter().filter_map(|t| t.trace()) {
             let from = work.join(trace);
             if from.exists() {
                 copy_tree(&from, &partial.join(trace))?;

@@ -1,5 +1,6 @@
 //! The engine: the one part that touches the world. A coordinator walks through the plan; each run is prepared, executed, collected.
 
+mod choice;
 mod collect;
 mod context;
 mod dmtcp;
@@ -9,6 +10,7 @@ mod execute;
 mod executed;
 mod executor;
 mod judge;
+mod launch_plan;
 mod local_executor;
 mod nodes;
 mod outcome_file;
@@ -19,6 +21,7 @@ mod recover;
 mod reporter;
 mod restart;
 mod run_dirs;
+mod script_exit;
 mod shepherd;
 mod site;
 mod slurm_steps;
@@ -32,7 +35,7 @@ pub use recover::recover_run;
 pub use task::Task;
 
 pub use error::RunError;
-pub use nodes::{LATER, Node, Nodes, SOON, Ways};
+pub use nodes::{LATER, Node, Nodes, SOON};
 pub use reporter::{AttemptEvent, AttemptReporter};
 
 pub use run_dirs::area_name;

@@ -1,10 +1,7 @@
-//! The nodes that a executor has: what they are called, how they are reached, who answers on them.
+//! The nodes that an executor has: what they are called, how they are reached, who answers on them.
 
-use crate::crew::Crew;
-use cvc_core::{
-    campaign::{SlurmLauncher, StorageKind},
-    mapping::Mapping,
-};
+use crate::{crew::Crew, transport::Transport};
+use cvc_core::{campaign::StorageKind, mapping::Mapping};
 use cvc_probe::sentinel::{Facts, InstanceFacts};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -26,18 +23,7 @@ pub struct Node {
     pub hostname: String,
 }
 
-/// How ranks get to nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ways {
-    /// All on this machine.
-    Local,
-    /// By ssh between nodes.
-    Ssh,
-    /// Inside a Slurm job.
-    Slurm(SlurmLauncher),
-}
-
-/// The nodes that a executor has.
+/// The nodes that an executor has.
 #[derive(Debug)]
 pub struct Nodes {
     pub crew: Crew,
@@ -45,7 +31,7 @@ pub struct Nodes {
     pub head: Node,
     /// Nodes of mappings, in their order.
     pub all: Vec<Node>,
-    pub ways: Ways,
+    pub transport: Transport,
     /// What each is like, by name.
     pub facts: BTreeMap<String, Facts>,
     /// Which machine of a cloud each is, by name.
@@ -63,7 +49,7 @@ impl Nodes {
             crew: Crew::here(&name),
             head: node.clone(),
             all: vec![node],
-            ways: Ways::Local,
+            transport: Transport::Local,
             facts: BTreeMap::new(),
             instances: BTreeMap::new(),
             interface: None,
@@ -98,7 +84,7 @@ pub struct AllocatedNodes {
     pub head: Node,
     /// Where its ranks are to be, in the order of the mapping.
     pub ranks: Vec<Node>,
-    pub ways: Ways,
+    pub transport: Transport,
     /// Whether all of them see the same files where it works.
     pub storage: StorageKind,
     /// What marks its processes.

@@ -1,12 +1,7 @@
 //! Whether every rank is where the mapping puts it. Each rank says on which node it is; a launcher's word is not asked for.
 
-use super::{
-    evidence::same_host,
-    nodes::{SOON, Ways},
-    prepare::Prepared,
-    run_dirs::RANKS,
-};
-use crate::crew;
+use super::{evidence::same_host, nodes::SOON, prepare::Prepared, run_dirs::RANKS};
+use crate::{crew, transport::Transport};
 use cvc_core::{campaign::StorageKind, mapping::Mapping, outcome::Cause};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +21,7 @@ type Seen = BTreeMap<u32, BTreeSet<String>>;
 
 /// Waits until all ranks have said where they are, and ends with what is wrong; never ends if nothing is.
 pub(super) async fn watch(prepared: &Prepared) -> String {
-    if prepared.used.ways == Ways::Local {
+    if prepared.used.transport == Transport::Local {
         return std::future::pending().await;
     }
     loop {
@@ -44,7 +39,7 @@ pub(super) async fn watch(prepared: &Prepared) -> String {
 
 /// What is wrong with the placement of a run that has ended.
 pub(super) async fn check(prepared: &Prepared) -> Result<(), (Cause, String)> {
-    if prepared.used.ways == Ways::Local {
+    if prepared.used.transport == Transport::Local {
         return Ok(());
     }
     let begin = Instant::now();

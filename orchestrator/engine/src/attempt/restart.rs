@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     ckpt::{dmtcp::images_by_host, merged::merge},
-    mpi::SSH_WRAPPER,
     render::shell_quote,
 };
 use camino::Utf8PathBuf;
@@ -108,5 +107,5 @@ pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Va
     };
     let here = on(&used.head);
     let others: Vec<Value> = used.ranks.iter().filter_map(&mut on).collect();
-    Ok(json!({ "here": here, "others": others, "wrapper": prepared.work.join(SSH_WRAPPER) }))
+    Ok(json!({ "here": here, "others": others, "wrapper": prepared.request.ssh_wrapper() }))
 }

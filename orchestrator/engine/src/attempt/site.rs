@@ -2,18 +2,21 @@
 
 use crate::{
     attempt::context::SiteContext,
-    ckpt::dmtcp::{self, DmtcpInstall},
-    host::LocalHost,
+    ckpt::{
+        Tools, checkpointer,
+        dmtcp::{self, DmtcpInstall},
+    },
     kernels,
     mpi::{self, Missing, MpiInstall},
     render,
+    tracer::{self, Tracer},
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{descriptor::Descriptor, template_values},
-    campaign::{StorageKind, TracerKind},
+    campaign::StorageKind,
     paths,
-    point::{CheckpointerKind, Point},
+    point::Point,
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -41,10 +44,8 @@ pub struct ReadySite {
     pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
     /// DMTCP.
     pub dmtcp: Result<DmtcpInstall, Missing>,
-    /// strace.
-    pub strace: Result<Utf8PathBuf, Missing>,
-    /// Darshan's library for preloading.
-    pub darshan: Result<Utf8PathBuf, Missing>,
+    /// Tracers, with their program or library.
+    pub tracers: Vec<(&'static dyn Tracer, Result<Utf8PathBuf, Missing>)>,
     /// Directories with the built-in kernels, by MPI library; only filled by [`Readiness::Build`].
     pub kernels: IndexMap<String, Result<Utf8PathBuf, Missing>>,
     /// Directories where programs are searched.
@@ -55,32 +56,45 @@ impl ReadySite {
     /// Asks this machine, whatever kind of site the context is of.
     pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
         let site = &context.site;
-        let host = LocalHost;
         let mut mpi = IndexMap::new();
         for (library, entry) in &site.mpi {
-            mpi.insert(library.clone(), mpi::find(&host, library, entry).await);
+            mpi.insert(library.clone(), mpi::find(library, entry).await);
         }
         let mut kernels = IndexMap::new();
         if readiness == Readiness::Build && context.apps.values().any(|a| a.descriptor.kernel) {
             for (library, install) in &mpi {
                 if let Ok(install) = install {
                     note(format!("built-in kernels for {library}"));
-                    kernels.insert(library.clone(), kernels::ensure(&host, install).await);
+                    kernels.insert(library.clone(), kernels::ensure(install).await);
                 }
             }
         }
-        let path = std::env::var("PATH").unwrap_or_default();
         Self {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
-            dmtcp: dmtcp::find(&host, &site.dmtcp).await,
-            strace: paths::on_path(&["strace"], &path)
-                .ok_or_else(|| Missing { what: "strace is not installed".into(), hint: "Debian, Ubuntu: apt-get install strace".into() }),
-            darshan: darshan(&path),
+            dmtcp: dmtcp::find(&site.dmtcp).await,
+            tracers: tracer::all().into_iter().map(|t| (t, t.find())).collect(),
             kernels,
             app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&context.base, d)).collect(),
             context,
+        }
+    }
+
+    /// Returns the tools for checkpoints.
+    pub fn tools(&self) -> Tools<'_> {
+        Tools { dmtcp: &self.dmtcp }
+    }
+
+    /// Returns the program or library of the tracer that the campaign wants; it is empty where that needs none.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub fn tracer(&self) -> Result<&Utf8Path, &Missing> {
+        let wanted = tracer::tracer(self.context.trace.tracer).name();
+        match self.tracers.iter().find(|(tracer, _)| tracer.name() == wanted) {
+            Some((_, found)) => found.as_ref().map(Utf8PathBuf::as_path),
+            None => Ok(Utf8Path::new("")),
         }
     }
 
@@ -145,17 +159,9 @@ impl ReadySite {
             Some(Err(m)) => missing.push(m.to_string()),
             None => missing.push(format!("site {} has no MPI library `{}`", self.context.name, point.mpi)),
         }
-        if point.checkpointer == CheckpointerKind::Dmtcp
-            && let Err(m) = &self.dmtcp
-        {
-            missing.push(m.to_string());
-        }
-        let tracer = match self.context.trace.tracer {
-            TracerKind::None => None,
-            TracerKind::Strace => self.strace.as_ref().err(),
-            TracerKind::Darshan => self.darshan.as_ref().err(),
-        };
-        missing.extend(tracer.map(ToString::to_string));
+        let checkpointer = checkpointer(point.checkpointer);
+        missing.extend(checkpointer.missing(&self.tools()).map(ToString::to_string));
+        missing.extend(self.tracer().err().map(ToString::to_string));
         // a missing library is said once, not again for the kernels that it would compile
         if missing.is_empty()
             && let Some(app) = self.context.apps.get(&point.app)
@@ -163,7 +169,7 @@ impl ReadySite {
         {
             missing.push(m.to_string());
         }
-        let own_checkpoint = point.checkpointer == CheckpointerKind::Application;
+        let own_checkpoint = checkpointer.has_own_files();
         if point.mapping.nodes() > 1
             && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
             && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
@@ -182,19 +188,6 @@ impl ReadySite {
 
 fn cores() -> u32 {
     std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()).unwrap_or(1)
-}
-
-fn darshan(path: &str) -> Result<Utf8PathBuf, Missing> {
-    let missing = || Missing {
-        what: "Darshan's runtime library is not installed".into(),
-        hint: "install it (Spack: spack install darshan-runtime darshan-util) and set CVC_DARSHAN_LIB to libdarshan.so".into(),
-    };
-    if let Ok(given) = std::env::var("CVC_DARSHAN_LIB") {
-        return Some(Utf8PathBuf::from(given)).filter(|p| p.is_file()).ok_or_else(missing);
-    }
-    let config = paths::on_path(&["darshan-config"], path).ok_or_else(missing)?;
-    let prefix = config.parent().and_then(|b| b.parent()).ok_or_else(missing)?;
-    ["lib", "lib64"].iter().map(|l| prefix.join(l).join("libdarshan.so")).find(|p| p.is_file()).ok_or_else(missing)
 }
 
 /// One piece of software, now.

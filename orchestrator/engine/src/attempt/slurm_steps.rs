@@ -4,11 +4,8 @@
 //! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes and
 //! srun does not try again, and Hydra then waits for its proxies for ever. So no run is begun before a step is known to start.
 
-use super::{
-    nodes::{SOON, Ways},
-    prepare::Prepared,
-};
-use crate::{host::log_tool, mpi::Reach};
+use super::{nodes::SOON, prepare::Prepared};
+use crate::{host::log_tool, transport::Transport};
 use std::{
     process::Stdio,
     sync::{Mutex, PoisonError},
@@ -29,7 +26,7 @@ impl Steps {
     /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that has
     /// begun anew since the last one. An error says what Slurm said.
     pub(super) async fn wait(&self, prepared: &Prepared, mut tell: impl FnMut(&str)) -> Result<(), String> {
-        if !matches!((prepared.used.ways, &prepared.request.reach), (Ways::Slurm(_), Reach::Slurm { .. })) {
+        if !matches!(prepared.request.transport, Transport::Slurm(_)) {
             return Ok(());
         }
         let mut nodes: Vec<&str> = Vec::new();

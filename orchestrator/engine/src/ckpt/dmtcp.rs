@@ -1,8 +1,11 @@
 //! DMTCP: where it is, its argument vectors, and what its coordinator's event log says of a checkpoint.
 
-use crate::{host::Host, mpi::Missing};
+use crate::{
+    host::{Host, LocalHost},
+    mpi::Missing,
+};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{campaign::DmtcpSettings, point::Compression};
+use cvc_core::{campaign::DmtcpSettings, paths, point::Compression};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,26 +28,27 @@ pub struct DmtcpInstall {
 }
 
 /// How to get DMTCP: it is in no distribution that is current.
-pub const MEND: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
+pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
 
-/// Finds DMTCP at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
-pub async fn find(host: &dyn Host, settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
-    let missing = |what: String| Missing { what, hint: MEND.into() };
+/// Finds DMTCP on this machine: at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
+///
+/// # Errors
+/// When it is not installed or does not work.
+pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+    let missing = |what: String| Missing { what, hint: HINT.into() };
     let launch = match &settings.prefix {
         Some(prefix) => {
-            let launch = cvc_core::paths::expand(prefix).join("bin/dmtcp_launch");
-            cvc_core::paths::is_executable(&launch)
-                .then_some(launch)
-                .ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
+            let launch = paths::expand(prefix).join("bin/dmtcp_launch");
+            paths::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
         }
         None => std::env::var("CVC_DMTCP_ROOT")
             .ok()
             .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
-            .filter(|p| cvc_core::paths::is_executable(p))
-            .or_else(|| cvc_core::paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
+            .filter(|p| paths::is_executable(p))
+            .or_else(|| paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
             .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into()))?,
     };
-    let said = host
+    let said = LocalHost
         .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
         .await
         .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
@@ -73,6 +77,14 @@ pub struct DmtcpLayout {
     pub portfile: Utf8PathBuf,
     /// Coordinator's log.
     pub log: Utf8PathBuf,
+}
+
+impl DmtcpLayout {
+    /// The layout of a run that works in this directory, with this private one.
+    pub fn of(work: &Utf8Path, tmp: &Utf8Path) -> Self {
+        let kvdir = work.join("dmtcp");
+        Self { ckptdir: work.join("ckpt"), tmpdir: tmp.to_owned(), portfile: kvdir.join("port"), log: kvdir.join("coordinator.log"), kvdir }
+    }
 }
 
 impl DmtcpInstall {

@@ -1,7 +1,7 @@
 //! The quirk table: hazards that are known, with what is set against each. Data in `quirks.toml`.
 
-use crate::mpi::Reach;
-use cvc_core::{campaign::MpiFamily, point::CheckpointerKind};
+use crate::{mpi::Launcher, transport::Transport};
+use cvc_core::point::CheckpointerKind;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,8 @@ pub struct Quirk {
 pub struct Condition {
     /// This checkpointer.
     pub checkpointer: Option<CheckpointerKind>,
-    /// This family of MPI libraries.
-    pub family: Option<MpiFamily>,
+    /// The MPI family of this name.
+    pub family: Option<String>,
     /// MPICH's device contains this.
     pub device: Option<String>,
     /// Some node has (or has not) more ranks than cores.
@@ -43,32 +43,11 @@ pub struct Condition {
     pub one_node: Option<bool>,
     /// The library's version begins with this.
     pub version: Option<String>,
-    /// Ranks on other nodes are reached so.
-    pub reach: Option<Way>,
+    /// Ranks on other nodes are reached by the transport of this name.
+    #[serde(rename = "reach")]
+    pub transport: Option<String>,
     /// DMTCP is at least this version (major, minor).
     pub dmtcp_at_least: Option<(u32, u32)>,
-}
-
-/// How ranks on other nodes are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// There are none.
-    Local,
-    /// By ssh.
-    Ssh,
-    /// Inside a Slurm job.
-    Slurm,
-}
-
-impl From<&Reach> for Way {
-    fn from(reach: &Reach) -> Self {
-        match reach {
-            Reach::Local => Self::Local,
-            Reach::Ssh { .. } => Self::Ssh,
-            Reach::Slurm { .. } => Self::Slurm,
-        }
-    }
 }
 
 /// What a run is like, as far as quirks ask.
@@ -77,13 +56,13 @@ pub struct Situation {
     /// The run's checkpointer.
     pub checkpointer: CheckpointerKind,
     /// Family of its MPI library.
-    pub family: MpiFamily,
+    pub family: &'static dyn Launcher,
     /// MPICH's device.
     pub device: Option<String>,
     /// Version of the library.
     pub version: String,
     /// How ranks on other nodes are reached.
-    pub reach: Way,
+    pub transport: Transport,
     /// Whether some node has more ranks than cores.
     pub more_ranks_than_cores: bool,
     /// Nodes.
@@ -95,12 +74,12 @@ pub struct Situation {
 impl Condition {
     fn holds(&self, s: &Situation) -> bool {
         self.checkpointer.is_none_or(|c| c == s.checkpointer)
-            && self.family.is_none_or(|f| f == s.family)
+            && self.family.as_ref().is_none_or(|f| f == s.family.name())
             && self.device.as_ref().is_none_or(|d| s.device.as_ref().is_some_and(|have| have.contains(d.as_str())))
             && self.more_ranks_than_cores.is_none_or(|m| m == s.more_ranks_than_cores)
             && self.one_node.is_none_or(|o| o == (s.nodes == 1))
             && self.version.as_ref().is_none_or(|v| s.version.starts_with(v.as_str()))
-            && self.reach.is_none_or(|r| r == s.reach)
+            && self.transport.as_ref().is_none_or(|t| t == s.transport.name())
             && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
     }
 }
@@ -124,16 +103,24 @@ pub fn apply(situation: &Situation) -> Vec<Quirk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::launcher;
+    use cvc_core::campaign::MpiFamily;
 
     #[test]
     fn the_table_is_read_and_conditions_select() {
         assert!(table().len() >= 7);
+        for quirk in table() {
+            let (family, transport) = (quirk.when.family, quirk.when.transport);
+            let known = [MpiFamily::Mpich, MpiFamily::OpenMpi].map(|f| launcher(f).name());
+            assert!(family.is_none_or(|f| known.contains(&f.as_str())), "{}: unknown family", quirk.id);
+            assert!(transport.is_none_or(|t| Transport::NAMES.contains(&t.as_str())), "{}: unknown transport", quirk.id);
+        }
         let mut s = Situation {
             checkpointer: CheckpointerKind::Dmtcp,
-            family: MpiFamily::Mpich,
+            family: launcher(MpiFamily::Mpich),
             device: Some("ch4:ucx".into()),
             version: "4.0.2".into(),
-            reach: Way::Local,
+            transport: Transport::Local,
             more_ranks_than_cores: true,
             nodes: 1,
             dmtcp: Some((4, 2)),
@@ -145,9 +132,9 @@ mod tests {
         assert_eq!(ids(&s), ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]);
         s.checkpointer = CheckpointerKind::None;
         assert_eq!(ids(&s), ["mpich-yield"]);
-        (s.nodes, s.reach, s.more_ranks_than_cores, s.device) = (2, Way::Ssh, false, Some("ch4:ucx".into()));
+        (s.nodes, s.transport, s.more_ranks_than_cores, s.device) = (2, Transport::Ssh, false, Some("ch4:ucx".into()));
         assert_eq!(ids(&s), ["mpich-ucx-between-nodes", "mpich-silent-node"]);
-        (s.family, s.device) = (MpiFamily::OpenMpi, None);
+        (s.family, s.device) = (launcher(MpiFamily::OpenMpi), None);
         assert_eq!(ids(&s), ["openmpi-silent-node", "ompio-full-disk"]);
     }
 }

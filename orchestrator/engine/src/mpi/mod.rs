@@ -1,145 +1,26 @@
 //! MPI libraries: where they are, how they are started, which I/O settings they take and whether they took them.
 //!
-//! To add one: a file here, a variant of [`MpiFamily`](cvc_core::campaign::MpiFamily), a host-file template in `templates/launch/`.
+//! Everything that differs between families is behind [`Launcher`]. To add one: a file here that implements it, its host-file template in
+//! `templates/launch/`, and its line in `registry.rs`.
 
 mod evidence;
 mod files;
 mod find;
+mod install;
+mod launch;
+mod launcher;
 mod mpich;
 mod openmpi;
+mod registry;
+mod romio;
 mod srun;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{IoEvidence, check_io};
+pub use evidence::{IoEvidence, Output, check_io};
 pub use files::file_values;
-pub use find::{Missing, MpiInstall, find, version_said};
-pub use mpich::hints as romio_hints;
-
-use camino::Utf8PathBuf;
-use cvc_core::{
-    campaign::{MpiFamily, SlurmLauncher},
-    mapping::Mapping,
-    units::ByteSize,
-};
-use std::collections::BTreeMap;
-
-/// What a launcher is to start. Pure data: no path is looked at.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LaunchRequest {
-    /// Processes on nodes.
-    pub mapping: Mapping,
-    /// Names of the nodes, in the order of the mapping. Inside a Slurm job they must be in Slurm's own order: the libraries' launchers keep to it
-    /// whatever they are told, and the ranks of Open MPI under srun end by a segmentation fault in any other.
-    pub hosts: Vec<String>,
-    /// Cores of a node, to tell when ranks share one.
-    pub cores_per_node: u32,
-    /// I/O settings asked for.
-    pub aggregators: Option<u32>,
-    /// Collective buffer for each aggregator.
-    pub cb_buffer: Option<ByteSize>,
-    /// Whether the program writes collectively at all.
-    pub collective_io: bool,
-    /// Whether it runs under DMTCP.
-    pub dmtcp: bool,
-    /// Where host and hint files go; `$RUN` in scripts.
-    pub run_dir: Utf8PathBuf,
-    /// Short private directory for session files, the same path on every node.
-    pub tmp_dir: Utf8PathBuf,
-    /// How the launcher gets to the other nodes.
-    pub reach: Reach,
-    /// Network interface between the nodes; `None` leaves it to the library.
-    pub interface: Option<String>,
-    /// Whether a node may get more ranks than it has cores.
-    pub oversubscribe: bool,
-    /// Names of variables that ranks on other nodes must get; their values are in the launcher's environment.
-    pub export: Vec<String>,
-    /// Value of `CVC_RUN`, which marks every process of the run, also those that the launcher starts on other nodes.
-    pub marker: String,
-}
-
-/// How a launcher gets to the other nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// There are none: all ranks are on this machine.
-    Local,
-    /// By ssh from the node where the launcher runs.
-    Ssh {
-        /// Script in the run's directory that launchers call instead of ssh; it is one of [`Launch::files`].
-        wrapper: Utf8PathBuf,
-    },
-    /// Inside a Slurm job.
-    Slurm {
-        /// Who starts the ranks.
-        launcher: SlurmLauncher,
-    },
-}
-
-/// How a program is started: the launcher's arguments in front of it, environment, files that must be there first.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Launch {
-    /// Launcher and its arguments; the program and its arguments follow.
-    pub argv: Vec<String>,
-    /// Environment.
-    pub env: BTreeMap<String, String>,
-    /// Files by name in the run's directory, with the template that makes each.
-    pub files: Vec<(&'static str, crate::render::Template)>,
-    /// Processes beside the ranks that a checkpointer sees, on all nodes together, with the launcher on the first of them.
-    pub launcher_processes: u32,
-}
-
-impl Launch {
-    /// Sets a variable.
-    fn env(&mut self, name: &str, value: impl Into<String>) {
-        self.env.insert(name.to_owned(), value.into());
-    }
-}
-
-impl LaunchRequest {
-    /// Aggregators that one node must be able to carry.
-    fn aggregators_per_node(&self) -> Option<u32> {
-        self.aggregators.map(|a| a.div_ceil(self.mapping.nodes().max(1)))
-    }
-
-    /// Whether some node has more ranks than cores.
-    fn oversubscribed(&self) -> bool {
-        self.mapping.node_loads().any(|load| load > self.cores_per_node)
-    }
-
-    /// Nodes that are used, with the number of ranks of each, in the order of ranks.
-    pub fn placement(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.hosts.iter().map(String::as_str).zip(self.mapping.node_loads())
-    }
-
-    /// Nodes beside the first.
-    fn other_nodes(&self) -> u32 {
-        self.mapping.nodes().saturating_sub(1)
-    }
-}
-
-/// Name of the script that launchers call instead of ssh, in the run's directory.
-pub const SSH_WRAPPER: &str = "ssh-to-node.sh";
-
-/// For the srun that a library's launcher calls itself: other steps (cvc's own on each node) hold resources of the job, and ranks are bound to
-/// cores by nobody.
-fn srun_settings(launch: &mut Launch) {
-    for (name, value) in [("SLURM_OVERLAP", "1"), ("SLURM_CPU_BIND", "none"), ("SLURM_KILL_BAD_EXIT", "1")] {
-        launch.env(name, value);
-    }
-}
-
-/// The launch of a program by this library.
-pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
-    let mut launch = match (&request.reach, install.family) {
-        (Reach::Slurm { launcher: SlurmLauncher::Srun }, family) => srun::launch(family, install, request),
-        (Reach::Local | Reach::Ssh { .. } | Reach::Slurm { launcher: SlurmLauncher::Library }, MpiFamily::Mpich) => {
-            mpich::launch(install, request)
-        }
-        (Reach::Local | Reach::Ssh { .. } | Reach::Slurm { launcher: SlurmLauncher::Library }, MpiFamily::OpenMpi) => {
-            openmpi::launch(install, request)
-        }
-    };
-    launch.argv.extend(install.args.iter().cloned());
-    launch.env.extend(install.env.clone());
-    launch
-}
+pub use find::{find, find_with};
+pub use install::{Missing, MpiInstall};
+pub use launch::{Launch, LaunchRequest, SSH_WRAPPER, launch};
+pub use launcher::{Ask, Features, Launcher};
+pub use registry::launcher;

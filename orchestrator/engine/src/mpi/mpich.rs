@@ -1,42 +1,123 @@
 //! MPICH and its descendants: Hydra, and ROMIO's hint file.
 
-use super::{Launch, LaunchRequest, MpiInstall, Reach};
-use crate::render::Template;
+use super::{
+    evidence::{IoEvidence, Output},
+    install::{Missing, MpiInstall},
+    launch::{Launch, LaunchRequest},
+    launcher::{Ask, Features, Launcher, field},
+    romio,
+};
+use crate::{render::Template, transport::Transport};
+use async_trait::async_trait;
+use cvc_core::campaign::MpiLibrary;
 
-pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
-    let mut argv = vec![install.mpiexec.to_string()];
-    let mut launch = Launch {
-        files: vec![("hosts", Template::HostsMpich)],
-        // mpiexec, and a proxy on each node
-        launcher_processes: 1 + request.mapping.nodes(),
-        ..Launch::default()
-    };
-    match &request.reach {
-        Reach::Local => {}
-        Reach::Ssh { wrapper } => {
-            // named, because inside somebody's batch job Hydra would choose another
-            argv.extend(["-launcher".into(), "ssh".into(), "-launcher-exec".into(), wrapper.to_string(), "-rmk".into(), "user".into()]);
-            launch.files.push((super::SSH_WRAPPER, Template::SshWrapper));
-        }
-        Reach::Slurm { .. } => {
-            argv.extend(["-launcher", "slurm", "-rmk", "user"].map(String::from));
-            super::srun_settings(&mut launch);
-            // the srun that starts the proxies
-            launch.launcher_processes += 1;
-        }
+/// Host file of Hydra.
+const HOSTS: Template = Template::new("launch/hosts.mpich.hbs", include_str!("../../../../templates/launch/hosts.mpich.hbs"));
+
+/// MPICH, with the Hydra launcher.
+pub(super) struct Mpich;
+
+#[async_trait]
+impl Launcher for Mpich {
+    fn name(&self) -> &'static str {
+        "mpich"
     }
-    if let (Some(interface), false) = (&request.interface, request.reach == Reach::Local) {
-        argv.extend(["-iface".into(), interface.clone()]);
+
+    fn title(&self) -> &'static str {
+        "MPICH"
     }
-    argv.extend(["-f".into(), request.run_dir.join("hosts").into_string(), "-n".into(), request.mapping.processes().to_string()]);
-    launch.argv = argv;
-    library(install, request, &mut launch);
-    launch
+
+    fn launcher_title(&self) -> &'static str {
+        "MPICH (Hydra)"
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["mpiexec.mpich", "mpiexec.hydra"]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["HYDRA"]
+    }
+
+    fn packages(&self) -> (&'static str, &'static str) {
+        ("mpich", "libmpich-dev")
+    }
+
+    fn version(&self, answer: &str) -> Option<String> {
+        field(answer, "Version:")
+    }
+
+    fn device(&self, answer: &str) -> Option<String> {
+        answer.split("--with-device=").nth(1).map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect())
+    }
+
+    async fn ask_features(&self, ask: &Ask<'_>, answer: &str, _: &MpiLibrary) -> Result<Features, Missing> {
+        let mut device = self.device(answer);
+        if device.is_none()
+            && let Some(tool) = ask.beside("mpichversion")
+            && let Some(answer) = ask.run(&[tool.as_str()]).await
+        {
+            device = field(&answer, "MPICH Device:");
+        }
+        Ok(Features::romio(device))
+    }
+
+    fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
+        let mut argv = vec![install.mpiexec.to_string()];
+        let mut launch = Launch {
+            files: vec![("hosts", HOSTS)],
+            // mpiexec, and a proxy on each node
+            launcher_processes: 1 + request.mapping.nodes(),
+            ..Launch::default()
+        };
+        match request.transport {
+            Transport::Local => {}
+            Transport::Ssh => {
+                // named, because inside somebody's batch job Hydra would choose another
+                let wrapper = request.ssh_wrapper().into_string();
+                argv.extend(["-launcher".into(), "ssh".into(), "-launcher-exec".into(), wrapper, "-rmk".into(), "user".into()]);
+                launch.add_ssh_wrapper();
+            }
+            Transport::Slurm(_) => {
+                argv.extend(["-launcher", "slurm", "-rmk", "user"].map(String::from));
+                launch.configure_inner_srun();
+                // the srun that starts the proxies
+                launch.launcher_processes += 1;
+            }
+        }
+        if let Some(interface) = request.network_interface() {
+            argv.extend(["-iface".into(), interface.to_owned()]);
+        }
+        argv.extend(["-f".into(), request.run_dir.join("hosts").into_string(), "-n".into(), request.mapping.processes().to_string()]);
+        launch.argv = argv;
+        configure(install, request, &mut launch);
+        launch
+    }
+
+    fn srun_plugin(&self) -> &'static str {
+        "pmi2"
+    }
+
+    fn configure_srun(&self, install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
+        configure(install, request, launch);
+    }
+
+    fn rank_env(&self, name: &str, value: &str) -> Vec<String> {
+        vec!["-genv".to_owned(), name.to_owned(), value.to_owned()]
+    }
+
+    fn check_io(&self, _: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+        romio::check(request, output.stdout, seen);
+    }
+
+    fn hang_hint(&self) -> &'static str {
+        "builds for UCX (ch4:ucx, as Debian's) hang there over TCP: take one for ch4:ofi or ch3, and give its `prefix`"
+    }
 }
 
 /// What the library itself is told, whoever starts it.
-pub(super) fn library(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
-    if let (Some(interface), false) = (&request.interface, request.reach == Reach::Local) {
+fn configure(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
+    if let Some(interface) = request.network_interface() {
         let device = install.device.as_deref().unwrap_or_default();
         if device.contains("ofi") {
             launch.env("FI_TCP_IFACE", interface);
@@ -47,33 +128,6 @@ pub(super) fn library(install: &MpiInstall, request: &LaunchRequest, launch: &mu
         }
     }
     if request.collective_io {
-        romio(request, launch);
+        romio::configure(request, launch);
     }
-}
-
-/// ROMIO reads its hints from a file and prints what it made of them: also the ROMIO inside Open MPI.
-pub(super) fn romio(request: &LaunchRequest, launch: &mut Launch) {
-    launch.files.push(("romio_hints", Template::RomioHints));
-    launch.env("ROMIO_HINTS", request.run_dir.join("romio_hints"));
-    launch.env("ROMIO_PRINT_HINTS", "1");
-}
-
-/// The values of the hint file's template.
-pub fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
-    let mut hints = Vec::new();
-    if let Some(aggregators) = request.aggregators {
-        hints.push(("cb_nodes", aggregators.to_string()));
-    }
-    if let Some(per_node) = request.aggregators_per_node() {
-        // without this ROMIO puts one aggregator on a node, however many cb_nodes asks for
-        hints.push(("cb_config_list", format!("*:{per_node}")));
-    }
-    if let Some(buffer) = request.cb_buffer {
-        hints.push(("cb_buffer_size", buffer.0.to_string()));
-    }
-    if !hints.is_empty() {
-        hints.push(("romio_cb_write", "enable".into()));
-        hints.push(("romio_cb_read", "enable".into()));
-    }
-    hints
 }

@@ -1,8 +1,20 @@
 //! Open MPI 4 and 5: mpirun, and OMPIO's or ROMIO's settings.
 
-use super::{Launch, LaunchRequest, MpiInstall, Reach, mpich};
-use crate::render::Template;
-use cvc_core::campaign::MpiIo;
+use super::{
+    evidence::{IoEvidence, Output},
+    install::{Missing, MpiInstall},
+    launch::{Launch, LaunchRequest},
+    launcher::{Ask, Features, Launcher},
+    romio,
+};
+use crate::{render::Template, transport::Transport};
+use async_trait::async_trait;
+use camino::Utf8PathBuf;
+use cvc_core::campaign::{MpiIo, MpiLibrary};
+use std::collections::BTreeSet;
+
+/// Host file of Open MPI on one node.
+const HOSTS: Template = Template::new("launch/hosts.openmpi.hbs", include_str!("../../../../templates/launch/hosts.openmpi.hbs"));
 
 /// An MCA parameter, as `--mca` and `OMPI_MCA_…` know it.
 type Parameter = (&'static str, String);
@@ -38,81 +50,181 @@ fn has_prrte(install: &MpiInstall) -> bool {
     install.version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5)
 }
 
-pub(super) fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
-    let runtime = if has_prrte(install) { PRRTE } else { ORTE };
-    // by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence it does as it is told
-    let sequence = request.reach != Reach::Local;
-    let hosts = if sequence { Template::HostsByRank } else { Template::HostsOpenMpi };
-    let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: 1, ..Launch::default() };
-    let mut argv = vec![
-        install.mpiexec.to_string(),
-        "--hostfile".into(),
-        request.run_dir.join("hosts").into_string(),
-        "--bind-to".into(),
-        "none".into(),
-    ];
-    let mut set = |name: &str, value: String| argv.extend([runtime.option.to_owned(), name.to_owned(), value]);
-    // several jobs on one node collide in the shared default: under DMTCP all of them have the same process ids
-    set(runtime.tmpdir, request.tmp_dir.to_string());
-    match &request.reach {
-        Reach::Local => {}
-        Reach::Ssh { wrapper } => {
-            launch.files.push((super::SSH_WRAPPER, Template::SshWrapper));
-            set(runtime.agent, wrapper.to_string());
-            // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
-            set(runtime.no_tree, "1".into());
-            // named, because inside somebody's batch job another would be chosen
-            set("plm", if has_prrte(install) { "ssh".into() } else { "rsh".into() });
-            set("ras", "^slurm".into());
-            // the daemons; mpirun is the one of its own node
-            launch.launcher_processes += request.other_nodes();
-        }
-        Reach::Slurm { .. } => {
-            // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
-            set("plm", "slurm".into());
-            super::srun_settings(&mut launch);
-            // srun, and the daemons
-            launch.launcher_processes += request.other_nodes() + u32::from(request.other_nodes() > 0);
-        }
+/// Variables without which mpirun refuses to work for root; the first are of ORTE, the rest of PRRTE.
+const ALLOW_ROOT: [(&str, &str); 4] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+];
+/// Number of those that ORTE reads.
+const ALLOW_ROOT_ORTE: usize = 2;
+
+/// Open MPI, with mpirun.
+pub(super) struct OpenMpi;
+
+#[async_trait]
+impl Launcher for OpenMpi {
+    fn name(&self) -> &'static str {
+        "openmpi"
     }
-    if let (Some(interface), false) = (&request.interface, request.reach == Reach::Local) {
-        set(runtime.interface, interface.clone());
+
+    fn title(&self) -> &'static str {
+        "Open MPI"
     }
-    for (name, value) in library(install, request, &mut launch) {
-        argv.extend(["--mca".to_owned(), name.to_owned(), value]);
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["mpirun.openmpi", "mpiexec.openmpi"]
     }
-    if request.reach != Reach::Local {
-        for name in &request.export {
-            argv.extend(["-x".to_owned(), name.clone()]);
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["Open MPI", "OpenRTE", "PRRTE"]
+    }
+
+    fn packages(&self) -> (&'static str, &'static str) {
+        ("openmpi-bin", "libopenmpi-dev")
+    }
+
+    fn version(&self, answer: &str) -> Option<String> {
+        let mut words = answer.split_whitespace();
+        words.find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
+    }
+
+    async fn ask_features(&self, ask: &Ask<'_>, _: &str, library: &MpiLibrary) -> Result<Features, Missing> {
+        let info = ask.beside("ompi_info").or_else(|| ask.beside("ompi_info.openmpi")).map_or("ompi_info".into(), Utf8PathBuf::into_string);
+        let parameters = ask.run(&[&info, "--parsable", "--param", "io", "ompio", "--level", "9"]).await.unwrap_or_default();
+        let mut ompio_parameters: Vec<String> = parameters
+            .lines()
+            .filter_map(|l| l.trim().strip_prefix("mca:io:ompio:param:io_ompio_")?.split(':').next())
+            .map(str::to_owned)
+            .collect();
+        ompio_parameters.dedup();
+        let components = ask.run(&[&info, "--parsable", "--component", "io:all"]).await.unwrap_or_default();
+        let components =
+            if components.contains("mca:io:") { components } else { ask.run(&["ompi_info", "--parsable"]).await.unwrap_or_default() };
+        let romio_component = components
+            .lines()
+            .filter_map(|l| l.trim().strip_prefix("mca:io:")?.split(':').next())
+            .find(|c| c.starts_with("romio"))
+            .map(str::to_owned);
+        let io = library.io.unwrap_or(MpiIo::Ompio);
+        if io == MpiIo::Romio && romio_component.is_none() {
+            return Err(ask.unusable("this Open MPI has no ROMIO component, and the campaign asks for `io = \"romio\"`"));
         }
+        Ok(Features { device: None, io, romio_component, ompio_parameters })
     }
-    let by = if sequence { "seq" } else { "slot" };
-    if has_prrte(install) {
-        let by = if request.oversubscribe { format!("{by}:OVERSUBSCRIBE") } else { by.to_owned() };
-        argv.extend(["--map-by".to_owned(), by]);
-    } else {
-        argv.extend(["--map-by", by].map(String::from));
-        if request.oversubscribe {
-            argv.push("--oversubscribe".into());
-        }
-    }
-    argv.extend(["-np".into(), request.mapping.processes().to_string()]);
-    launch.argv = argv;
-    if nix::unistd::geteuid().is_root() {
-        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
-            launch.env(name, "1");
-        }
-        if has_prrte(install) {
-            for name in ["PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"] {
-                launch.env(name, "1");
+
+    fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
+        let runtime = if has_prrte(install) { PRRTE } else { ORTE };
+        // by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence it does as it is told
+        let sequence = request.transport != Transport::Local;
+        let hosts = if sequence { Template::HOSTS_BY_RANK } else { HOSTS };
+        let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: 1, ..Launch::default() };
+        let mut argv = vec![
+            install.mpiexec.to_string(),
+            "--hostfile".into(),
+            request.run_dir.join("hosts").into_string(),
+            "--bind-to".into(),
+            "none".into(),
+        ];
+        let mut set = |name: &str, value: String| argv.extend([runtime.option.to_owned(), name.to_owned(), value]);
+        // several jobs on one node collide in the shared default: under DMTCP all of them have the same process ids
+        set(runtime.tmpdir, request.tmp_dir.to_string());
+        match request.transport {
+            Transport::Local => {}
+            Transport::Ssh => {
+                launch.add_ssh_wrapper();
+                set(runtime.agent, request.ssh_wrapper().into_string());
+                // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
+                set(runtime.no_tree, "1".into());
+                // named, because inside somebody's batch job another would be chosen
+                set("plm", if has_prrte(install) { "ssh".into() } else { "rsh".into() });
+                set("ras", "^slurm".into());
+                // the daemons; mpirun is the one of its own node
+                launch.launcher_processes += request.other_nodes();
+            }
+            Transport::Slurm(_) => {
+                // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
+                set("plm", "slurm".into());
+                launch.configure_inner_srun();
+                // srun, and the daemons
+                launch.launcher_processes += request.other_nodes() + u32::from(request.other_nodes() > 0);
             }
         }
+        if let Some(interface) = request.network_interface() {
+            set(runtime.interface, interface.to_owned());
+        }
+        for (name, value) in parameters(install, request, &mut launch) {
+            argv.extend(["--mca".to_owned(), name.to_owned(), value]);
+        }
+        if request.transport != Transport::Local {
+            for name in &request.export {
+                argv.extend(["-x".to_owned(), name.clone()]);
+            }
+        }
+        let by = if sequence { "seq" } else { "slot" };
+        if has_prrte(install) {
+            let by = if request.oversubscribe { format!("{by}:OVERSUBSCRIBE") } else { by.to_owned() };
+            argv.extend(["--map-by".to_owned(), by]);
+        } else {
+            argv.extend(["--map-by", by].map(String::from));
+            if request.oversubscribe {
+                argv.push("--oversubscribe".into());
+            }
+        }
+        argv.extend(["-np".into(), request.mapping.processes().to_string()]);
+        launch.argv = argv;
+        if nix::unistd::geteuid().is_root() {
+            let count = if has_prrte(install) { ALLOW_ROOT.len() } else { ALLOW_ROOT_ORTE };
+            for (name, value) in &ALLOW_ROOT[..count] {
+                launch.env(name, *value);
+            }
+        }
+        launch
     }
-    launch
+
+    fn srun_plugin(&self) -> &'static str {
+        "pmix"
+    }
+
+    fn configure_srun(&self, install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) {
+        // with the tree fence of Slurm's PMIx plugin 10 of 180 starts of Open MPI 4.1.4 over two nodes died in MPI_Init by a message from a
+        // rank that was ahead (a null call-back in btl_tcp), and 4 of 250 without a choice; with the ring 0 of 360
+        launch.env("SLURM_PMIX_FENCE", "ring");
+        // srun takes no --mca: the same parameters by their variables
+        for (name, value) in parameters(install, request, launch) {
+            launch.env(&format!("OMPI_MCA_{name}"), value);
+        }
+    }
+
+    fn rank_env(&self, name: &str, value: &str) -> Vec<String> {
+        vec!["-x".to_owned(), format!("{name}={value}")]
+    }
+
+    fn check_io(&self, install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+        match install.io {
+            MpiIo::Romio => romio::check(request, output.stdout, seen),
+            MpiIo::Ompio => check_ompio(install, request, output, seen),
+        }
+    }
+
+    fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
+        // to a user who is not root they mean nothing
+        &ALLOW_ROOT
+    }
+
+    fn hang_hint(&self) -> &'static str {
+        "give the `interface` between the nodes, and see that no firewall is between them"
+    }
+
+    fn silence_is_inconclusive(&self) -> bool {
+        // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
+        true
+    }
 }
 
-/// What the library itself is told, whoever starts it.
-pub(super) fn library(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) -> Vec<Parameter> {
+/// Parameters of the library itself, whoever starts it.
+fn parameters(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) -> Vec<Parameter> {
     let mut set: Vec<Parameter> = Vec::new();
     if request.oversubscribed() {
         // ranks that share a core must give it up while they wait: microseconds instead of 20 ms for each message
@@ -120,8 +232,8 @@ pub(super) fn library(install: &MpiInstall, request: &LaunchRequest, launch: &mu
     }
     let shared_memory = if has_prrte(install) { "btl_sm_backing_directory" } else { "btl_vader_backing_directory" };
     set.push((shared_memory, request.tmp_dir.to_string()));
-    if let (Some(interface), false) = (&request.interface, request.reach == Reach::Local) {
-        set.push(("btl_tcp_if_include", interface.clone()));
+    if let Some(interface) = request.network_interface() {
+        set.push(("btl_tcp_if_include", interface.to_owned()));
     }
     if request.collective_io {
         io(install, request, launch, &mut set);
@@ -135,7 +247,7 @@ fn io(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch, set: &
             if let Some(component) = &install.romio_component {
                 set.push(("io", component.clone()));
             }
-            mpich::romio(request, launch);
+            romio::configure(request, launch);
         }
         MpiIo::Ompio => {
             set.push(("io", "ompio".into()));
@@ -154,4 +266,41 @@ fn io(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch, set: &
             }
         }
     }
+}
+
+/// Compares what OMPIO was told with the components that it selected and with the ranks that wrote.
+fn check_ompio(install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+    let after = |mark: &str| -> BTreeSet<String> {
+        output.stderr.lines().filter_map(|l| Some(l.split_once(mark)?.1.split_whitespace().next()?.to_owned())).collect()
+    };
+    let io = after("Selected io module ");
+    let fcoll: BTreeSet<String> =
+        output.stderr.lines().filter_map(|l| l.split_once("select: component ")?.1.strip_suffix(" selected").map(str::to_owned)).collect();
+    seen.selected.extend(io.iter().map(|c| format!("io {c}")).chain(fcoll.iter().map(|c| format!("fcoll {c}"))));
+    if request.aggregators.is_some() || request.cb_buffer.is_some() {
+        if io.is_empty() {
+            seen.unseen.push("OMPIO did not say that it opened a file".into());
+        } else if io.iter().any(|c| c != "ompio") {
+            seen.ignored.push(format!("io ompio was asked for, Open MPI selected {}", Vec::from_iter(io.clone()).join(" and ")));
+        }
+        if fcoll.is_empty() && !io.is_empty() {
+            seen.unseen.push("OMPIO did not say which fcoll component it selected".into());
+        } else if !fcoll.is_empty() && !fcoll.contains("vulcan") {
+            seen.ignored.push(format!("fcoll vulcan was asked for, Open MPI selected {}", Vec::from_iter(fcoll).join(" and ")));
+        }
+    }
+    // a parameter that this version does not have is accepted without a word
+    let asked = [("num_aggregators", request.aggregators.is_some()), ("bytes_per_agg", request.cb_buffer.is_some())];
+    for (name, _) in asked.iter().filter(|(name, asked)| *asked && !install.ompio_parameters.iter().any(|p| p == name)) {
+        seen.ignored.push(format!("this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"));
+    }
+    if let Some(buffer) = request.cb_buffer {
+        seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not tell what it used", buffer.0));
+    }
+    if let (Some(aggregators), None) = (request.aggregators, output.writers) {
+        seen.unobservable
+            .push(format!("io_ompio_num_aggregators = {aggregators}: this program does not count its writers, OMPIO does not tell"));
+    }
+    // OMPIO tells no number of its own: the ranks that wrote are the evidence
+    seen.aggregators = output.writers;
 }

@@ -191,8 +191,9 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
         "points with checkpointer = \"dmtcp\" are skipped",
     );
-    add("strace", site.strace.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"strace\" cannot be used");
-    add("Darshan", site.darshan.as_ref().map(ToString::to_string).map_err(pair), "tracer = \"darshan\" cannot be used");
+    for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some()) {
+        add(tracer.title(), found.as_ref().map(ToString::to_string).map_err(pair), tracer.cost_of_absence());
+    }
     findings
 }
 

@@ -1,0 +1,63 @@
+//! ROMIO: MPICH's I/O layer, which Open MPI can use as well. It reads its hints from a file and prints what it made of them.
+
+use super::{
+    evidence::IoEvidence,
+    launch::{Launch, LaunchRequest},
+};
+use crate::render::Template;
+use std::collections::BTreeSet;
+
+/// Makes ROMIO read the hint file and print its hints.
+pub(super) fn configure(request: &LaunchRequest, launch: &mut Launch) {
+    launch.files.push(("romio_hints", Template::ROMIO_HINTS));
+    launch.env("ROMIO_HINTS", request.run_dir.join("romio_hints"));
+    launch.env("ROMIO_PRINT_HINTS", "1");
+}
+
+/// Returns the hints of a run: the values of the hint file's template.
+pub(super) fn hints(request: &LaunchRequest) -> Vec<(&'static str, String)> {
+    let mut hints = Vec::new();
+    if let Some(aggregators) = request.aggregators {
+        hints.push(("cb_nodes", aggregators.to_string()));
+    }
+    if let Some(per_node) = request.aggregators_per_node() {
+        // without this ROMIO puts one aggregator on a node, however many cb_nodes asks for
+        hints.push(("cb_config_list", format!("*:{per_node}")));
+    }
+    if let Some(buffer) = request.cb_buffer {
+        hints.push(("cb_buffer_size", buffer.0.to_string()));
+    }
+    if !hints.is_empty() {
+        hints.push(("romio_cb_write", "enable".into()));
+        hints.push(("romio_cb_read", "enable".into()));
+    }
+    hints
+}
+
+/// All values that ROMIO printed for a hint (`key = cb_nodes   value = 2`).
+fn values<'a>(output: &'a str, key: &str) -> BTreeSet<&'a str> {
+    output
+        .lines()
+        .filter_map(|line| {
+            let (name, value) = line.trim().strip_prefix("key = ")?.split_once("value = ")?;
+            (name.trim() == key).then_some(value.trim())
+        })
+        .collect()
+}
+
+/// Compares the hints that were asked for with those that ROMIO printed.
+pub(super) fn check(request: &LaunchRequest, stdout: &str, seen: &mut IoEvidence) {
+    for (key, wanted) in hints(request) {
+        let values = values(stdout, key);
+        if values.is_empty() {
+            seen.unseen.push(format!("{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"));
+        } else if values.iter().any(|v| *v != wanted) {
+            let values: Vec<_> = values.into_iter().collect();
+            seen.ignored.push(format!("{key} = {wanted} was asked for, ROMIO used {}", values.join(" and ")));
+        }
+    }
+    let one = |key| values(stdout, key).first().and_then(|v| v.parse().ok());
+    seen.aggregators = one("cb_nodes");
+    seen.cb_buffer = one("cb_buffer_size");
+    seen.selected.extend(values(stdout, "romio_aggregator_list").iter().map(|l| format!("aggregators on ranks {l}")));
+}

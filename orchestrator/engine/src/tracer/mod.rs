@@ -1,0 +1,12 @@
+//! Tracers: what records the I/O of a run.
+//!
+//! To add one: a file here that implements [`Tracer`], and its line in `registry.rs`.
+
+mod contract;
+mod darshan;
+mod none;
+mod registry;
+mod strace;
+
+pub use contract::{Instrumentation, Tracer};
+pub use registry::{all, tracer};

@@ -1,0 +1,34 @@
+//! No tracing.
+
+use super::contract::{Instrumentation, Tracer};
+use crate::mpi::{Launcher, Missing};
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// Traces nothing.
+pub(super) struct NoTracer;
+
+impl Tracer for NoTracer {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn title(&self) -> &'static str {
+        "no tracer"
+    }
+
+    fn find(&self) -> Result<Utf8PathBuf, Missing> {
+        Ok(Utf8PathBuf::new())
+    }
+
+    fn instrument(&self, _: &Utf8Path, _: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
+        Instrumentation::default()
+    }
+
+    fn trace(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn cost_of_absence(&self) -> &'static str {
+        "nothing"
+    }
+}
