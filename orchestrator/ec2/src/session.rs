@@ -9,8 +9,9 @@ use aws_types::service_config::ServiceConfigKey;
 use cvc_controller::provider::{Account, ErrorKind, ProviderError};
 use std::{path::Path, time::Duration};
 
-/// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
+/// Maximum number of times that a call is made before its failure is reported.
 const ATTEMPTS: u32 = 6;
+/// Delay before the second call; it doubles with each further one up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(5);

@@ -157,7 +157,7 @@ impl PriceBook {
     }
 }
 
-/// US dollars for bytes, at so many for 2^30 of them.
+/// US dollars for bytes, at a price for 2^30 of them.
 pub fn transfer_cost(bytes: u64, usd_per_gb: f64) -> f64 {
     bytes as f64 / (1u64 << 30) as f64 * usd_per_gb
 }
@@ -179,7 +179,7 @@ fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 
-/// Asks the cloud for today's prices, and keeps them in the file. What cannot be kept is said in a note of the book and is no error.
+/// Asks the cloud for today's prices, and keeps them in the file. A failure to keep them becomes a note of the book.
 pub async fn refresh(provider: &dyn Provider, types: &[String], spot: bool, cache: &Utf8Path) -> Result<PriceBook, ProviderError> {
     let mut quotes = provider.prices(types, false).await?;
     if spot {

@@ -131,7 +131,7 @@ impl HeadNode {
         }
     }
 
-    /// Starts a program there to site_event_sender with.
+    /// Starts a program there to talk with.
     pub async fn channel(&self, argv: &[String]) -> Result<Channel, HostError> {
         match self {
             Self::Here => {

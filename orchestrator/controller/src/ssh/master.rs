@@ -73,7 +73,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     let dir = directory()?;
     let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
         host: target.name.clone(),
-        said: format!("the directory for its socket, {}, is no text", dir.path().display()),
+        said: format!("the directory for its socket, {}, has a name that is not UTF-8", dir.path().display()),
     })?;
     let hops = hops::resolve(target, path).await?;
     let (fresh, file) = (path.join("fresh"), path.join("config"));
@@ -219,7 +219,7 @@ fn directory() -> Result<TempDir, HostError> {
     made.map_err(|source| HostError::File { host: "localhost".into(), action: "create a directory in", path: place.to_string(), source })
 }
 
-/// Whether nobody listens on this socket any more. One that is not there yet may come.
+/// Whether the process that listened on this socket has ended. A socket that is not there yet may still come.
 fn is_dead(socket: &Path) -> bool {
     UnixStream::connect(socket).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
