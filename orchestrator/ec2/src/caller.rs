@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// AWS's own answer to the question.
+/// AWS's own service that answers with the caller's address.
 const ASKED: &str = "https://checkip.amazonaws.com/";
 const LIMIT: Duration = Duration::from_secs(15);
 

@@ -158,7 +158,7 @@ impl Region {
     }
 }
 
-/// So many offers an answer has at most.
+/// Maximum number of offers in an answer.
 const PAGE_OF_OFFERS: i32 = 1000;
 
 /// A type in cvc's words, without its zones.

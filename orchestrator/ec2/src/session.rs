@@ -13,10 +13,13 @@ use std::{path::Path, time::Duration};
 const ATTEMPTS: u32 = 6;
 /// Delay before the second call; it doubles with each further one up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest delay between calls.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Launching many instances is answered after some ten seconds.
+/// Time limit of one attempt: launching many instances is answered after some ten seconds.
 const ATTEMPT: Duration = Duration::from_secs(60);
+/// Time limit of one call, with all its attempts.
 const CALL: Duration = Duration::from_secs(240);
 
 /// Clients with one identity. The identity is asked for at the first call, and again before it expires if it says when it will.

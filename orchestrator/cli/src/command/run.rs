@@ -8,6 +8,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{
+    error::OverBudget,
     cost::{self, PriceBook},
     install::Lock,
     observe::Progress,
@@ -104,9 +105,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     if summary.over_budget {
         if !args.json {
             eprintln!(
-                "the budget does not pay for more: {} runs are not done; raise `budget.usd`, and `cvc run {}` goes on",
+                "the budget does not pay for more: {} runs are not done; {}",
                 summary.left + summary.skipped,
-                args.file
+                OverBudget::hint(&format!("cvc run {}", args.file))
             );
         }
         return Ok(OVER_BUDGET);

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Terminating takes minutes, and groups are in use until then.
+/// Time limit of removal, seconds: terminating takes minutes, and groups are in use until then.
 const REMOVE_LIMIT_S: f64 = 600.0;
 
 /// How long removing may take. Tests do not wait ten minutes for what never goes: `CVC_REMOVE_LIMIT_S`. Not in releases.

@@ -9,11 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::price::{Price, PriceFrom, UnknownPrice};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-/// Hours of a month, as prices of disks are turned into prices of hours.
+/// Hours of a month, for turning monthly prices of disks into hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
-/// Prices on demand change a few times in years; after this they are worth asking again.
+/// Age after which prices on demand are worth asking again; they change a few times in years.
 const LIST_FRESH_DAYS: i64 = 30;
-/// The spot market moves by the hour.
+/// Age after which spot prices are worth asking again; the market moves by the hour.
 const SPOT_FRESH_DAYS: i64 = 1;
 
 /// What things cost.

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Lines of standard error that are kept of a failure.
+/// Maximum number of lines of standard error that a failure keeps.
 const MOST_LINES: usize = 12;
 
 #[derive(Deserialize)]

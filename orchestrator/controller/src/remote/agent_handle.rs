@@ -30,6 +30,7 @@ use tokio_util::task::AbortOnDropHandle;
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// Time limit for ending everything.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
+
 /// A handle on one agent.
 pub(super) struct AgentHandle {
     setting: Arc<Setting>,

@@ -10,7 +10,7 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-/// For small questions.
+/// Time limit of small questions.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
 /// The way to a machine.

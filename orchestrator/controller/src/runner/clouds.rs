@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What of a site is set up on fresh machines even if software is not to be installed: nodes that trust each other, disks.
+/// Roles that set fresh machines up even if no software is to be installed: nodes that trust each other, disks.
 const BARE: [&str; 2] = ["base", "storage"];
 
 /// Until when the machines of a site are kept for a next campaign, if all of them are.

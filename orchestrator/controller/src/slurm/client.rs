@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between questions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A job that waits for longer than this gives its reason.
+/// Time after which the reason why a job waits is reported.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
 /// What became of a job.

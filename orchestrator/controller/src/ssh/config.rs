@@ -13,7 +13,7 @@ use std::fmt::Write;
 pub(super) const CONNECT_S: u64 = 10;
 /// Silence after which the other side is asked for a sign of life, seconds.
 const ALIVE_EVERY_S: u64 = 3;
-/// Questions without answer after which the connection is lost: three intervals after the last word, 9 s.
+/// Number of unanswered questions after which the connection is lost: three intervals after the last sign of life, 9 s.
 const ALIVE_COUNT: u64 = 2;
 
 /// Rules that hold for every host, also for those that are jumped over.

@@ -54,7 +54,7 @@ enum Patience {
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum number of commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
 const MOST_AT_ONCE: usize = 8;
-/// How long an sshd without a free session is asked again.
+/// Time for which an sshd without a free session is asked again.
 const FULL: Duration = Duration::from_secs(30);
 /// Time that the far side has to end a program before this side gives up.
 const GRACE: Duration = Duration::from_secs(4);

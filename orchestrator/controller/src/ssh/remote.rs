@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
 /// What the other side, and only it, prints when a program is not there.
 pub(super) const NO_PROGRAM: &str = "cvc: no such program";
-/// How long a program there has to end by TERM before KILL.
+/// Time between TERM and KILL for a program there.
 const KILL_AFTER_S: u64 = 2;
 
 /// Runs a program there, in the login's environment and these variables, ended there when the time is up.

@@ -14,7 +14,7 @@ use std::{
 use tar::EntryType;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Nothing is said of a transfer that takes less.
+/// Duration below which a transfer is not reported.
 const QUIET: Duration = Duration::from_secs(2);
 /// Delay between two progress messages.
 const EVERY: Duration = Duration::from_millis(250);
