@@ -99,3 +99,9 @@ impl From<RenderError> for CampaignError {
         Self::Run(error.into())
     }
 }
+
+impl From<crate::slurm::SlurmError> for CampaignError {
+    fn from(error: crate::slurm::SlurmError) -> Self {
+        Self::Slurm(Box::new(error))
+    }
+}

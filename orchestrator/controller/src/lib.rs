@@ -1,5 +1,6 @@
 //! What steers from the user's machine: ssh, Slurm, clouds and their costs, installation, the doctor, and the walk through a plan.
 
+pub mod backoff;
 pub mod cloud;
 pub mod cost;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! What a campaign under way tells whoever watches: a progress bar, plain lines, JSON events.
+//! Progress of a campaign under way, for a progress bar, plain lines, or JSON events.
 
 use crate::install::InstallEvent;
 use cvc_core::{
@@ -118,7 +118,7 @@ pub trait Observer: Send {
     fn on(&mut self, progress: &Progress);
 }
 
-/// Nobody watches.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 

@@ -1,12 +1,12 @@
-//! What a site says to the coordinator.
+//! What a site tells the campaign runner.
 
 use crate::install::InstallEvent;
 use cvc_core::journal::Event;
 use tokio::sync::{mpsc, oneshot};
 
-/// What a site says.
+/// Something that a site tells.
 pub(crate) enum SiteEvent {
-    /// Something for people.
+    /// A line for the user.
     Note(String),
     /// Something about an installation.
     Install(InstallEvent),
@@ -14,7 +14,7 @@ pub(crate) enum SiteEvent {
     Write(Event, oneshot::Sender<()>),
 }
 
-/// Says it.
+/// Reports to the campaign runner.
 #[derive(Clone, Debug)]
 pub(crate) struct SiteReporter(pub mpsc::UnboundedSender<SiteEvent>);
 
@@ -28,7 +28,7 @@ impl SiteReporter {
         let _ = self.0.send(SiteEvent::Install(event));
     }
 
-    /// Waits until it is written and synced. Never ends when nobody writes any more: then nothing may go on.
+    /// Waits until an event is written and synced. Never ends once the journal is closed: then nothing may go on.
     pub async fn write(&self, event: Event) {
         let (written, done) = oneshot::channel();
         let said = self.0.send(SiteEvent::Write(event, written));

@@ -1,7 +1,7 @@
 //! What is asked for, so that it can be asked for again: an order stands in the journal before the call that it is for.
 
 use crate::{
-    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    campaign::{Disk, Volume},
     price::NodeRate,
 };
 use jiff::Timestamp;
@@ -152,33 +152,6 @@ impl LaunchOrder {
     /// there are no more. Machines may call the disk something else; the set-up finds it by this name.
     pub fn device_of(index: usize) -> Option<String> {
         ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
-    }
-
-    /// The settings of its site as far as the order tells them: enough to find and end what came of it.
-    pub fn settings(&self) -> Ec2Settings {
-        Ec2Settings {
-            region: self.region.clone(),
-            profile: self.profile.clone(),
-            endpoint: self.endpoint.clone(),
-            instance_types: vec![self.instance_type.clone()],
-            nodes: self.count,
-            zones: self.zone.iter().cloned().collect(),
-            subnet: self.subnet.clone(),
-            image: Image::Id(self.image.clone()),
-            market: if self.spot { Market::Spot } else { Market::OnDemand },
-            max_price_usd: self.max_price_usd,
-            placement_group: Some(self.placement_group.is_some()),
-            efa: self.efa,
-            root: self.root.clone(),
-            volumes: self.volumes.clone(),
-            instance_store: None,
-            nfs: None,
-            lifetime_s: self.lifetime_s as f64,
-            keep_s: None,
-            ready_limit_s: 300.0,
-            allow_from: None,
-            install: false,
-        }
     }
 
     /// What an instance does at its first boot, as root: it gives itself a deadline, by its own clock, that survives reboots and can be moved

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// AWS's own answer to the question.
+/// AWS's own service that answers with the caller's address.
 const ASKED: &str = "https://checkip.amazonaws.com/";
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -34,7 +34,7 @@ impl Region {
 
 async fn asked() -> Result<IpAddr, String> {
     let settings = HttpConnectorSettings::builder().connect_timeout(LIMIT).read_timeout(LIMIT).build();
-    let connector = default_connector(&settings, None).ok_or("there is no HTTP client")?;
+    let connector = default_connector(&settings, None).ok_or("no HTTP client is built in")?;
     let request = HttpRequest::get(ASKED).map_err(|e| e.to_string())?;
     let answer = tokio::time::timeout(LIMIT, async {
         let answer = connector.call(request).await.map_err(|e| chain(&e))?;
@@ -45,12 +45,12 @@ async fn asked() -> Result<IpAddr, String> {
     });
     let bytes = answer.await.unwrap_or_else(|_| Err("no answer in time".into())).map_err(|e| format!("{ASKED} does not say it: {e}"))?;
     let text = String::from_utf8_lossy(&bytes.into_bytes()).trim().to_owned();
-    text.parse().map_err(|_| format!("{ASKED} answers with something that is no address"))
+    text.parse().map_err(|_| format!("{ASKED} does not answer with an address"))
 }
 
 /// The local address from which a host is reached. Nothing is sent.
 fn towards(endpoint: &str) -> Result<IpAddr, String> {
-    let uri: http::Uri = endpoint.parse().map_err(|_| format!("the endpoint {endpoint:?} is no address"))?;
+    let uri: http::Uri = endpoint.parse().map_err(|_| format!("the endpoint {endpoint:?} is not an address"))?;
     let host = uri.host().ok_or_else(|| format!("the endpoint {endpoint:?} names no host"))?;
     let port = uri.port_u16().unwrap_or(443);
     let cannot = |e: std::io::Error| format!("{host}: {e}");

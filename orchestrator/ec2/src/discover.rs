@@ -6,10 +6,7 @@ use crate::{
     tags,
 };
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
-use cvc_controller::{
-    cloud::tolerate,
-    provider::{ErrorKind, ProviderError, Resource, ResourceKind},
-};
+use cvc_controller::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
 
 /// In which order they are looked for.
 const KINDS: [ResourceKind; 6] = [
@@ -22,8 +19,8 @@ const KINDS: [ResourceKind; 6] = [
 ];
 
 impl Region {
-    pub(crate) async fn everything_of(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
-        let mut all = Vec::new();
+    pub(crate) async fn everything_of(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery {
+        let mut all = Discovery::default();
         // what costs most first
         for kind in KINDS {
             let found = match kind {
@@ -35,11 +32,11 @@ impl Region {
                 ResourceKind::KeyPair => self.our_key_pairs(owner, fleet).await,
             };
             match found {
-                Ok(found) => all.extend(found),
+                Ok(found) => all.found.extend(found),
                 Err(error) => {
                     // nothing else would be answered either, and not being answered takes its time
                     let nobody = matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
-                    tolerate(error)?;
+                    all.refused.push(error);
                     if nobody {
                         break;
                     }
@@ -47,8 +44,8 @@ impl Region {
             }
         }
         // what has a fleet but no owner was not made by cvc; and a filter may let more through than it should
-        all.retain(|r| owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f));
-        Ok(all)
+        all.found.retain(|r| owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f));
+        all
     }
 
     fn resource(&self, kind: ResourceKind, id: Option<&str>, tags: &[Tag], state: &str) -> Option<Resource> {

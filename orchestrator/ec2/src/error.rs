@@ -124,7 +124,7 @@ fn is_throttling(code: &str) -> bool {
         )
 }
 
-/// What kind of kind a code is.
+/// What kind of error a code is.
 fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> ErrorKind {
     let Some(code) = code else {
         return match status {

@@ -31,7 +31,7 @@ fn way(image: &Image, architecture: &str) -> Result<Way, String> {
             "ubuntu-22.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-22.04-{short}-server-*")),
             "ubuntu-24.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-24.04-{short}-server-*")),
             "amazon-linux-2023" => Way::Parameter(format!("/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}")),
-            other => return Err(format!("there is no image called {other:?}")),
+            other => return Err(format!("unknown image {other:?}")),
         },
     })
 }
@@ -53,7 +53,7 @@ impl Region {
             Way::Id(id) => self.image_by_id(what, &id).await?,
             Way::Parameter(name) => {
                 let answer = match self.ask(what, |s| s.ssm.get_parameter().name(&name).send()).await {
-                    Err(e) if e.kind == ErrorKind::NotFound => return Err(refuse(format!("there is no parameter {name}"))),
+                    Err(e) if e.kind == ErrorKind::NotFound => return Err(refuse(format!("unknown parameter {name}"))),
                     other => other?,
                 };
                 let id = answer.parameter().and_then(|p| p.value()).unwrap_or_default().trim().to_owned();
@@ -92,7 +92,7 @@ impl Region {
         let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, said);
         let answer = self.ask(what, |s| s.ec2.describe_images().image_ids(id).send()).await?;
         let image = answer.images.unwrap_or_default().into_iter().next();
-        let image = image.ok_or_else(|| refuse(format!("there is no image {id}, or it is not shared with this account")))?;
+        let image = image.ok_or_else(|| refuse(format!("the image {id} does not exist, or is not shared with this account")))?;
         match image.state() {
             Some(types::ImageState::Available) | None => Ok(image),
             Some(state) => Err(refuse(format!("image {id} is {}", state.as_str()))),

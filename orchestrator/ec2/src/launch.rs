@@ -32,7 +32,7 @@ use std::{
     time::Duration,
 };
 
-/// What was made just now is not known everywhere at once: so many pauses until it is.
+/// Maximum number of pauses until what was just made is known everywhere.
 const PAUSES: [Duration; 5] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
@@ -175,7 +175,7 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     }
     let family = order.instance_type.split('.').next().unwrap_or_default();
     if ASK_FOR_DISKS.contains(&family) {
-        // more than the type has is no error
+        // more than the type has are ignored
         let own = ('b'..='e').enumerate();
         disks.extend(own.map(|(n, letter)| {
             BlockDeviceMapping::builder().device_name(format!("/dev/sd{letter}")).virtual_name(format!("ephemeral{n}")).build()

@@ -17,9 +17,10 @@ mod tags;
 
 use async_trait::async_trait;
 use cvc_controller::provider::{
-    Account, Clouds, FleetOrder, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Quote, Resource, TypeFacts,
+    Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Quote,
+    Resource, TypeFacts,
 };
-use cvc_core::{campaign::Ec2Settings, lease::LaunchOrder};
+use cvc_core::lease::LaunchOrder;
 use std::{
     fmt,
     path::PathBuf,
@@ -81,8 +82,8 @@ impl Provider for Region {
         &self.name
     }
 
-    async fn look(&self, settings: &Ec2Settings) -> Result<Offer, ProviderError> {
-        self.offer(settings).await
+    async fn look(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
+        self.offer(request).await
     }
 
     async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError> {
@@ -109,7 +110,7 @@ impl Provider for Region {
         self.end_instances(ids).await
     }
 
-    async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery {
         self.everything_of(owner, fleet).await
     }
 

@@ -6,39 +6,39 @@ use crate::{
     tags::{filter, literal},
 };
 use aws_sdk_ec2::types::{ArchitectureType, InstanceTypeInfo, LocationType, PlacementGroupStrategy, UsageClassType};
-use cvc_controller::provider::{ErrorKind, Offer, ProviderError, TypeFacts};
-use cvc_core::campaign::{Ec2Settings, Market};
+use cvc_controller::provider::{ErrorKind, FleetRequest, Offer, ProviderError, TypeFacts};
+use cvc_core::campaign::Market;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Region {
-    pub(crate) async fn offer(&self, settings: &Ec2Settings) -> Result<Offer, ProviderError> {
+    pub(crate) async fn offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
         let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, "checking the site", &self.name, said);
-        let mut types = self.types(&settings.instance_types).await?;
-        let usable = self.usable_zones(settings.subnet.as_deref()).await?;
-        if let Some(unknown) = settings.zones.iter().find(|z| !usable.contains(z.as_str())) {
+        let mut types = self.types(&request.instance_types).await?;
+        let usable = self.usable_zones(request.subnet.as_deref()).await?;
+        if let Some(unknown) = request.zones.iter().find(|z| !usable.contains(z.as_str())) {
             let known = usable.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(refuse(match &settings.subnet {
+            return Err(refuse(match &request.subnet {
                 Some(subnet) => format!("the subnet {subnet} is not in the zone {unknown}, it is in {known}"),
-                None => format!("there is no zone {unknown} with a default subnet; there are {known}"),
+                None => format!("unknown zone {unknown}, or it has no default subnet; known are {known}"),
             }));
         }
         for facts in &mut types {
             facts.zones.retain(|z| usable.contains(z));
-            if settings.efa && !facts.efa {
+            if request.efa && !facts.efa {
                 return Err(refuse(format!("{} has no Elastic Fabric Adapter", facts.name)));
             }
-            if settings.market == Market::Spot && !facts.spot {
+            if request.market == Market::Spot && !facts.spot {
                 return Err(refuse(format!("{} is not on the spot market", facts.name)));
             }
         }
         let architectures: BTreeSet<String> = types.iter().map(|t| t.architecture.clone()).collect();
-        let images = self.images(&settings.image, &architectures.into_iter().collect::<Vec<_>>()).await?;
-        if let (Some(size), Some(image)) = (settings.root.size_gib, images.iter().max_by_key(|i| i.root_gib))
+        let images = self.images(&request.image, &architectures.into_iter().collect::<Vec<_>>()).await?;
+        if let (Some(size), Some(image)) = (request.root.size_gib, images.iter().max_by_key(|i| i.root_gib))
             && size < image.root_gib
         {
             return Err(refuse(format!("a root volume of {size} GiB is too small: {} needs {} GiB", image.name, image.root_gib)));
         }
-        let caller = if settings.allow_from.is_some() { None } else { Some(self.caller().await?) };
+        let caller = if request.allow_from.is_some() { None } else { Some(self.caller().await?) };
         Ok(Offer { types, images, caller })
     }
 
@@ -50,8 +50,8 @@ impl Region {
         for name in names {
             let Some(info) = infos.iter().find(|i| i.instance_type().is_some_and(|t| t.as_str() == name)) else {
                 let near = self.family(name).await?;
-                let near = if near.is_empty() { String::new() } else { format!("; there are {}", near.join(", ")) };
-                let said = format!("there is no instance type {name}{near}");
+                let near = if near.is_empty() { String::new() } else { format!("; its family has {}", near.join(", ")) };
+                let said = format!("unknown instance type {name}{near}");
                 return Err(ProviderError::before(ErrorKind::Invalid, "looking for instance types", &self.name, said));
             };
             let mut facts = facts(info).ok_or_else(|| {
@@ -141,7 +141,7 @@ impl Region {
         let zones: BTreeSet<String> = found.iter().filter_map(|s| s.availability_zone().map(str::to_owned)).collect();
         if zones.is_empty() {
             let said = match subnet {
-                Some(subnet) => format!("there is no subnet {subnet}"),
+                Some(subnet) => format!("unknown subnet {subnet}"),
                 None => "the account has no default subnets here: say `subnet`".into(),
             };
             return Err(ProviderError::before(ErrorKind::Invalid, "looking for subnets", &self.name, said));
@@ -158,7 +158,7 @@ impl Region {
     }
 }
 
-/// So many offers an answer has at most.
+/// Maximum number of offers in an answer.
 const PAGE_OF_OFFERS: i32 = 1000;
 
 /// A type in cvc's words, without its zones.

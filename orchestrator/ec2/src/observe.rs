@@ -8,11 +8,11 @@ use aws_sdk_ec2::{
 use cvc_controller::provider::{ErrorKind, Health, Instance, InstanceState, ProviderError};
 use jiff::Timestamp;
 
-/// So many entries an answer has at most.
+/// Maximum number of entries in an answer.
 pub(crate) const PAGE: i32 = 1000;
-/// So many instances can be asked for by name at once.
+/// Maximum number of instances that one question may name.
 const NAMED: usize = 100;
-/// So many values a filter takes.
+/// Maximum number of values in a filter.
 pub(crate) const VALUES: usize = 200;
 
 impl Region {

@@ -13,7 +13,7 @@ use cvc_controller::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
 use cvc_core::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
-/// What was made just now is not known everywhere at once: so many pauses until it is.
+/// Maximum number of pauses until what was just made is known everywhere.
 const PAUSES: [Duration; 5] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
@@ -92,7 +92,7 @@ impl Region {
         if let Some(subnet) = subnet {
             let answer = self.ask(what, |s| s.ec2.describe_subnets().subnet_ids(subnet).send()).await?;
             let vpc = answer.subnets().first().and_then(|s| s.vpc_id()).map(str::to_owned);
-            return vpc.ok_or_else(|| self.refused(what, format!("there is no subnet {subnet}")));
+            return vpc.ok_or_else(|| self.refused(what, format!("unknown subnet {subnet}")));
         }
         let answer = self.ask(what, |s| s.ec2.describe_vpcs().filters(tags::filter("is-default", ["true"])).send()).await?;
         let vpc = answer.vpcs().first().and_then(|v| v.vpc_id()).map(str::to_owned);

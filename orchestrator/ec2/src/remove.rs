@@ -2,38 +2,42 @@
 
 use crate::{Region, observe::VALUES, session::Session, tags};
 use aws_sdk_ec2::types::VolumeState;
-use cvc_controller::provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind};
+use cvc_controller::{
+    backoff::Delays,
+    provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind},
+};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
 
+/// Delay between the first two looks at what is being removed; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest delay between looks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// What is heard of the work.
 type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// Pauses between looks: short at first, since some things go at once.
-struct Pauses {
-    next: Duration,
+/// Delays between looks: short at first, since some things go at once.
+struct Looks {
+    delays: Delays,
     until: Instant,
 }
 
-impl Pauses {
-    const LONGEST: Duration = Duration::from_secs(5);
-
+impl Looks {
     fn new(until: Instant) -> Self {
-        Self { next: Duration::from_millis(100), until }
+        Self { delays: Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE), until }
     }
 
-    /// Whether there is time for another look.
+    /// Waits for the next look; `false` if there is no time for another.
     async fn pass(&mut self) -> bool {
         let rest = self.until.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
-            return false;
+        if !rest.is_zero() {
+            sleep(self.delays.next_delay().min(rest)).await;
         }
-        sleep(self.next.min(rest)).await;
-        self.next = (self.next * 2).min(Self::LONGEST);
-        true
+        !rest.is_zero()
     }
 }
 
@@ -76,7 +80,7 @@ impl Region {
 
     async fn remove_instances(&self, instances: &[&Resource], until: Instant, mut asked: bool, left: &mut Vec<(Resource, String)>) {
         let mut there: BTreeSet<String> = instances.iter().map(|r| r.id.clone()).collect();
-        let mut pauses = Pauses::new(until);
+        let mut looks = Looks::new(until);
         let mut reason = "it has not ended in time".to_owned();
         while !there.is_empty() {
             let ids: Vec<String> = there.iter().cloned().collect();
@@ -91,7 +95,7 @@ impl Region {
                     break;
                 }
             }
-            if !there.is_empty() && !pauses.pass().await {
+            if !there.is_empty() && !looks.pass().await {
                 break;
             }
         }
@@ -128,7 +132,7 @@ impl Region {
 
     /// Removes things of one kind; what is in use is tried again.
     async fn remove_each(&self, resources: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
-        let mut pauses = Pauses::new(until);
+        let mut looks = Looks::new(until);
         let mut rest: Vec<(&Resource, Option<ProviderError>)> = resources.iter().map(|r| (*r, None)).collect();
         loop {
             let mut again = Vec::new();
@@ -145,7 +149,7 @@ impl Region {
                 }
             }
             rest = again;
-            if rest.is_empty() || !pauses.pass().await {
+            if rest.is_empty() || !looks.pass().await {
                 break;
             }
         }

@@ -9,13 +9,17 @@ use aws_types::service_config::ServiceConfigKey;
 use cvc_controller::provider::{Account, ErrorKind, ProviderError};
 use std::{path::Path, time::Duration};
 
-/// A call is made so often at most before its failure is told; between them is a pause that doubles up to [`LONGEST_PAUSE`].
+/// Maximum number of times that a call is made before its failure is reported.
 const ATTEMPTS: u32 = 6;
+/// Delay before the second call; it doubles with each further one up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest delay between calls.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Launching many instances is answered after some ten seconds.
+/// Time limit of one attempt: launching many instances is answered after some ten seconds.
 const ATTEMPT: Duration = Duration::from_secs(60);
+/// Time limit of one call, with all its attempts.
 const CALL: Duration = Duration::from_secs(240);
 
 /// Clients with one identity. The identity is asked for at the first call, and again before it expires if it says when it will.

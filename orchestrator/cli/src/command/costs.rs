@@ -5,6 +5,7 @@ use crate::{
     text::{paragraph, table},
 };
 use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
+use cvc_controller::provider::FleetRequest;
 use cvc_core::{
     campaign::{Market, Spec},
     ids::PointId,
@@ -155,7 +156,7 @@ fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) ->
 fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
     for name in ec2.instance_types.iter().skip(1) {
-        let what = match cost::instance_rate(book, ec2, name, ec2.market == Market::Spot, None) {
+        let what = match cost::instance_rate(book, &FleetRequest::of(ec2), name, ec2.market == Market::Spot, None) {
             Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };

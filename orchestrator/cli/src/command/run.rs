@@ -13,6 +13,7 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_controller::{
+    error::OverBudget,
     cost::{self, PriceBook},
     install::Lock,
     observe::Progress,
@@ -107,9 +108,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.over_budget {
         if !args.json {
             eprintln!(
-                "the budget does not pay for more: {} runs are not done; raise `budget.usd`, and `cvc run {}` goes on",
+                "the budget does not pay for more: {} runs are not done; {}",
                 summary.left + summary.skipped,
-                args.file
+                OverBudget::hint(&format!("cvc run {}", args.file))
             );
         }
         return Ok(ExitStatus::OverBudget);

@@ -3,10 +3,10 @@
 use super::Fleet;
 use crate::cost;
 use crate::error::{CampaignError, OverBudget};
-use crate::provider::{ErrorKind, FleetOrder, Instance, Offer, Prepared, ProviderError, SideEffect, TypeFacts};
+use crate::provider::{ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prepared, ProviderError, SideEffect, TypeFacts};
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
-    campaign::{Ec2Settings, Market},
+    campaign::Market,
     journal::Event,
     price::NodeRate,
     stop::{StopRequest, StopSignal},
@@ -16,14 +16,14 @@ use std::{
     time::Duration,
 };
 
-/// So often the same order is given again when its answer was lost.
+/// Maximum number of times that an order is repeated when its answer was lost.
 const MOST_LOST_ANSWERS: u32 = 4;
-/// Instances that cannot be paid for so long are of no use, seconds: they boot, are set up, run something short, and are given back.
+/// Shortest time that instances are of use, seconds: they boot, are set up, run something short, and are given back.
 const LEAST_OF_USE_S: f64 = 120.0;
 
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
-        self.offer.get_or_try_init(|| async { self.provider.look(&self.settings).await }).await.map_err(|e| self.error(e))
+        self.offer.get_or_try_init(|| async { self.provider.look(&self.request).await }).await.map_err(|e| self.error(e))
     }
 
     /// Key pair and groups, made or found; also for instances that are there: this machine may have another address today.
@@ -31,24 +31,24 @@ impl Fleet {
         self.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
-                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.settings.placement_group == Some(true)) {
+                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.placement_group == Some(true)) {
                     let said = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
                     return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
                 }
-                let near = self.settings.placement_group.unwrap_or(self.settings.nodes > 1) && able;
-                let allow_from = match (&self.settings.allow_from, &offer.caller) {
+                let near = self.request.placement_group.unwrap_or(self.request.nodes > 1) && able;
+                let allow_from = match (&self.request.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
                     (None, None) => {
                         let said = "this machine's address, which alone may come by ssh, cannot be found out; write `allow_from`";
                         return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
                     }
                 };
-                let lasts = jiff::SignedDuration::from_secs(self.settings.lifetime_s as i64);
+                let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
                 let order = FleetOrder {
                     tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(&self.tags.fleet).await?,
                     allow_from,
-                    subnet: self.settings.subnet.clone(),
+                    subnet: self.request.subnet.clone(),
                     placement_group: near,
                 };
                 self.touched.store(true, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Fleet {
             .await
     }
 
-    /// Launches so many more, beside those that are there; `false` when the user wants to stop.
+    /// Launches this many more, beside those that are there; `false` when the user wants to stop.
     pub(super) async fn acquire(
         &self,
         offer: &Offer,
@@ -67,7 +67,7 @@ impl Fleet {
     ) -> Result<bool, CampaignError> {
         let tries = self.tries(offer, beside);
         if tries.is_empty() {
-            let said = format!("no zone of {} has {}", self.provider.region(), self.settings.instance_types.join(" or "));
+            let said = format!("no zone of {} has {}", self.provider.region(), self.request.instance_types.join(" or "));
             return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), said)));
         }
         self.look_at_quota(&tries, count).await?;
@@ -110,13 +110,13 @@ impl Fleet {
                 Err(error) => return Err(error),
             }
         }
-        let none = || ProviderError::before(ErrorKind::Capacity, "launching", self.provider.region(), "there is none to be had");
+        let none = || ProviderError::before(ErrorKind::Capacity, "launching", self.provider.region(), "none is available");
         Err(self.error(last.unwrap_or_else(none)))
     }
 
     /// Types, markets and zones in the order in which they are tried.
     fn tries<'o>(&self, offer: &'o Offer, beside: Option<&Instance>) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
-        let markets: &[bool] = match self.settings.market {
+        let markets: &[bool] = match self.request.market {
             Market::OnDemand => &[false],
             Market::Spot => &[true],
             Market::SpotThenOnDemand => &[true, false],
@@ -124,13 +124,13 @@ impl Fleet {
         let mut tries = Vec::new();
         for spot in markets {
             for facts in offer.types.iter().filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot)) {
-                if self.settings.subnet.is_some() {
+                if self.request.subnet.is_some() {
                     tries.push((facts, *spot, None));
                     continue;
                 }
-                let wanted = |zone: &&String| self.settings.zones.is_empty() || self.settings.zones.contains(zone);
+                let wanted = |zone: &&String| self.request.zones.is_empty() || self.request.zones.contains(zone);
                 let mut zones: Vec<&String> = facts.zones.iter().filter(wanted).collect();
-                zones.sort_by_key(|zone| self.settings.zones.iter().position(|z| z == *zone));
+                zones.sort_by_key(|zone| self.request.zones.iter().position(|z| z == *zone));
                 let near = zones.into_iter().filter(|zone| beside.is_none_or(|b| b.zone == **zone));
                 tries.extend(near.map(|zone| (facts, *spot, Some(zone.clone()))));
             }
@@ -138,7 +138,7 @@ impl Fleet {
         tries
     }
 
-    /// Before anything is launched: whether the account may have so many.
+    /// Checks, before anything is launched, whether the account may have this many.
     async fn look_at_quota(&self, tries: &[(&TypeFacts, bool, Option<String>)], count: u32) -> Result<(), CampaignError> {
         let mut short = None;
         let mut asked: Vec<(&str, bool)> = Vec::new();
@@ -179,7 +179,7 @@ impl Fleet {
             let said = format!("the image has no version for {}, which is {}", facts.name, facts.architecture);
             return Err(self.error(ProviderError::before(ErrorKind::Invalid, "choosing an image", self.provider.region(), said)));
         };
-        if self.settings.efa && !facts.efa {
+        if self.request.efa && !facts.efa {
             let said = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
             return Err(self.error(ProviderError::before(ErrorKind::Invalid, "ordering", self.provider.region(), said)));
         }
@@ -197,13 +197,13 @@ impl Fleet {
             ..self.tags.clone()
         };
         // the smallest root volume is the image's
-        let mut root = self.settings.root.clone();
+        let mut root = self.request.root.clone();
         root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
         Ok(LaunchOrder {
             tags,
             region: self.provider.region().to_owned(),
-            profile: self.settings.profile.clone(),
-            endpoint: self.settings.endpoint.clone(),
+            profile: self.request.account.profile.clone(),
+            endpoint: self.request.account.endpoint.clone(),
             usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
             rate,
             zone,
@@ -211,18 +211,18 @@ impl Fleet {
             vcpus: facts.vcpus,
             count,
             spot,
-            max_price_usd: self.settings.max_price_usd.filter(|_| spot),
+            max_price_usd: self.request.max_price_usd.filter(|_| spot),
             image: image.id.clone(),
             root_device: image.root_device.clone(),
             key_name: prepared.key_name.clone(),
             group_id: prepared.group_id.clone(),
-            subnet: self.settings.subnet.clone(),
+            subnet: self.request.subnet.clone(),
             placement_group: prepared.placement_group.clone(),
-            efa: self.settings.efa,
+            efa: self.request.efa,
             root,
-            volumes: self.settings.volumes.clone(),
+            volumes: self.request.volumes.clone(),
             lifetime_s,
-            config_digest: Some(crate::cloud::warm_pool::digest(&self.settings)),
+            config_digest: Some(self.request.config_digest.clone()),
         })
     }
 
@@ -230,8 +230,8 @@ impl Fleet {
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
         let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
         // the spot market has a price for each zone
-        let zones = zone.map_or_else(|| self.settings.zones.clone(), |z| vec![z.clone()]);
-        let there = Ec2Settings { zones, ..self.settings.clone() };
+        let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
+        let there = FleetRequest { zones, ..self.request.clone() };
         cost::instance_rate(&book, &there, instance_type, spot, root_gib).ok()
     }
 
@@ -241,10 +241,10 @@ impl Fleet {
         ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
-    /// Today's prices, in the cloud's own site_events; where they cannot be had, those that are known go on to count.
+    /// Asks the cloud for today's prices; where it does not answer, the known ones still count.
     async fn ask_prices(&self, offer: &Offer) {
         let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
-        let spot = self.settings.market != Market::OnDemand;
+        let spot = self.request.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
             Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
             Err(error) => self.reporter.note(format!("{}: today's prices cannot be had: {error}", self.name)),
@@ -255,7 +255,9 @@ impl Fleet {
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
         let Some(left) = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
         let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
-        let Some(rate) = rate else { return Err(over(format!("the price of {instance_type} is unknown, so that it could be exceeded"))) };
+        let Some(rate) = rate else {
+            return Err(over(format!("the price of {instance_type} is unknown, so the budget could be exceeded")));
+        };
         let needs = rate.billed(LEAST_OF_USE_S, count);
         if needs > left {
             return Err(over(format!("${left:.4} are left, and {count} {instance_type} for {LEAST_OF_USE_S} s cost ${needs:.4}")));
@@ -270,7 +272,7 @@ impl Fleet {
             (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
             (None, _) | (_, None) => f64::INFINITY,
         };
-        self.settings.lifetime_s.min(paid_s).max(1.0).floor() as u64
+        self.request.lifetime_s.min(paid_s).max(1.0).floor() as u64
     }
 
     /// What is left of the campaign's budget.

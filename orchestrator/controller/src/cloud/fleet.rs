@@ -1,22 +1,23 @@
-//! The instances of one site of one campaign: acquired in an order of site_events that leaks nothing, fixed, and given back.
+//! The instances of one site of one campaign: acquired in an order of events that leaks nothing, repaired, and given back.
 //!
 //! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is synced,
 //! before anything is waited for; then the end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for
-//! the same order again, site_event for site_event, and gets the same instances; one that wants nothing any more finds them by their tags.
+//! the same order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
 
 use crate::cloud::{
     key_dir::Place,
     loss::LossReason,
     readiness::{Reached, Wait},
+    reconcile::{Action, Member, reconcile},
     warm_pool::{self, Kept},
 };
 use crate::error::CampaignError;
-use crate::provider::{Account, Clouds, ErrorKind, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
+use crate::provider::{Account, Clouds, ErrorKind, FleetRequest, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
 use crate::{cost::PriceBook, progress::SiteReporter, ssh::Target};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
-    campaign::{Cluster, Ec2Settings},
+    campaign::Cluster,
     hosts::HostEntry,
     journal::{Event, Lease},
     stop::{StopRequest, StopSignal},
@@ -28,20 +29,20 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// So often instances that failed are replaced in one session: once is the rule, and the spot market may take some back each hour.
+/// Maximum number of failed instances that are replaced in one session: once is the rule, and the spot market may take some back each hour.
 const MOST_REPLACED: u32 = 12;
-/// What was launched a moment ago may not be shown yet.
+/// Time within which the instances of an order without an answer come to sight.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
-/// What was launched for certain is shown by then, seconds.
+/// Age at which the cloud is certain to show an instance, seconds.
 const YOUNG_S: f64 = 120.0;
-/// Between looks for it.
+/// Delay between looks for an instance that is not shown yet.
 const SHOW_TICK: Duration = Duration::from_secs(2);
 
 /// The instances of a site.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(super) name: String,
-    pub(super) settings: Ec2Settings,
+    pub(super) request: FleetRequest,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) reporter: SiteReporter,
     pub(super) tags: Tags,
@@ -80,7 +81,7 @@ pub(super) struct State {
 pub(crate) struct Wanted<'a> {
     pub campaign: &'a str,
     pub site: &'a str,
-    pub settings: &'a Ec2Settings,
+    pub request: FleetRequest,
     pub login: Option<&'a str>,
     /// Distinguishes campaigns of one name in different places.
     pub identity: &'a str,
@@ -114,8 +115,8 @@ impl Fleet {
         let of_before = open.last().and_then(|l| l.order.clone());
         // one that this campaign has kept, or any that suits; a kept one that is not on the warm_pool any more is another's now
         let took = match &of_before {
-            Some(order) if is_kept => warm_pool::take(wanted.dir, &place, Some(&order.tags.fleet), wanted.settings)?,
-            None if wanted.takes => warm_pool::take(wanted.dir, &place, None, wanted.settings)?,
+            Some(order) if is_kept => warm_pool::take(wanted.dir, &place, Some(&order.tags.fleet), &wanted.request)?,
+            None if wanted.takes => warm_pool::take(wanted.dir, &place, None, &wanted.request)?,
             Some(_) | None => false,
         };
         let taken = warm_pool::taken(&place);
@@ -124,8 +125,8 @@ impl Fleet {
             taken.as_ref().and_then(|t| t.leases.last()).map(|(order, _)| order.clone()).or(of_before.filter(|_| !given_away).map(|o| *o));
         // what there is was launched in its own region and account, whatever the file says now
         let account = match &open {
-            Some(order) => Account { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() },
-            None => Account::of(wanted.settings),
+            Some(order) => Account::of_order(order),
+            None => wanted.request.account.clone(),
         };
         let kept = wanted.leases.iter().filter(|l| l.kept_until.is_some()).count();
         let own = || fleet_name(wanted.campaign, wanted.identity, wanted.site, kept);
@@ -133,7 +134,7 @@ impl Fleet {
         Ok(Self {
             provider: clouds.open(&account).await.map_err(failed)?,
             name: wanted.site.to_owned(),
-            settings: wanted.settings.clone(),
+            request: wanted.request,
             reporter: wanted.reporter,
             tags: Tags {
                 owner: open.as_ref().map_or_else(owner, |o| o.tags.owner.clone()),
@@ -237,12 +238,12 @@ impl Fleet {
         state.leases = folded.leases;
     }
 
-    /// Sees to it that so many instances are there and answer; `None` when the user wants to stop.
+    /// Brings the fleet to this many instances that answer; `None` when the user wants to stop.
     pub async fn up(&self, nodes: u32, stop_signal: &mut StopSignal) -> Result<Option<Vec<Instance>>, CampaignError> {
         self.place.make(&self.tags.fleet).await?;
         self.settle_kept().await;
         self.settle_open_leases().await?;
-        let now = warm_pool::digest(&self.settings);
+        let now = self.request.config_digest.clone();
         if self.open_leases().iter().any(|l| l.order.as_ref().and_then(|o| o.config_digest.as_ref()).is_some_and(|before| *before != now)) {
             // they are given back by whoever hears this
             let problem = "its instances were launched with other settings, and are given back; type the command again";
@@ -251,61 +252,76 @@ impl Fleet {
         let offer = self.offer().await?;
         loop {
             let seen = self.observed().await?;
-            let mine: Vec<String> =
-                self.open_leases().iter().flat_map(|l| l.instances().into_iter().map(str::to_owned).collect::<Vec<_>>()).collect();
-            // the cloud may show what it has just launched only after a while: until then it is neither lost nor missing
-            if mine.iter().any(|id| !seen.contains_key(id) && self.is_young(id)) {
-                tokio::select! {
-                    () = tokio::time::sleep(SHOW_TICK) => continue,
-                    // an error means that nobody can stop_request any more
-                    Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(None),
+            for action in reconcile(nodes, &self.members(), &seen) {
+                if let Some(end) = self.apply(action, offer, &seen, stop_signal).await? {
+                    return Ok(end);
                 }
             }
-            self.note_lost(&seen).await;
-            let mut alive: Vec<Instance> = mine.iter().filter_map(|id| seen.get(id)).filter(|i| i.state.is_alive()).cloned().collect();
-            // of one type and zone: a mixed fleet measures neither
-            if let Some(first) = alive.first().cloned()
-                && alive.iter().any(|i| i.zone != first.zone || i.instance_type != first.instance_type)
-            {
-                self.reporter.note(format!("{}: its instances are not config_digest any more; all of them are replaced", self.name));
-                self.end_all(&alive).await?;
-                continue;
+        }
+    }
+
+    /// Instances that the journal says were launched, in order.
+    fn members(&self) -> Vec<Member> {
+        let leases = self.open_leases();
+        let ids = leases.iter().flat_map(Lease::instances);
+        ids.map(|id| Member { id: id.to_owned(), is_young: self.is_young(id) }).collect()
+    }
+
+    /// Does something; gives the end of bringing the fleet up, if that is reached: its instances, or nothing when the user wants to stop.
+    async fn apply(
+        &self,
+        action: Action,
+        offer: &Offer,
+        seen: &BTreeMap<String, Instance>,
+        stop_signal: &mut StopSignal,
+    ) -> Result<Option<Option<Vec<Instance>>>, CampaignError> {
+        match action {
+            Action::WaitToShow => tokio::select! {
+                () = tokio::time::sleep(SHOW_TICK) => {}
+                // an error means that nobody can ask for a stop any more
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Some(None)),
+            },
+            Action::NoteLost => self.note_lost(seen).await,
+            Action::EndMixed(instances) => {
+                self.reporter.note(format!("{}: its instances differ in type or zone; all of them are replaced", self.name));
+                self.end_all(&instances).await?;
             }
-            let missing = nodes.saturating_sub(alive.len() as u32);
-            if missing > 0 {
-                match self.acquire(offer, missing, alive.first(), stop_signal).await {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(None),
-                    // beside those that are there, there is no room: somewhere else there may be for all
-                    Err(CampaignError::Provider { error, .. }) if error.elsewhere() && !alive.is_empty() => {
-                        self.reporter.note(format!("{}: {error}; all instances are replaced elsewhere", self.name));
-                        self.end_all(&alive).await?;
-                    }
-                    Err(error) => return Err(error),
+            Action::Launch { count, beside } => match self.acquire(offer, count, beside.first(), stop_signal).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(Some(None)),
+                // beside those that are there, there is no room: somewhere else there may be for all
+                Err(CampaignError::Provider { error, .. }) if error.elsewhere() && !beside.is_empty() => {
+                    self.reporter.note(format!("{}: {error}; all instances are replaced elsewhere", self.name));
+                    self.end_all(&beside).await?;
                 }
-                continue;
+                Err(error) => return Err(error),
+            },
+            Action::Prepare => {
+                self.prepared(offer).await?;
             }
-            self.prepared(offer).await?;
-            if alive.len() > nodes as usize {
-                self.end_surplus(alive.split_off(nodes as usize)).await?;
-            }
-            let ids: Vec<String> = alive.iter().map(|i| i.id.clone()).collect();
-            match self.wait_until_ready(&ids, stop_signal).await? {
+            Action::EndSurplus(surplus) => self.end_surplus(surplus).await?,
+            Action::AwaitReady(ids) => match self.wait_until_ready(&ids, stop_signal).await? {
                 Reached::All(machines) => {
-                    {
-                        let mut state = self.state();
-                        state.machines.clone_from(&machines);
-                        state.gone.clear();
-                    }
-                    // an earlier controller, or an earlier campaign, may have set their deadlines long ago
-                    if let Err(error) = self.extend().await {
-                        self.reporter.note(format!("{}: a deadline could not be moved on: {error}", self.name));
-                    }
-                    return Ok(Some(machines));
+                    self.take_in_use(&machines).await;
+                    return Ok(Some(Some(machines)));
                 }
-                Reached::Stopped => return Ok(None),
+                Reached::Stopped => return Ok(Some(None)),
                 Reached::Without(failed) => self.replace(&failed).await?,
-            }
+            },
+        }
+        Ok(None)
+    }
+
+    /// Takes instances that are ready as the nodes of the site.
+    async fn take_in_use(&self, machines: &[Instance]) {
+        {
+            let mut state = self.state();
+            state.machines = machines.to_vec();
+            state.gone.clear();
+        }
+        // an earlier controller, or an earlier campaign, may have set their deadlines long ago
+        if let Err(error) = self.extend().await {
+            self.reporter.note(format!("{}: a deadline could not be moved on: {error}", self.name));
         }
     }
 
@@ -315,7 +331,7 @@ impl Fleet {
             fleet: &self.tags.fleet,
             provider: self.provider.as_ref(),
             reporter: &self.reporter,
-            limit: Duration::from_secs_f64(self.settings.ready_limit_s),
+            limit: Duration::from_secs_f64(self.request.ready_limit_s),
             target: &|instance| Target::new(&self.name, &self.entry(instance), &self.place.ssh()),
         };
         wait.until_ready(ids, stop_signal).await
@@ -330,7 +346,7 @@ impl Fleet {
         };
         let what: Vec<String> = failed.iter().map(|(id, why)| format!("{id} ({why})")).collect();
         let reclaimed = failed.values().all(LossReason::is_reclaim);
-        let most = if reclaimed { MOST_REPLACED } else { self.settings.nodes.min(MOST_REPLACED) };
+        let most = if reclaimed { MOST_REPLACED } else { self.request.nodes.min(MOST_REPLACED) };
         if replaced > most {
             let said = format!("instances fail again after they were replaced: {}", what.join(", "));
             return Err(self.error(ProviderError::before(ErrorKind::Other, "waiting for instances", self.provider.region(), said)));

@@ -9,7 +9,7 @@ use cvc_core::{
 use cvc_engine::host::tool;
 use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
 
-/// ssh-keygen needs a blink.
+/// Time limit of ssh-keygen.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory of a campaign, for one site.

@@ -6,6 +6,7 @@ mod fleet;
 mod key_dir;
 mod loss;
 mod readiness;
+mod reconcile;
 mod release;
 mod sweep;
 mod warm_pool;
@@ -13,4 +14,4 @@ mod warm_pool;
 pub(crate) use fleet::{Fleet, Wanted};
 pub(crate) use loss::LossReason;
 
-pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register, tolerate};
+pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register};

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Terminating takes minutes, and groups are in use until then.
+/// Time limit of removal, seconds: terminating takes minutes, and groups are in use until then.
 const REMOVE_LIMIT_S: f64 = 600.0;
 
 /// How long removing may take. Tests do not wait ten minutes for what never goes: `CVC_REMOVE_LIMIT_S`. Not in releases.
@@ -23,7 +23,7 @@ fn remove_limit_s() -> f64 {
     REMOVE_LIMIT_S
 }
 
-/// Between looks for what may still come to sight.
+/// Delay between looks for what may still come to sight.
 const TICK: Duration = Duration::from_secs(2);
 
 fn known_ids(lease: &Lease) -> Vec<String> {
@@ -37,7 +37,7 @@ impl Fleet {
         let work = async {
             let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
             let ended = self.provider.terminate(&ids).await;
-            let there = self.provider.discover(None, Some(&self.tags.fleet)).await?;
+            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.whole()?;
             let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
             ended.map(|()| left)
         };
@@ -97,7 +97,7 @@ impl Fleet {
         }
         let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
-            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.map_err(|e| self.error(e))?;
+            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.whole().map_err(|e| self.error(e))?;
             if !there.is_empty() {
                 let left = self.provider.remove(&there, remove_limit_s(), &tell).await.map_err(|e| self.error(e))?;
                 if !left.is_empty() {
@@ -105,7 +105,7 @@ impl Fleet {
                     return Err(CampaignError::Leftover { site: self.name.clone(), what: what.join("; ") });
                 }
             }
-            // an order whose answer nobody has heard may have been carried out a moment ago
+            // an order whose answer was lost may have been carried out a moment ago
             let seen = self.observed().await?;
             let unseen = ids.iter().any(|id| !seen.contains_key(id) && self.is_young(id));
             if until.is_none_or(|until| Instant::now() > until) && !unseen {
@@ -121,7 +121,7 @@ impl Fleet {
         let gone = self.gone();
         let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).filter(|h| !gone.contains_key(&h.name)).collect();
         let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
-        // in the journal first: what is ended by its deadline while nobody looks has cost until then, and not until it is missed
+        // in the journal first: what is ended by its deadline while cvc is away has cost until then, and not until it is missed
         self.write_deadline(seconds).await;
         readiness::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
     }
@@ -136,7 +136,7 @@ impl Fleet {
 
     /// How long the deadline may stand before it is moved on.
     pub fn extend_after(&self) -> Duration {
-        Duration::from_secs_f64(self.settings.lifetime_s / 4.0)
+        Duration::from_secs_f64(self.request.lifetime_s / 4.0)
     }
 
     /// Keeps the instances for a next campaign: their own deadline is moved to then. Whether that could be done.
@@ -150,7 +150,7 @@ impl Fleet {
         for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
-        crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.settings, until, &leases)?;
+        crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
         self.reporter.note(format!(
             "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
             self.name,

@@ -1,6 +1,6 @@
 //! What is left in a cloud, found by tags alone, and removed: whatever became of the journals that ordered it.
 
-use crate::provider::{Account, Clouds, Provider, ProviderError, Resource, ResourceKind};
+use crate::provider::{Account, Clouds, Discovery, Provider, ProviderError, Resource, ResourceKind};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
@@ -8,31 +8,14 @@ use cvc_core::{
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, ErrorKind},
     sync::Arc,
 };
 
-/// How long removing may take in one region, seconds, if nothing is said.
+/// Default time limit for removing in one region, seconds.
 const REMOVE_LIMIT_S: f64 = 900.0;
-
-tokio::task_local! {
-    /// Where a sweep collects questions that were refused.
-    static REFUSED: RefCell<Vec<ProviderError>>;
-}
-
-/// One of the questions of [`Provider::discover`] was refused. A sweep takes what the others find and says in the end what was not answered;
-/// whoever else asks has to hear the error instead, since what is there is not known.
-///
-/// # Errors
-/// The same error, if nobody collects them.
-pub fn tolerate(error: ProviderError) -> Result<(), ProviderError> {
-    let mut error = Some(error);
-    let _ = REFUSED.try_with(|refused| refused.borrow_mut().extend(error.take()));
-    error.map_or(Ok(()), Err)
-}
 
 /// What is looked for, and where.
 #[derive(Clone, Debug, Default)]
@@ -124,7 +107,7 @@ pub fn register(dir: &Utf8Path) -> Option<String> {
     write().err().map(|error| format!("`cvc sweep` from other directories will not know of this campaign: {error}"))
 }
 
-/// Whether there is no such file; another error says nothing about that.
+/// Whether an error means that a file does not exist.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -187,7 +170,7 @@ impl Known {
         let state = CampaignState::of(&entries);
         let orders = || state.leases.iter().filter_map(|l| Some((l, l.order.as_ref()?)));
         for (_, order) in orders() {
-            let account = Account { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() };
+            let account = Account::of_order(order);
             if !self.accounts.contains(&account) {
                 self.accounts.push(account);
             }
@@ -261,11 +244,7 @@ impl Sweep {
         for (account, provider) in self.providers(clouds, &mut looked.refused).await {
             tell(format!("looking in {}", provider.region()));
             // other owners' as well, to say that there are some
-            let asked = async {
-                let there = provider.discover(None, None).await.or_else(|error| tolerate(error).map(|()| Vec::new()));
-                (there.unwrap_or_default(), REFUSED.with(|refused| refused.take()))
-            };
-            let (there, refused) = REFUSED.scope(RefCell::default(), asked).await;
+            let Discovery { found: there, refused } = provider.discover(None, None).await;
             looked.refused.extend(refused);
             let youngest = youngest(&there);
             for resource in there {
@@ -423,12 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_question_is_an_error_unless_somebody_collects_them() {
-        let error = || ProviderError::before(crate::provider::ErrorKind::Denied, "looking for volumes", "r", "no");
-        assert_eq!(tolerate(error()), Err(error()));
-        REFUSED.sync_scope(RefCell::default(), || {
-            assert_eq!(tolerate(error()), Ok(()));
-            assert_eq!(REFUSED.with(RefCell::take), vec![error()]);
-        });
+    fn what_was_found_counts_as_everything_only_if_no_question_was_refused() {
+        let error = ProviderError::before(crate::provider::ErrorKind::Denied, "looking for volumes", "r", "no");
+        assert_eq!(Discovery::default().whole(), Ok(Vec::new()));
+        assert_eq!(Discovery { found: Vec::new(), refused: vec![error.clone()] }.whole(), Err(error));
     }
 }

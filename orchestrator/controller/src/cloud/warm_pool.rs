@@ -3,11 +3,10 @@
 
 use crate::cloud::key_dir::Place;
 use crate::error::CampaignError;
+use crate::provider::FleetRequest;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::LaunchOrder;
 use cvc_core::{
-    campaign::Ec2Settings,
-    ids::canonical_json,
     journal::Lease,
     store::{StoreError, write_whole},
 };
@@ -31,12 +30,6 @@ pub(super) struct Kept {
     pub leases: Vec<(LaunchOrder, String)>,
 }
 
-/// What instances are like: a campaign that wants the same can use them. How many, and how long they live, is no matter.
-pub(super) fn digest(settings: &Ec2Settings) -> String {
-    let config_digest = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
-    blake3::hash(canonical_json(&config_digest).as_bytes()).to_hex()[..16].to_owned()
-}
-
 /// Where fleets that are kept lie.
 fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
     campaign.parent().unwrap_or(campaign).join(".kept")
@@ -47,17 +40,17 @@ pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &str) -> Utf8PathBuf {
     warm_pool(campaign).join(fleet)
 }
 
-/// Puts a fleet on the warm_pool: from now on it is nobody's.
+/// Puts a fleet into the warm pool: from now on it belongs to no campaign.
 pub(super) fn put(
     campaign: &Utf8Path,
     place: &Place,
     fleet: &str,
-    settings: &Ec2Settings,
+    request: &FleetRequest,
     until: jiff::Timestamp,
     leases: &[Lease],
 ) -> Result<(), CampaignError> {
     let leases = leases.iter().filter_map(|l| Some(((**l.order.as_ref()?).clone(), l.job.clone()?))).collect();
-    let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: digest(settings), until, leases };
+    let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: request.config_digest.clone(), until, leases };
     let text = serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;
     let to = on_shelf(campaign, fleet);
@@ -69,14 +62,14 @@ pub(super) fn put(
     Ok(())
 }
 
-/// What was taken from the warm_pool and lies in a place now; `None` if nothing was.
+/// What was taken from the warm pool and lies in a place now; `None` if nothing was.
 pub(super) fn taken(place: &Place) -> Option<Kept> {
     let text = fs::read(place.dir().join(FILE)).ok()?;
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
 }
 
-/// Takes this fleet of the campaign's own back from the warm_pool, or, without a name, any that is as wanted and is there for a while. Whether there was one.
-pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, settings: &Ec2Settings) -> Result<bool, CampaignError> {
+/// Takes this fleet of the campaign's own back from the warm pool, or, without a name, any that is as wanted and is there for a while. Whether there was one.
+pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, request: &FleetRequest) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
     let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
     // a minute is the least that is worth a login
@@ -86,7 +79,7 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, sett
         let Some(kept) = kept.filter(|k| k.schema == SCHEMA) else { continue };
         let suits = match fleet {
             Some(fleet) => entry.file_name() == fleet && kept.keeper == campaign,
-            None => kept.digest == digest(settings) && kept.until > soon,
+            None => kept.digest == request.config_digest && kept.until > soon,
         };
         if !suits {
             continue;

@@ -9,11 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::price::{Price, PriceFrom, UnknownPrice};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-/// Hours of a month, as prices of disks are turned into prices of hours.
+/// Hours of a month, for turning monthly prices of disks into hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
-/// Prices on demand change a few times in years; after this they are worth asking again.
+/// Age after which prices on demand are worth asking again; they change a few times in years.
 const LIST_FRESH_DAYS: i64 = 30;
-/// The spot market moves by the hour.
+/// Age after which spot prices are worth asking again; the market moves by the hour.
 const SPOT_FRESH_DAYS: i64 = 1;
 
 /// What things cost.
@@ -157,7 +157,7 @@ impl PriceBook {
     }
 }
 
-/// US dollars for bytes, at so many for 2^30 of them.
+/// US dollars for bytes, at a price for 2^30 of them.
 pub fn transfer_cost(bytes: u64, usd_per_gb: f64) -> f64 {
     bytes as f64 / (1u64 << 30) as f64 * usd_per_gb
 }
@@ -179,7 +179,7 @@ fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 
-/// Asks the cloud for today's prices, and keeps them in the file. What cannot be kept is said in a note of the book and is no error.
+/// Asks the cloud for today's prices, and keeps them in the file. A failure to keep them becomes a note of the book.
 pub async fn refresh(provider: &dyn Provider, types: &[String], spot: bool, cache: &Utf8Path) -> Result<PriceBook, ProviderError> {
     let mut quotes = provider.prices(types, false).await?;
     if spot {

@@ -15,7 +15,7 @@ use cvc_core::{
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// From the order of instances until the first run: a minute to boot, two to be set up.
+/// Time from the order of instances to the first run, seconds: one minute to boot, two to be set up.
 pub const SETUP_S: f64 = 180.0;
 
 /// What a site is expected to cost.

@@ -1,9 +1,9 @@
 //! What one node of a site costs by the price book, before and after it is launched.
 
 use super::book::{DiskSize, PriceBook};
-use crate::provider::Instance;
+use crate::provider::{FleetRequest, Instance};
 use cvc_core::{
-    campaign::{Ec2Settings, Market, Site},
+    campaign::{Market, Site},
     price::{LEAST_S, NodeRate, RatePart, UnknownPrice},
 };
 
@@ -14,14 +14,14 @@ pub const ROOT_GIB: u32 = 8;
 /// does not say it: that of the image.
 pub fn instance_rate(
     book: &PriceBook,
-    settings: &Ec2Settings,
+    request: &FleetRequest,
     instance_type: &str,
     spot: bool,
     root_gib: Option<u32>,
 ) -> Result<NodeRate, UnknownPrice> {
-    let region = settings.region.as_str();
+    let region = request.account.region.as_deref().unwrap_or_default();
     let machine = if spot {
-        book.spot(region, instance_type, &settings.zones, settings.max_price_usd)?
+        book.spot(region, instance_type, &request.zones, request.max_price_usd)?
     } else {
         book.on_demand(region, instance_type)?
     };
@@ -31,13 +31,13 @@ pub fn instance_rate(
         parts.push(RatePart { what: "processor credits if always busy".into(), price: credits });
     }
     let root = DiskSize {
-        kind: &settings.root.kind,
-        gib: settings.root.size_gib.or(root_gib).unwrap_or(ROOT_GIB),
-        iops: settings.root.iops,
-        throughput_mib_s: settings.root.throughput_mib_s,
+        kind: &request.root.kind,
+        gib: request.root.size_gib.or(root_gib).unwrap_or(ROOT_GIB),
+        iops: request.root.iops,
+        throughput_mib_s: request.root.throughput_mib_s,
     };
     parts.push(RatePart { what: format!("root volume, {} of {} GiB", root.kind, root.gib), price: book.disk(region, &root)? });
-    for volume in &settings.volumes {
+    for volume in &request.volumes {
         let disk = DiskSize { kind: &volume.kind, gib: volume.size_gib, iops: volume.iops, throughput_mib_s: volume.throughput_mib_s };
         let what = format!("{}, {} of {} GiB", volume.mount, disk.kind, disk.gib);
         parts.push(RatePart { what, price: book.disk(region, &disk)? });
@@ -47,11 +47,11 @@ pub fn instance_rate(
 }
 
 /// What a node of a fleet costs that was launched: of several types the dearest, as an upper bound. `None` if one of the prices is not known.
-pub fn fleet_rate(book: &PriceBook, settings: &Ec2Settings, machines: &[Instance], root_gib: Option<u32>) -> Option<NodeRate> {
+pub fn fleet_rate(book: &PriceBook, request: &FleetRequest, machines: &[Instance], root_gib: Option<u32>) -> Option<NodeRate> {
     let mut rates = Vec::new();
     for machine in machines {
         let zones = vec![machine.zone.clone()];
-        let there = Ec2Settings { zones, ..settings.clone() };
+        let there = FleetRequest { zones, ..request.clone() };
         rates.push(instance_rate(book, &there, &machine.instance_type, machine.spot, root_gib).ok()?);
     }
     let mixed = rates.iter().any(|r| r.usd_per_hour != rates[0].usd_per_hour);
@@ -62,22 +62,22 @@ pub fn fleet_rate(book: &PriceBook, settings: &Ec2Settings, machines: &[Instance
 /// What a node of a site is expected to cost before there is one: an instance of the first type that the site names. Where spot instances
 /// may give way to others, it is the price of those. `None` where a site has no price.
 pub fn planned_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result<Option<NodeRate>, UnknownPrice> {
-    let Some(ec2) = &site.ec2 else {
+    let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else {
         return match (NodeRate::of_settings(&site.price, cores), site.price.per_core_hour_usd) {
             (None, Some(_)) => Err(UnknownPrice::Cores),
             (rate, _) => Ok(rate),
         };
     };
-    let Some(first) = ec2.instance_types.first() else { return Ok(None) };
-    let rate = instance_rate(book, ec2, first, ec2.market == Market::Spot, None)?;
-    let may_give_way = ec2.market == Market::SpotThenOnDemand;
+    let Some(first) = request.instance_types.first() else { return Ok(None) };
+    let rate = instance_rate(book, &request, first, request.market == Market::Spot, None)?;
+    let may_give_way = request.market == Market::SpotThenOnDemand;
     Ok(Some(if may_give_way { rate.at_most() } else { rate }))
 }
 
 /// The dearest of the types that a site may get, for a budget; `None` where none of their prices is known or the site has no price.
 pub fn dearest_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Option<NodeRate> {
-    let Some(ec2) = &site.ec2 else { return NodeRate::of_settings(&site.price, cores) };
-    let spot = ec2.market == Market::Spot;
-    let rates = ec2.instance_types.iter().filter_map(|name| instance_rate(book, ec2, name, spot, None).ok());
+    let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else { return NodeRate::of_settings(&site.price, cores) };
+    let spot = request.market == Market::Spot;
+    let rates = request.instance_types.iter().filter_map(|name| instance_rate(book, &request, name, spot, None).ok());
     rates.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
 }

@@ -34,7 +34,7 @@ pub struct DiskPrice {
     /// Operations per second without charge.
     #[serde(default)]
     pub iops_free: u32,
-    /// Beyond so many, the price is another one.
+    /// The price changes beyond this number.
     pub iops_most: Option<u32>,
     /// For a MiB per second and month.
     pub throughput_month: Option<f64>,

@@ -1,10 +1,12 @@
 use super::*;
-use crate::provider::Quote;
+use crate::provider::{FleetRequest, Quote};
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, PriceSettings, Volume},
     journal::{CampaignState, Entry, Event},
     lease::{LaunchOrder, Tags},
+    price::NodeRate,
+    spending::{Spent, campaign_cost, total},
 };
 use jiff::Timestamp;
 
@@ -12,8 +14,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-fn settings(types: &[&str]) -> Ec2Settings {
-    Ec2Settings {
+fn settings(types: &[&str]) -> FleetRequest {
+    FleetRequest::of(&Ec2Settings {
         region: "us-east-1".into(),
         profile: None,
         endpoint: None,
@@ -35,7 +37,7 @@ fn settings(types: &[&str]) -> Ec2Settings {
         ready_limit_s: 300.0,
         allow_from: None,
         install: true,
-    }
+    })
 }
 
 fn quote(usd: f64, when: &str, spot: Option<&str>) -> Quote {
@@ -210,7 +212,7 @@ fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
     near(spent(whole.clone(), 100_000).usd, 1.3);
     // a minute at least, for each
     near(spent(vec![(0, intended("l", 2, usd)), (5, acquired()), (20, released())], 1000).usd, 0.12);
-    // nobody knows whether it was launched, and then it is known that it was not
+    // it is unknown whether it was launched, and then it is known that it was not
     near(spent(vec![(0, intended("l", 2, usd))], 1000).usd, 2.0);
     near(spent(vec![(0, intended("l", 2, usd)), (9, released())], 1000).usd, 0.0);
     // kept for the next campaign

@@ -10,11 +10,11 @@ use cvc_core::campaign::Site;
 use cvc_engine::host::Host;
 use std::time::Duration;
 
-/// With more nodes not every pair is tried: the head reaches all, and each the next one.
+/// Maximum number of nodes of which every pair is tried; of more the head reaches all, and each the next one.
 const MOST_PAIRS_OF: usize = 16;
-/// For one node to reach others, a few seconds each.
+/// Time limit for one node to reach others, at a few seconds each.
 const LIMIT: Duration = Duration::from_secs(180);
-/// A network file system may show a new file late.
+/// Time limit until a new file is seen by all nodes: network file systems may show it late.
 const LATE: usize = 20;
 
 const REACH: &str = r#"

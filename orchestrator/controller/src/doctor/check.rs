@@ -29,7 +29,7 @@ pub struct Check {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// how to fix it; empty if nothing has to be.
+    /// How to fix it; empty if it is as it should be.
     pub hint: String,
 }
 

@@ -9,9 +9,9 @@ use cvc_engine::host::HostError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-/// Clocks further apart than this make times of different nodes tell another story.
+/// Maximum difference of clocks, seconds; beyond it times of different nodes cannot be compared.
 const MOST_S: f64 = 0.5;
-/// Questions; the quickest answer counts.
+/// Number of questions; the quickest answer counts.
 const QUESTIONS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(20);
 

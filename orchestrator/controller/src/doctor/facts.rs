@@ -12,7 +12,7 @@ use cvc_core::{
 use cvc_engine::{host::HostError, mpi};
 use indexmap::IndexMap;
 
-/// Less than this is soon full.
+/// Free bytes below which a file system counts as nearly full.
 const LEAST_FREE: u64 = 1 << 30;
 
 /// Lines `KEY<TAB>VALUE`. Arguments: of directories `dir KIND NAME PATH`, of libraries `mpi NAME SCRIPT`, of DMTCP `dmtcp LAUNCHER`.

@@ -80,7 +80,7 @@ async fn rings(head: &SshHost, nodes: &[Node], site: &Site, cluster: &Cluster, t
         return vec![Check::new("MPI between nodes", State::Skipped, "one node is reached, and it needs two", "")];
     };
     if head.name() != first.name() {
-        let found = format!("MPI is launched on {}, which is no node; runs show whether it works", head.name());
+        let found = format!("MPI is launched on {}, which is not a node of the site; runs show whether it works", head.name());
         return vec![Check::new("MPI between nodes", State::Skipped, found, "")];
     }
     let mut checks = Vec::new();

@@ -5,7 +5,7 @@ use cvc_engine::host::{Host, HostError};
 use indexmap::IndexMap;
 use std::{collections::BTreeMap, time::Duration};
 
-/// For a question to a node.
+/// Time limit of one question to a node.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
 /// A node that answers.

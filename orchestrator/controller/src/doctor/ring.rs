@@ -21,7 +21,7 @@ const SOURCE: &str = include_str!("ring.c");
 /// Rounds that the program makes with two ranks add this to its token.
 const TOKEN: &str = "200";
 const COMPILE: Duration = Duration::from_secs(60);
-/// A job that is not over by then hangs.
+/// Time limit of the job: beyond it, it hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two nodes and a library.

@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 /// Versions of ansible-core that are brought, by the least minor version of Python 3 that they run with; the newest first.
 pub const PINNED: [(u32, &str); 3] = [(11, "2.19.14"), (10, "2.17.14"), (9, "2.15.13")];
-/// The oldest that the roles are for.
+/// The oldest version that the roles support.
 const OLDEST: (u32, u32) = (2, 14);
 const PIP_LIMIT: Duration = Duration::from_secs(900);
 

@@ -25,7 +25,7 @@ pub enum InstallError {
     NoAnsible {
         /// What is missing, and what the tools said.
         what: String,
-        /// how to fix it.
+        /// How to fix it.
         hint: String,
     },
     /// ansible-playbook ended without having done anything.
@@ -76,7 +76,7 @@ pub enum InstallError {
 }
 
 impl InstallError {
-    /// how to fix it.
+    /// How to fix it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Store(_) | Self::Render(_) | Self::Interrupted { .. } => return None,

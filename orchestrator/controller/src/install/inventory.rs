@@ -1,4 +1,4 @@
-//! The inventory of a site: its hosts and how Ansible reaches them. There is no secret in it, only the paths of key files.
+//! The inventory of a site: its hosts and how Ansible reaches them. It holds no secret, only the paths of key files.
 
 use super::InstallError;
 use camino::Utf8Path;
@@ -78,7 +78,7 @@ fn variables(host: &HostEntry, base: &Utf8Path) -> Map<String, Value> {
     vars
 }
 
-/// What every ssh gets: whose keys are believed, that nobody is asked, and that a line which is silent is given up.
+/// Options of every ssh: which keys are believed, no questions to the user, and the end of a silent connection.
 fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, InstallError> {
     let mut words: Vec<String> = Vec::new();
     if let Some(config) = &ssh.config {

@@ -57,7 +57,7 @@ pub struct Component {
 }
 
 impl SiteLock {
-    /// What this lock says and the site has not. What was not looked for, and what is not locked, is no difference.
+    /// Finds what this lock says and the site does not have. Components that were not looked for or are not locked are left out.
     pub fn compare(&self, found: &Found) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (name, locked) in &self.components {

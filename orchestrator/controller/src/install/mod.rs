@@ -31,7 +31,7 @@ use std::time::Duration;
 
 static ROLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../ansible");
 
-/// Builds by Spack take hours.
+/// Time limit of an installation: builds by Spack take hours.
 pub const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// What is to be installed.

@@ -26,11 +26,11 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// Names what an installation started, in its environment.
+/// Environment variable that marks the processes of an installation.
 const MARK: &str = "CVC_INSTALL";
 /// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// Bytes that are kept of standard error.
+/// Maximum number of bytes of standard error that are kept.
 const MOST_SAID: usize = 64 << 10;
 
 /// What is to be played.

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Lines of standard error that are kept of a failure.
+/// Maximum number of lines of standard error that a failure keeps.
 const MOST_LINES: usize = 12;
 
 #[derive(Deserialize)]
@@ -56,7 +56,7 @@ impl Reader {
         }
     }
 
-    /// Takes in a line; `None` for one that nobody needs to see, or that is none of the plugin's.
+    /// Takes in a line; `None` for one that does not concern the user, or is not the plugin's.
     pub(super) fn line(&mut self, line: &str) -> Option<InstallEvent> {
         let line = serde_json::from_str::<Line>(line).ok()?;
         match line {

@@ -149,7 +149,7 @@ impl InstallReport {
     }
 }
 
-/// What modules and ssh say, and how to fix it.
+/// Messages of modules and ssh, and hints for them.
 const MENDS: [(&[&str], &str); 8] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"],

@@ -10,14 +10,14 @@ pub enum SideEffect {
     Unknown,
 }
 
-/// What kind of kind it is: what can be done about it depends on that.
+/// What kind of error it is, which says what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There are no such machines to be had there now: another zone, type or market may have some.
+    /// No such machines are available there now: another zone, type or market may have some.
     Capacity,
     /// The spot market's price is above the site's.
     SpotPrice,
-    /// The account may not have so many.
+    /// The quota of the account is exceeded.
     Quota,
     /// No credentials, or they are wrong or have expired.
     Credentials,
@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Transient,
     /// It cannot be reached.
     Unreachable,
-    /// There is no such thing.
+    /// It does not exist.
     NotFound,
     /// Something else still depends on it.
     InUse,
@@ -51,7 +51,7 @@ pub struct ProviderError {
     pub code: Option<String>,
     /// What the cloud or the network said.
     pub said: String,
-    /// What kind of kind.
+    /// What kind of error.
     pub kind: ErrorKind,
     /// What it leaves.
     pub left: SideEffect,
@@ -73,7 +73,7 @@ impl ProviderError {
         matches!(self.kind, ErrorKind::Transient | ErrorKind::Unreachable | ErrorKind::InUse)
     }
 
-    /// how to fix it.
+    /// How to fix it.
     pub fn hint(&self) -> Option<String> {
         let text = match self.kind {
             ErrorKind::Capacity => "give further `instance_types` or `zones`, or try later",

@@ -1,13 +1,14 @@
-//! What a cloud must be able to do, in words that no cloud's library occurs in.
+//! What a cloud must be able to do. No cloud's library occurs here.
 
 mod error;
 mod quote;
+mod request;
 
 pub use error::{ErrorKind, ProviderError, SideEffect};
 pub use quote::Quote;
+pub use request::FleetRequest;
 
 use async_trait::async_trait;
-use cvc_core::campaign::Ec2Settings;
 use cvc_core::lease::{LaunchOrder, Tags};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,13 +25,6 @@ pub struct Account {
     pub endpoint: Option<String>,
 }
 
-impl Account {
-    /// Of a site.
-    pub fn of(settings: &Ec2Settings) -> Self {
-        Self { region: Some(settings.region.clone()), profile: settings.profile.clone(), endpoint: settings.endpoint.clone() }
-    }
-}
-
 /// Opens accounts. The command line gives one to the library, if it was built with a cloud.
 #[async_trait]
 pub trait Clouds: Send + Sync + fmt::Debug {
@@ -45,7 +39,7 @@ pub trait Provider: Send + Sync + fmt::Debug {
     fn region(&self) -> &str;
 
     /// What is on offer for a site: facts of its instance types, zones that have them, the image, the caller's address. Changes nothing.
-    async fn look(&self, settings: &Ec2Settings) -> Result<Offer, ProviderError>;
+    async fn look(&self, request: &FleetRequest) -> Result<Offer, ProviderError>;
 
     /// How many vCPUs of these instance types may still run, `None` where that cannot be told (no permission, an endpoint without quotas).
     async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError>;
@@ -62,12 +56,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// What the cloud's own checks say of the running instances of a fleet.
     async fn health(&self, fleet: &str) -> Result<Vec<(String, Health)>, ProviderError>;
 
-    /// Asks for the end of instances; those that are gone already are no error. Does not wait.
+    /// Asks for the end of instances; those that are gone already are ignored. Does not wait.
     async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError>;
 
     /// Everything in this region that carries cvc's tags, of this owner (`None`: of any) and this fleet (`None`: of any); what is
-    /// terminated or deleted is left out.
-    async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError>;
+    /// terminated or deleted is left out. Questions that were refused are part of the answer.
+    async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery;
 
     /// Removes resources in the order in which they depend on each other, and waits until they are gone, as long as `limit_s`: instances and
     /// spot requests, volumes, placement groups, security groups, key pairs. One that is still in use is tried again. Gives what is still
@@ -84,6 +78,25 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
     /// Today's prices of Linux instances in this region, on demand, or by the spot market's history in each zone.
     async fn prices(&self, instance_types: &[String], spot: bool) -> Result<Vec<Quote>, ProviderError>;
+}
+
+/// What was found by tags alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Discovery {
+    /// What carries the tags.
+    pub found: Vec<Resource>,
+    /// Questions that were refused: what they ask for may be there, too.
+    pub refused: Vec<ProviderError>,
+}
+
+impl Discovery {
+    /// Everything that there is.
+    ///
+    /// # Errors
+    /// The first question that was refused: then it is not known what there is.
+    pub fn whole(self) -> Result<Vec<Resource>, ProviderError> {
+        self.refused.into_iter().next().map_or(Ok(self.found), Err)
+    }
 }
 
 /// What a cloud has for a site.

@@ -66,7 +66,7 @@ impl Ended {
     }
 }
 
-/// Nobody works there any more.
+/// An agent has ended for good.
 #[derive(Clone, Debug)]
 pub(super) struct Over {
     /// What that means for the runs that were under way; `None`: they are to be done again.
@@ -116,7 +116,7 @@ pub(super) struct State {
     pub sent: usize,
     /// It is asked to go: another one is not started.
     pub closing: bool,
-    /// Nobody works there any more.
+    /// Why the agent has ended for good.
     pub over: Option<Over>,
 }
 
@@ -234,7 +234,7 @@ impl AgentState {
                 }
                 Event::NodeBack { node } => {
                     state.lost.remove(&node);
-                    return Some(format!("node {node} is there again"));
+                    return Some(format!("node {node} is back"));
                 }
                 Event::Closing { .. } => state.going = true,
                 Event::Closed { reason } => {

@@ -1,6 +1,7 @@
 //! Keeps the line to an agent: events in, requests out, again and again when the connection is lost.
 
 use crate::{
+    backoff::Delays,
     progress::SiteReporter,
     remote::{
         agent_state::{AgentState, Over},
@@ -15,12 +16,13 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The relay says every two seconds that it is alive: after so long it is not.
+/// Silence after which the relay counts as lost; it gives a sign of life every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
-/// An agent that ends at once is not started for ever.
+/// Maximum number of starts of an agent that ends without any news.
 const MOST_STARTS: u32 = 5;
-/// Between attempts.
+/// Delay before the second attempt; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest delay between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// What a connection needs.
@@ -39,7 +41,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Works until it is dropped.
     pub async fn work(self) {
-        let mut pause = FIRST_PAUSE;
+        let mut delays = Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE);
         let mut away: Option<Instant> = None;
         loop {
             let from = self.agent_state.state().seq;
@@ -52,7 +54,7 @@ impl Connection {
                     self.agent_state.change(|s| s.sent = 0);
                     let (heard, why) = self.converse(channel).await;
                     if heard {
-                        pause = FIRST_PAUSE;
+                        delays.reset();
                         away = None;
                     }
                     why
@@ -63,8 +65,7 @@ impl Connection {
                 self.reporter.note(format!("{}: the line to the agent is gone, trying again: {why}", self.head_node.name()));
             }
             away.get_or_insert_with(Instant::now);
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            delays.pause().await;
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-/// For small questions.
+/// Time limit of small questions.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
 /// The way to a machine.
@@ -131,7 +131,7 @@ impl HeadNode {
         }
     }
 
-    /// Starts a program there to site_event_sender with.
+    /// Starts a program there to talk with.
     pub async fn channel(&self, argv: &[String]) -> Result<Channel, HostError> {
         match self {
             Self::Here => {

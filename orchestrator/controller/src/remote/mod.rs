@@ -5,7 +5,9 @@ mod agent_handle;
 mod agent_state;
 mod connection;
 mod head_node;
+mod job_monitor;
+mod setting;
 mod site;
+mod submission;
 
-pub(crate) use agent_handle::AbortOnDropHandle;
 pub(crate) use site::{Opening, Remote, identity};

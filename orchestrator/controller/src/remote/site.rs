@@ -1,4 +1,4 @@
-//! A site of several machines, as the coordinator uses it.
+//! A site of several machines, as the campaign runner uses it.
 
 use crate::error::CampaignError;
 use crate::{
@@ -9,11 +9,15 @@ use crate::{
 use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::{
-        agent_handle::{AbortOnDropHandle, AgentHandle, Setting},
+        agent_handle::AgentHandle,
         agent_state::{AgentState, Ended, Over, Ready},
         head_node::{HeadNode, SHORT},
+        job_monitor::JobMonitor,
+        setting::Setting,
+        submission::by_job,
     },
 };
+use backon::{ExponentialBuilder, Retryable};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Allocation, Cluster},
@@ -40,16 +44,30 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-/// An agent that nobody needs goes after so long, seconds; in a job it holds nodes that others wait for.
+/// Time after which an agent without work ends, seconds.
 const IDLE_S: f64 = 3600.0;
+/// The same in a job, which holds nodes that others wait for.
 const IDLE_IN_JOB_S: f64 = 600.0;
 /// How long a host may be away while something is wanted of it.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same when the campaign is over.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
-/// Between looks at a cloud's instances.
+/// Maximum number of further attempts to bring a directory here, and the delays between them.
+const FETCH_REPEATS: usize = 4;
+const FETCH_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_FETCH_PAUSE: Duration = Duration::from_secs(4);
+/// Delay between looks at a cloud's instances.
 const WATCH_TICK: Duration = Duration::from_secs(10);
+
+/// Why a directory is not here.
+enum FetchError {
+    /// It did not arrive whole: another attempt may bring it.
+    Incomplete(String),
+    /// It cannot be written here.
+    Here(CampaignError),
+}
 
 /// A site of several machines.
 pub(crate) struct Remote {
@@ -58,7 +76,7 @@ pub(crate) struct Remote {
     most_nodes: u32,
     /// The agent that takes runs; with a job for each run there is none.
     agent: Mutex<Option<Arc<AgentHandle>>>,
-    /// AbortOnDropHandle while a agent is made.
+    /// Held while an agent is made.
     making: tokio::sync::Mutex<()>,
     ready: Ready,
     dir: CampaignDir,
@@ -66,8 +84,8 @@ pub(crate) struct Remote {
     identity: String,
     jobs: AtomicU32,
     /// Looks at what the cloud takes back.
-    watch: Mutex<Option<AbortOnDropHandle>>,
-    /// Jobs of an earlier controller that nobody has taken over yet, where each run has its own.
+    watch: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// Jobs of an earlier controller that have not been taken over yet, where each run has its own.
     old_jobs: Mutex<BTreeSet<String>>,
 }
 
@@ -153,7 +171,8 @@ impl Remote {
         // side by side they may be more than one point needs
         let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
         let orders = Orders { protocol: PROTOCOL, context, points, program: there.clone(), idle_s };
-        let setting = Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, fleet });
+        let job_monitor = slurm.clone().map(|client| JobMonitor::new(client, reporter.clone()));
+        let setting = Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, job_monitor, fleet });
         let mut remote = Self {
             setting,
             most_nodes,
@@ -234,7 +253,7 @@ impl Remote {
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             agent.close().await?;
-            // nobody listens there any more
+            // its process has ended
             *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.setting.clean(&agent.root).await?;
         }
@@ -249,7 +268,7 @@ impl Remote {
                         format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.identity)
                     });
                     let root = self.setting.root.join(&job);
-                    match AgentHandle::by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {
+                    match by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {
                         // the job of an earlier session has ended meanwhile
                         Err(CampaignError::Slurm(error)) if again => self.setting.reporter.note(format!("{}: {error}", self.name())),
                         other => break other?,
@@ -261,7 +280,7 @@ impl Remote {
         if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
             let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
             let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
-            let watch = AbortOnDropHandle(tokio::spawn(watch(fleet, agent_state, head, head_node, self.setting.reporter.clone())));
+            let watch = AbortOnDropHandle::new(tokio::spawn(watch(fleet, agent_state, head, head_node, self.setting.reporter.clone())));
             *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
         *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = agent.clone();
@@ -309,7 +328,7 @@ impl Remote {
         self.setting.cluster.lost_after_s
     }
 
-    /// So many nodes that are heard of and not in use.
+    /// This many nodes that are heard of and not in use; `None` if there are fewer.
     pub fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         let free: Vec<String> = self.nodes().into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
         (free.len() == wanted).then_some(free)
@@ -325,54 +344,16 @@ impl Remote {
         }
     }
 
-    /// One attempt there, until its directory is here and has its final name.
+    /// Carries out one attempt there, until its directory is here and has its final name.
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
     pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, CampaignError> {
         let own_job = self.allocation() == Some(Allocation::Run);
-        let agent = if own_job {
-            reporter.stage("waiting for nodes");
-            let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
-            let root = self.setting.root.join(&job);
-            let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
-            match AgentHandle::by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, &mut stop_signal).await {
-                Ok(agent) => agent.map(Arc::new),
-                Err(CampaignError::Slurm(error)) => {
-                    return Ok(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() });
-                }
-                Err(error) => return Err(error),
-            }
-        } else if let Some(agent) = self.current().filter(|l| l.knows_end(&task.planned.id, task.dispatch)) {
-            // its job has ended, and what it has done is to be fetched
-            Some(agent)
-        } else {
-            self.connect_agent(None, &mut stop_signal).await?
+        let agent = match self.agent_for(task, own_job, &mut stop_signal, reporter).await? {
+            Ok(agent) => agent,
+            Err(attempted) => return Ok(attempted),
         };
-        let Some(agent) = agent else { return Ok(Attempted::Interrupted) };
-        if let Some(reason) = agent.ready.obstacles.get(&task.planned.point).filter(|_| own_job) {
-            let detail = reason.clone();
-            self.put_away(&agent).await?;
-            return Ok(Attempted::Failed { cause: Cause::Launch, detail });
-        }
         let task = &self.placed(task, &agent, own_job);
-        let mut ended = agent.attempt(task, &mut stop_signal, reporter).await;
-        if let (Some(fleet), true) = (&self.setting.fleet, ended.is_doubtful()) {
-            // a node that the cloud took back is no failure of the run's
-            let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
-            if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
-                let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
-                if let Ended::Finished(file) = &ended {
-                    agent.forget(&task.planned.id, task.dispatch, file.attempt);
-                }
-                ended = Ended::Failed(cause, format!("node {node}: {why}"));
-            } else if let (Some((node, why)), true) = (self.taken_back(task), ended.is_loss_of_node()) {
-                // the cloud has said so before, even if it does not show it yet
-                if let Ended::Finished(file) = &ended {
-                    agent.forget(&task.planned.id, task.dispatch, file.attempt);
-                }
-                ended = Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}"));
-            }
-        }
-        let attempted = match ended {
+        let attempted = match self.await_end(task, &agent, &mut stop_signal, reporter).await {
             // or an earlier controller wanted that, and was killed before it had written it down
             Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
                 Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
@@ -387,19 +368,78 @@ impl Remote {
             Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
             // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => match self.fetch(&agent.root, &task.planned.id, &file).await {
-                Ok(()) => Attempted::Ended(file),
-                Err(error) => match self.head_gone() {
-                    // with the head went what was to be brought
-                    Some((cause, detail)) => Attempted::Failed { cause, detail },
-                    None => return Err(error),
-                },
-            },
+            Ended::Finished(file) => self.fetch_verified(&agent.root, &task.planned.id, file).await?,
         };
         if own_job {
             self.put_away(&agent).await?;
         }
         Ok(attempted)
+    }
+
+    /// The agent that takes an attempt, with its own job if the site has one for each run; or what came of the attempt without one.
+    async fn agent_for(
+        &self,
+        task: &Task,
+        own_job: bool,
+        stop_signal: &mut StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<Result<Arc<AgentHandle>, Attempted>, CampaignError> {
+        if !own_job {
+            // its job may have ended, and what it has done is to be fetched
+            let agent = match self.current().filter(|l| l.knows_end(&task.planned.id, task.dispatch)) {
+                Some(agent) => Some(agent),
+                None => self.connect_agent(None, stop_signal).await?,
+            };
+            return Ok(agent.ok_or(Attempted::Interrupted));
+        }
+        reporter.stage("waiting for nodes");
+        let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
+        let root = self.setting.root.join(&job);
+        let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
+            Ok(Some(agent)) => Arc::new(agent),
+            Ok(None) => return Ok(Err(Attempted::Interrupted)),
+            Err(CampaignError::Slurm(error)) => {
+                return Ok(Err(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() }));
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
+            self.put_away(&agent).await?;
+            return Ok(Err(Attempted::Failed { cause: Cause::Launch, detail }));
+        }
+        Ok(Ok(agent))
+    }
+
+    /// Hands an attempt over and waits for its end. A node that the cloud took back is no failure of the run's.
+    async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+        let ended = agent.attempt(task, stop_signal, reporter).await;
+        let Some(failure) = self.taken_by_cloud(task, &ended).await else { return ended };
+        if let Ended::Finished(file) = &ended {
+            agent.forget(&task.planned.id, task.dispatch, file.attempt);
+        }
+        failure
+    }
+
+    /// What the end of an attempt is if the cloud took one of its nodes.
+    async fn taken_by_cloud(&self, task: &Task, ended: &Ended) -> Option<Ended> {
+        let fleet = self.setting.fleet.as_ref().filter(|_| ended.is_doubtful())?;
+        let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
+        if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
+            let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
+            return Some(Ended::Failed(cause, format!("node {node}: {why}")));
+        }
+        // the cloud has said so before, even if it does not show it yet
+        let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
+        Some(Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
+    }
+
+    /// Brings the directory of an attempt here. If the head of a cloud's site is gone, what was to be brought went with it.
+    async fn fetch_verified(&self, root: &Utf8Path, run: &RunId, file: OutcomeFile) -> Result<Attempted, CampaignError> {
+        match self.fetch(root, run, &file).await {
+            Ok(()) => Ok(Attempted::Ended(file)),
+            Err(error) => self.head_gone().map(|(cause, detail)| Attempted::Failed { cause, detail }).ok_or(error),
+        }
     }
 
     /// The node of a task that the cloud has said it takes back; or the head, without which nothing goes on.
@@ -444,28 +484,31 @@ impl Remote {
             Outcome::Succeeded => there.run(run),
             Outcome::Failed { .. } => there.failed(run, file.attempt),
         };
-        let partial = self.dir.partial(run);
-        for attempt in 1.. {
-            if partial.exists() {
-                std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial))?;
+        let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(LONGEST_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
+        let fetched = (|| self.fetch_once(&from, run, file)).retry(again).when(|e| matches!(e, FetchError::Incomplete(_))).await;
+        match fetched {
+            Ok(()) => {
+                seal(&self.dir, run, file)?;
+                Ok(())
             }
-            std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
-            let brought = self.setting.head_node.download(&from, &partial, |what| self.setting.reporter.note(format!("{run}: {what}")));
-            let wrong = match brought.await {
-                Ok(()) => match verify(&partial, file) {
-                    Ok(()) => break,
-                    Err(wrong) => wrong,
-                },
-                Err(error @ HostError::File { .. }) => return Err(error.into()),
-                Err(error) => error.to_string(),
-            };
-            if attempt >= 5 {
-                return Err(self.setting.error(format!("cannot bring {from} here: {wrong}")));
-            }
-            tokio::time::sleep(Duration::from_secs(attempt)).await;
+            Err(FetchError::Incomplete(why)) => Err(self.setting.error(format!("cannot bring {from} here: {why}"))),
+            Err(FetchError::Here(error)) => Err(error),
         }
-        seal(&self.dir, run, file)?;
-        Ok(())
+    }
+
+    async fn fetch_once(&self, from: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), FetchError> {
+        let partial = self.dir.partial(run);
+        let here = |error: StoreError| FetchError::Here(error.into());
+        if partial.exists() {
+            std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial)).map_err(here)?;
+        }
+        std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
+        let tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
+        match self.setting.head_node.download(from, &partial, tell).await {
+            Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
+            Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
+            Err(error) => Err(FetchError::Incomplete(error.to_string())),
+        }
     }
 
     /// The controller has written down how an attempt ended: what lies there of it can go.
@@ -479,7 +522,7 @@ impl Remote {
     /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
     pub async fn close(&self) -> Result<(), CampaignError> {
         if let HeadNode::Ssh(host) = &self.setting.head_node {
-            // nobody waits a day for the end
+            // the end is not worth a day's wait
             host.set_patience(CLOSE_PATIENCE);
         }
         if let Some(agent) = self.current() {
@@ -507,7 +550,7 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
                 extend_at = Instant::now() + Duration::from_secs(60);
             }
         }
-        // a cloud that does not answer for a while is no reason to give anything up
+        // nothing is given up because a cloud does not answer for a while
         let Ok(gone) = fleet.look_for_gone().await else { continue };
         for (node, why) in &gone {
             if told.insert(node.clone(), why.clone()).is_none() {
@@ -521,7 +564,7 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
                 s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
             });
             if let HeadNode::Ssh(host) = &head_node {
-                // nobody waits for it
+                // it is not waited for
                 host.set_patience(Duration::ZERO);
                 host.disconnect().await;
             }

@@ -127,7 +127,7 @@ impl<'a> Budget<'a> {
         let point = books.scheduler.point(&planned.point)?;
         let site = self.spec.sites.get(&point.site)?;
         if !books.is_known() {
-            return Some(OverBudget::new("the price of some of its instances is unknown, so that it could be exceeded"));
+            return Some(OverBudget::new("the price of some of its instances is unknown, so it could be exceeded"));
         }
         let run_s = self.run_s(planned, limit);
         // instances that are there cost while it runs, whichever site it is on
@@ -160,9 +160,7 @@ impl<'a> Budget<'a> {
         let nodes = self.missing_nodes(books, site, wanted.iter().map(|(_, p)| p.mapping.nodes()))?;
         let book = cost::PriceBook::open(&cost::cache_file());
         let Some(rate) = cost::dearest_rate(&book, of_site, None) else {
-            return Some(OverBudget::new(
-                "the price of its instances is unknown, so that it could be exceeded; `cvc prices` asks the cloud",
-            ));
+            return Some(OverBudget::new("the price of its instances is unknown, so it could be exceeded; `cvc prices` asks the cloud"));
         };
         let run_s = wanted.iter().map(|(r, _)| self.run_s(r, limit)).fold(f64::INFINITY, f64::min);
         let seconds = cost::SETUP_S + run_s + RELEASE_S;

@@ -1,5 +1,5 @@
 //! Sites whose machines a cloud gives: they are launched, set up, and from then on are a site that is reached by ssh; what the cloud takes back
-//! is replaced, and what nobody needs any more is given back at once, since it costs.
+//! is replaced, and what is not needed any more is given back at once, since it costs.
 
 use super::{super::observe::Progress, CampaignRunner};
 use crate::error::{CampaignError, OverBudget};
@@ -8,11 +8,12 @@ use crate::{
     cost::{self, PriceBook},
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
-    remote::{AbortOnDropHandle, Opening, Remote, identity},
+    provider::FleetRequest,
+    remote::{Opening, Remote, identity},
 };
 use camino::Utf8PathBuf;
 use cvc_core::{
-    campaign::{Ec2Settings, Spec},
+    campaign::Spec,
     journal::{Event, Lease},
     plan::Plan,
     point::PlannedPoint,
@@ -22,8 +23,9 @@ use cvc_core::{
 use cvc_engine::attempt::SiteContext;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-/// What of a site is set up on fresh machines even if software is not to be installed: nodes that trust each other, disks.
+/// Roles that set fresh machines up even if no software is to be installed: nodes that trust each other, disks.
 const BARE: [&str; 2] = ["base", "storage"];
 
 /// Until when the machines of a site are kept for a next campaign, if all of them are.
@@ -49,7 +51,7 @@ pub(super) struct CloudOpening {
 
 impl CampaignRunner<'_> {
     /// The fleet of a site, made at the first time.
-    pub(super) async fn fleet(&mut self, name: &str, settings: &Ec2Settings) -> Result<Arc<Fleet>, CampaignError> {
+    pub(super) async fn fleet(&mut self, name: &str, request: &FleetRequest) -> Result<Arc<Fleet>, CampaignError> {
         if let Some(fleet) = self.sites.fleets.get(name) {
             return Ok(Arc::clone(fleet));
         }
@@ -65,7 +67,7 @@ impl CampaignRunner<'_> {
         let wanted = Wanted {
             campaign: &self.spec.name,
             site: name,
-            settings,
+            request: request.clone(),
             login,
             identity: &identity(&self.dir),
             dir: self.dir.root(),
@@ -91,8 +93,8 @@ impl CampaignRunner<'_> {
     pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
         let leases = self.journal.state().leases_of(name);
         let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
-        let settings = order.settings();
-        let fleet = self.fleet(name, &settings).await?;
+        let request = FleetRequest::of_order(&order);
+        let fleet = self.fleet(name, &request).await?;
         self.sites.fleets.remove(name);
         self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
@@ -106,8 +108,8 @@ impl CampaignRunner<'_> {
     }
 
     /// What a task needs to open a cloud's site.
-    pub(super) async fn cloud_opening(&mut self, name: &str, settings: &Ec2Settings) -> Result<CloudOpening, CampaignError> {
-        let fleet = self.fleet(name, settings).await?;
+    pub(super) async fn cloud_opening(&mut self, name: &str, request: &FleetRequest) -> Result<CloudOpening, CampaignError> {
+        let fleet = self.fleet(name, request).await?;
         let books = self.books();
         let (allowance, lasts) = (self.budget.allowance(&books), self.budget.lasts_with(&books, name));
         fleet.set_allowance(allowance);
@@ -176,10 +178,10 @@ impl CampaignRunner<'_> {
                 }
             }
         }
-        // nobody is to wait for a head that is about to go
+        // a head that is about to go is not waited for
         drop(remote);
         self.sites.remove(site);
-        self.while_listening(async move { fleet.down("the campaign needs it no more").await }).await??;
+        self.while_listening(async move { fleet.down("the campaign does not need it any more").await }).await??;
         self.sites.fleets.remove(site);
         self.journal.write(Event::SiteClosed { site: site.to_owned() })
     }
@@ -193,7 +195,7 @@ impl CampaignRunner<'_> {
             let Some(remote) = self.sites.remote(site) else { continue };
             let looking = Arc::clone(&fleet);
             let gone = self.while_listening(async move { looking.look_for_gone().await }).await?.unwrap_or_else(|error| {
-                // a cloud that does not answer now is no reason to give anything up
+                // nothing is given up because a cloud does not answer now
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 fleet.gone()
             });
@@ -216,8 +218,8 @@ impl CampaignRunner<'_> {
         failed: BTreeMap<String, LossReason>,
     ) -> Result<bool, CampaignError> {
         self.observer.on(&Progress::Site { what: format!("{site}: {} of its instances are replaced", failed.len()) });
-        let Some(settings) = self.spec.sites.get(site).and_then(|s| s.ec2.clone()) else { return Ok(false) };
-        let opening = self.cloud_opening(site, &settings).await?;
+        let Some(request) = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).map(FleetRequest::of) else { return Ok(false) };
+        let opening = self.cloud_opening(site, &request).await?;
         let stop_signal = self.stop_signal.clone();
         self.sites.remove(site);
         let opened = self.while_listening(async move {
@@ -288,7 +290,7 @@ impl CloudOpening {
             }
         };
         // setting up may take longer than instances live without cvc
-        let _ticker = AbortOnDropHandle(tokio::spawn({
+        let _ticker = AbortOnDropHandle::new(tokio::spawn({
             let fleet = Arc::clone(&fleet);
             async move {
                 loop {
@@ -358,7 +360,7 @@ impl CloudOpening {
             write_whole(&mark, digest.as_bytes())?;
         }
         let Some(mut context) = SiteContext::of(&spec, &site) else {
-            return Err(CampaignError::internal(format!("there is no site {site}")));
+            return Err(CampaignError::internal(format!("unknown site {site}")));
         };
         // of what was launched, not of what was wanted
         context.rate = fleet.rate();

@@ -14,7 +14,6 @@ use crate::{
     error::{CampaignError, OverBudget},
     progress::SiteEvent,
     provider::Clouds,
-    remote::AbortOnDropHandle,
 };
 use budget::{Books, Budget};
 use camino::Utf8PathBuf;
@@ -40,6 +39,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 pub use closing::close_campaign;
@@ -212,11 +212,11 @@ impl<'a> CampaignRunner<'a> {
 }
 
 /// Passes on what the user wants, until the returned handle is dropped.
-fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopRequest>>) -> AbortOnDropHandle {
+fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopRequest>>) -> AbortOnDropHandle<()> {
     let to = Arc::clone(to);
     let pass_on = |to: &watch::Sender<StopRequest>, now: StopRequest| to.send_modify(|request| *request = (*request).max(now));
     pass_on(&to, *from.borrow_and_update());
-    AbortOnDropHandle(tokio::spawn(async move {
+    AbortOnDropHandle::new(tokio::spawn(async move {
         // without a sender there can be no further request
         while from.changed().await.is_ok() {
             let now = *from.borrow_and_update();

@@ -5,6 +5,7 @@ use super::{super::observe::Progress, CampaignRunner, clouds::kept_until, forwar
 use crate::{
     error::{CampaignError, OverBudget},
     install::Lock,
+    provider::FleetRequest,
     remote::{Opening, Remote},
 };
 use cvc_core::{
@@ -188,7 +189,7 @@ impl CampaignRunner<'_> {
         stop_signal: StopSignal,
     ) -> Pin<Box<dyn Future<Output = Opened> + Send>> {
         let only_close = plan.purpose == Purpose::Clear;
-        let Some(settings) = context.site.ec2.clone() else {
+        let Some(request) = context.site.ec2.as_ref().map(FleetRequest::of) else {
             let opening = Opening {
                 context,
                 points: points_of(self.plan, &plan.site).cloned().collect(),
@@ -201,7 +202,7 @@ impl CampaignRunner<'_> {
             };
             return Box::pin(Remote::open(opening, stop_signal));
         };
-        match self.cloud_opening(&plan.site, &settings).await {
+        match self.cloud_opening(&plan.site, &request).await {
             Ok(opening) if only_close => Box::pin(opening.close_old()),
             Ok(opening) => Box::pin(opening.open(stop_signal)),
             Err(error) => Box::pin(std::future::ready(Err(error))),

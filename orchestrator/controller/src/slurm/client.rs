@@ -9,6 +9,7 @@ use super::{
     reason,
     state::Stage,
 };
+use crate::backoff::Delays;
 use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output};
 use std::{
     collections::BTreeMap,
@@ -20,14 +21,15 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// For one call of a tool: the tools themselves give up on a silent controller after some tens of seconds.
+/// Time limit for one call of a tool: the tools themselves give up on a silent controller after some tens of seconds.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
 /// How long a controller may be away before it is an error.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between questions, at first and at most.
+/// Delay between the first two questions; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest delay between questions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A job that waits for longer than this gives its reason.
+/// Time after which the reason why a job waits is reported.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
 /// What became of a job.
@@ -49,7 +51,7 @@ struct Inner {
     clock: OnceCell<Clock>,
     /// `squeue --json` did not work, or says more than is kept.
     no_json: AtomicBool,
-    /// There is no accounting but the list of completed jobs.
+    /// The only accounting is the list of completed jobs.
     no_accounting: AtomicBool,
 }
 
@@ -68,23 +70,13 @@ fn said(output: &Output) -> String {
     said.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Pauses that grow.
-struct Pauses(Duration);
-
-impl Pauses {
-    async fn pause(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
-    }
-}
-
 impl Client {
     /// A client whose tools run on this host: a login node, a node of a job, or this machine.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self::with_patience(host, PATIENCE)
     }
 
-    /// A client that gives up sooner or later on a controller that does not answer.
+    /// A client with another limit on how long a controller may be away.
     pub fn with_patience(host: Arc<dyn Host>, patience: Duration) -> Self {
         let inner =
             Inner { host, patience, clock: OnceCell::new(), no_json: AtomicBool::new(false), no_accounting: AtomicBool::new(false) };
@@ -105,7 +97,7 @@ impl Client {
 
     /// Runs a tool that changes nothing, again and again while the controller does not answer. Other failures are given back.
     async fn ask(&self, argv: &[String]) -> Result<Output, SlurmError> {
-        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
         loop {
             let said = match self.run(argv).await {
                 Ok(output) if output.code == Some(0) => return Ok(output),
@@ -118,7 +110,7 @@ impl Client {
                 let waited_s = begin.elapsed().as_secs_f64();
                 return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), said, waited_s });
             }
-            pauses.pause().await;
+            delays.pause().await;
         }
     }
 
@@ -153,7 +145,7 @@ impl Client {
         let mut argv = words(&["sbatch", "--parsable"]);
         argv.extend(request.settings.sbatch_args.iter().cloned());
         argv.push(request.script_path().into_string());
-        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
         loop {
             let problem = match self.run(&argv).await {
                 Ok(output) if output.code == Some(0) => {
@@ -168,7 +160,7 @@ impl Client {
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
                 Err(error) => return Err(error.into()),
             };
-            pauses.pause().await;
+            delays.pause().await;
             // the controller may have taken the job and not have said so
             if let Some(job) = self.find(&request.name).await?.filter(counts) {
                 return Ok(job.id);
@@ -243,7 +235,7 @@ impl Client {
         argv.extend([names.join(","), "-o".to_owned(), info::SACCT_COMPLETION_FORMAT.to_owned()]);
         let output = self.ask(&argv).await?;
         if output.code != Some(0) {
-            // many sites keep no such list, or not for users: then nobody knows
+            // many sites keep no such list, or not for users: then it is unknown
             return Ok(Vec::new());
         }
         info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct -c", e))
@@ -251,7 +243,7 @@ impl Client {
 
     /// Cancels the jobs of this name, and waits until they are gone. None of them being there is as good.
     pub async fn cancel(&self, name: &str, limit: Duration) -> Result<(), SlurmError> {
-        let (begin, mut pauses) = (Instant::now(), Pauses(FIRST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
         loop {
             let there: Vec<JobInfo> =
                 self.in_memory(&[name]).await?.into_iter().filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_))).collect();
@@ -269,7 +261,7 @@ impl Client {
                     return Err(self.tool_error(&argv, &output));
                 }
             }
-            pauses.pause().await;
+            delays.pause().await;
         }
     }
 
@@ -281,7 +273,7 @@ impl Client {
         limit: Option<Duration>,
         mut tell: impl FnMut(String) + Send,
     ) -> Result<JobInfo, SlurmError> {
-        let (begin, mut pauses, mut unknown) = (Instant::now(), Pauses(FIRST_PAUSE), 0);
+        let (begin, mut delays, mut unknown) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE), 0);
         loop {
             match self.query(&[name]).await?.remove(name) {
                 Some(Found::Known(job)) => {
@@ -315,7 +307,7 @@ impl Client {
                     }
                 }
             }
-            pauses.pause().await;
+            delays.pause().await;
         }
     }
 
@@ -326,7 +318,7 @@ impl Client {
             Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.hint),
             None => word.to_owned(),
         };
-        // that nodes are away is one more reason; not knowing it is no error
+        // that nodes are away is one more reason; without them the reason stands alone
         if let Ok(nodes) = self.nodes().await {
             let mut away: Vec<String> = nodes
                 .iter()

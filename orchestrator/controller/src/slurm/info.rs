@@ -75,7 +75,7 @@ impl JobInfo {
 /// An answer that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is no JSON, or not whole.
+    /// It is not JSON, or not whole.
     #[error("its JSON cannot be read: {0}")]
     Json(String),
     /// It tells of errors, and so may not tell all.
@@ -275,7 +275,7 @@ fn null(nodes: &str) -> &str {
 fn job_id(text: &str) -> Result<JobId, AnswerError> {
     // of `8_1` and `9+0` the job is the first number
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().map(JobId::new).map_err(|_| AnswerError::Field(format!("`{text}` is no number of a job")))
+    digits.parse().map(JobId::new).map_err(|_| AnswerError::Field(format!("`{text}` is not a job number")))
 }
 
 /// `3:0` is code 3, no signal.
@@ -284,7 +284,7 @@ fn exit_pair(text: &str) -> Option<Exit> {
     Some(Exit { code: code.trim().parse().ok()?, signal: signal.trim().parse().ok()? })
 }
 
-/// Seconds of `5:00`, `1:00:00`, `2-03:00:00`, `INFINITE`; `None` for what is no limit.
+/// Seconds of `5:00`, `1:00:00`, `2-03:00:00`, `INFINITE`; `None` for no limit.
 pub(super) fn duration_s(text: &str) -> Option<f64> {
     let (days, rest) = text.trim().split_once('-').map_or((None, text.trim()), |(d, r)| (Some(d), r));
     let numbers: Vec<u64> = rest.split(':').map(|n| n.parse().ok()).collect::<Option<_>>()?;

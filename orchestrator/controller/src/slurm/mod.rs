@@ -1,7 +1,7 @@
 //! Slurm: what it says of nodes and jobs (pure readers), and a client that asks it, on this machine or over ssh.
 //!
 //! Nothing of it believes that a job did its work because Slurm says so: a job that ended with code 0 has ended, and what it did is told by
-//! its files. A job that nobody knows any more is unknown, not finished: a controller forgets jobs when it crashes.
+//! its files. A job that neither knows is unknown, not finished: a controller forgets jobs when it crashes.
 
 mod client;
 mod clock;

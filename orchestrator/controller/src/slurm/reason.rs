@@ -53,9 +53,10 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         "job" | "job_requeued_in_held_state" | "JobHoldMaxRequeue" => {
             hopeless("it was put back into the queue and is held", "release it: scontrol release <job>")
         }
-        "PartitionNodeLimit" => {
-            hopeless("the partition does not give so many nodes to a job", "lower `slurm.nodes`, or choose another `slurm.partition`")
-        }
+        "PartitionNodeLimit" => hopeless(
+            "the job asks for more nodes than the partition gives to one job",
+            "lower `slurm.nodes`, or choose another `slurm.partition`",
+        ),
         "PartitionTimeLimit" => {
             hopeless("the partition does not give so much time", "lower `slurm.time_limit_s`, or choose another `slurm.partition`")
         }
@@ -64,7 +65,7 @@ pub fn explain(reason: &str) -> Option<Explanation> {
             hopeless("the account or quality of service does not give so much time", "lower `slurm.time_limit_s`")
         }
         "QOSMaxNodePerJobLimit" | "AssocMaxNodePerJobLimit" | "QOSMaxCpuPerJobLimit" => {
-            hopeless("the account or quality of service does not give so many nodes to a job", "lower `slurm.nodes`")
+            hopeless("the job asks for more nodes than the account or quality of service allows", "lower `slurm.nodes`")
         }
         "BadConstraints" => {
             hopeless("no nodes have what is asked for", "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`")

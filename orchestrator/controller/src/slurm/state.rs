@@ -218,7 +218,7 @@ impl JobState {
                 | Word::Other(_) => continue,
             };
         }
-        // only words that nobody knows: asked again, until it is known or gone
+        // only unknown words: asked again, until it is known or gone
         Stage::Waiting
     }
 }

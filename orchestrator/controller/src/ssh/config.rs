@@ -9,11 +9,11 @@ use cvc_core::{
 };
 use std::fmt::Write;
 
-/// A connection that is not made within so many seconds is given up.
+/// Time limit for making a connection, seconds.
 pub(super) const CONNECT_S: u64 = 10;
-/// After so many seconds without a word the other side is asked for one.
+/// Silence after which the other side is asked for a sign of life, seconds.
 const ALIVE_EVERY_S: u64 = 3;
-/// Questions without answer after which the connection is lost: three intervals after the last word, 9 s.
+/// Number of unanswered questions after which the connection is lost: three intervals after the last sign of life, 9 s.
 const ALIVE_COUNT: u64 = 2;
 
 /// Rules that hold for every host, also for those that are jumped over.
@@ -26,7 +26,7 @@ fn rules() -> Vec<(&'static str, String)> {
         ("ServerAliveInterval", ALIVE_EVERY_S.to_string()),
         ("ServerAliveCountMax", ALIVE_COUNT.to_string()),
         ("ControlMaster", no()),
-        // the master's own socket is an argument; jumps are made restart_fresh, so that their keys are looked at
+        // the master's own socket is an argument; jumps are made afresh, so that their keys are looked at
         ("ControlPath", "none".into()),
         ("ControlPersist", no()),
         ("ClearAllForwardings", "yes".into()),

@@ -1,9 +1,9 @@
-//! What ssh says, in its own English, made an error. Phrases that are not known leave its last lines as they are.
+//! Turns ssh's messages into errors. Phrases that are not known leave its last lines as they are.
 
 use super::target::Hop;
 use cvc_engine::host::{HostError, Obstacle};
 
-/// Lines of ssh that an error keeps.
+/// Maximum number of ssh's lines that an error keeps.
 const LAST: usize = 4;
 
 /// A key that ssh recognised.

@@ -9,9 +9,9 @@ use cvc_core::paths;
 use cvc_engine::host::{HostError, tool};
 use std::{process::Stdio, time::Duration};
 
-/// More jumps than anybody has; a configuration that goes in circles ends here.
+/// Maximum number of machines on the way; a configuration that goes in circles ends here.
 const MOST: usize = 8;
-/// ssh only reads files for this.
+/// Time limit of `ssh -G`, which only reads files.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The target, which comes first, and all machines before it.

@@ -25,17 +25,17 @@ use tokio::{
     time::timeout,
 };
 
-/// From the start of ssh to the first word from there, over all jumps.
+/// Time limit from the start of ssh to the first word from there, over all jumps.
 const LIMIT: Duration = Duration::from_secs(3 * config::CONNECT_S);
-/// Bytes of ssh's messages that are kept: of the beginning, and of the end.
+/// Maximum number of bytes of ssh's messages that are kept, of the beginning and of the end each.
 const MOST_LOG: usize = 64 << 10;
-/// What the shell there says when it is ready; whatever its start-up files print comes before.
+/// Line that the shell there prints when it is ready; output of its start-up files comes before.
 const READY: &str = "cvc-ready";
-/// Names of the directories with control sockets begin so.
+/// Prefix of the names of directories with control sockets.
 const PREFIX: &str = "cvc-ssh-";
-/// The socket in its directory.
+/// Name of the socket in its directory.
 const SOCKET: &str = "master";
-/// A path of a socket has at most 107 bytes, and ssh makes it with 17 more at first.
+/// Maximum length of such a directory's path: a socket's path has at most 107 bytes, and ssh makes it with 17 more at first.
 const MOST_DIR: usize = 60;
 
 /// A connection that is up.
@@ -73,7 +73,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     let dir = directory()?;
     let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
         host: target.name.clone(),
-        said: format!("the directory for its socket, {}, is no text", dir.path().display()),
+        said: format!("the directory for its socket, {}, has a name that is not UTF-8", dir.path().display()),
     })?;
     let hops = hops::resolve(target, path).await?;
     let (fresh, file) = (path.join("fresh"), path.join("config"));
@@ -115,7 +115,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     Ok(Master { session, child: Mutex::new(child), log, _line: line, _dir: dir })
 }
 
-/// Waits for the word that the shell there is ready.
+/// Waits until the shell there is ready.
 async fn ready(out: tokio::process::ChildStdout) -> bool {
     // start-up files may print without end
     let mut lines = BufReader::new(out.take(1 << 20)).lines();
@@ -127,7 +127,7 @@ async fn ready(out: tokio::process::ChildStdout) -> bool {
     false
 }
 
-/// Keeps what ssh says: all of the beginning, and the end.
+/// Keeps ssh's messages: the beginning and the end.
 async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     let mut lines = BufReader::new(err).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
@@ -142,7 +142,7 @@ async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     }
 }
 
-/// Why no connection came about.
+/// Explains why no connection was made.
 async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostError {
     let host = target.name.clone();
     let show = |found: Option<String>| found.unwrap_or_else(|| "an unknown key".to_owned());
@@ -219,7 +219,7 @@ fn directory() -> Result<TempDir, HostError> {
     made.map_err(|source| HostError::File { host: "localhost".into(), action: "create a directory in", path: place.to_string(), source })
 }
 
-/// Whether nobody listens on this socket any more. One that is not there yet may come.
+/// Whether the process that listened on this socket has ended. A socket that is not there yet may still come.
 fn is_dead(socket: &Path) -> bool {
     UnixStream::connect(socket).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }

@@ -37,7 +37,7 @@ use std::{
 };
 use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// Between looks at how long a host is still to be waited for.
+/// Delay between looks at how long a host is still to be waited for.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How long a connection is tried.
@@ -47,21 +47,21 @@ enum Patience {
     None,
     /// As long as the host is worth waiting for at that time.
     OfHost,
-    /// So long.
+    /// For this time.
     For(Duration),
 }
 
 /// How long a lost host is waited for, unless [`SshHost::set_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
+/// Maximum number of commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
 const MOST_AT_ONCE: usize = 8;
-/// How long an sshd without a free session is asked again.
+/// Time for which an sshd without a free session is asked again.
 const FULL: Duration = Duration::from_secs(30);
-/// What the far side has for ending a program before this side gives up.
+/// Time that the far side has to end a program before this side gives up.
 const GRACE: Duration = Duration::from_secs(4);
-/// For small questions and single files.
+/// Time limit for small questions and single files.
 const SHORT: Duration = Duration::from_secs(60);
-/// Attempts for what may be repeated.
+/// Maximum number of attempts at operations that may be repeated.
 const ATTEMPTS: usize = 4;
 
 type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
@@ -125,7 +125,7 @@ impl SshHost {
         self.up().await.map(|_| ())
     }
 
-    /// Connects, trying again for so long.
+    /// Connects, trying again within a time limit.
     ///
     /// # Errors
     /// The last reason why it could not be reached.

@@ -14,9 +14,9 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Bytes of standard error that are kept: the last ones.
+/// Maximum number of bytes of standard error that are kept: the last ones.
 const MOST_SAID: usize = 16 << 10;
-/// A program's children may hold its standard error open; its own words are here sooner.
+/// Time limit for reading standard error after the end of a program, whose children may hold it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program there whose standard streams are here. When it is dropped, the program's input ends; what it does then is its own affair.

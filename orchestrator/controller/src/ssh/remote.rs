@@ -3,9 +3,9 @@
 use cvc_engine::render::shell_quote;
 use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
-/// What the other side says when a program is not there; nobody else says it.
+/// What the other side, and only it, prints when a program is not there.
 pub(super) const NO_PROGRAM: &str = "cvc: no such program";
-/// How long a program there has to end by TERM before KILL.
+/// Time between TERM and KILL for a program there.
 const KILL_AFTER_S: u64 = 2;
 
 /// Runs a program there, in the login's environment and these variables, ended there when the time is up.
@@ -30,7 +30,7 @@ pub(super) fn shell(script: &str) -> String {
     format!("exec sh -c {}", shell_quote(script))
 }
 
-/// Takes a file of so many bytes from standard input, whole or not at all.
+/// Takes a file of a given size from standard input, whole or not at all.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     let mode = mode.map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777)).unwrap_or_default();
     shell(&format!(

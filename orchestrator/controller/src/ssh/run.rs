@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Files that are read at once are small; larger ones are downloaded.
+/// Maximum size of a file that is read at once; larger ones are downloaded.
 const MOST_FILE: u64 = 1 << 30;
 
 /// What a command left, its output as bytes.

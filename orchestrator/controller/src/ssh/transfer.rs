@@ -15,11 +15,11 @@ use std::{
 use tar::EntryType;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Nothing is said of a transfer that takes less.
+/// Duration below which a transfer is not reported.
 const QUIET: Duration = Duration::from_secs(2);
-/// Between two words of one that takes longer.
+/// Delay between two progress messages.
 const EVERY: Duration = Duration::from_millis(250);
-/// A block that nobody takes for so long: the other side is stuck, though its machine answers.
+/// Time limit for one block. Beyond it the other side is stuck, though its machine answers.
 const STUCK: Duration = Duration::from_secs(120);
 const BLOCK: usize = 256 << 10;
 
@@ -217,7 +217,7 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
     for entry in archive.entries().map_err(here)? {
         let mut entry = entry.map_err(here)?;
         let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
-            .map_err(|p| refused(&p.to_string_lossy(), "its name is no UTF-8"))?;
+            .map_err(|p| refused(&p.to_string_lossy(), "its name is not UTF-8"))?;
         if !stays(Utf8Path::new(""), &path) {
             return Err(refused(path.as_str(), "it would be written outside"));
         }

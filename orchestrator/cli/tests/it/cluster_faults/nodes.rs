@@ -22,7 +22,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     let detail = on.only_failure("node-lost");
     assert!(detail.contains("n2") && detail.contains("Connection refused"), "{detail}");
     n2.sshd_start();
-    wait_until("n2", SOON, || cvc.said().contains("node n2 is there again"));
+    wait_until("n2", SOON, || cvc.said().contains("node n2 is back"));
     let n = on.starts().len();
     on.go(n);
     on.wait_start(n + 1);
@@ -64,7 +64,7 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
     on.wait_start(2);
     on.go(2);
     let said = ends(cvc, 0);
-    assert!(said.stderr.contains("node n2 is there again"), "{}", said.stderr);
+    assert!(said.stderr.contains("node n2 is back"), "{}", said.stderr);
     on.assert_runs(1);
     assert_eq!(on.starts().len(), 2);
     on.assert_clean(&["n1", "n2", "n3"]);

@@ -1,7 +1,7 @@
 //! What is asked before anything is made: types, images, prices, limits.
 
 use super::{Site, fleet, order, settings};
-use cvc_controller::provider::{ErrorKind, Health, Quota};
+use cvc_controller::provider::{ErrorKind, FleetRequest, Health, Quota};
 use cvc_core::campaign::{Ec2Settings, Image};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 fn types_zones_and_images_are_found_for_a_site() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
-    let look = async |settings: &Ec2Settings| site.provider.look(settings).await;
+    let look = async |settings: &Ec2Settings| site.provider.look(&FleetRequest::of(settings)).await;
     let offer = site.wait(look(&settings(&["c5n.18xlarge", "c3.xlarge", "c6g.xlarge"]))).unwrap_or_else(|e| panic!("{e}"));
     let [big, old, arm] = &offer.types[..] else { panic!("{:?}", offer.types) };
     assert_eq!((big.vcpus, big.cores, big.efa, big.cluster_placement), (72, 36, true, true));
@@ -45,15 +45,15 @@ fn types_zones_and_images_are_found_for_a_site() {
         let e = site.wait(look(settings)).expect_err(wanted);
         assert!(e.kind == ErrorKind::Invalid && e.said.contains(wanted), "{e}");
     };
-    refused(&settings(&["c5.larg"]), "there is no instance type c5.larg; there are c5.large, c5.xlarge");
-    refused(&settings(&["nonsense"]), "there is no instance type nonsense");
-    refused(&Ec2Settings { zones: vec!["us-east-1q".into()], ..settings(&["c5.large"]) }, "there is no zone us-east-1q");
+    refused(&settings(&["c5.larg"]), "unknown instance type c5.larg; its family has c5.large, c5.xlarge");
+    refused(&settings(&["nonsense"]), "unknown instance type nonsense");
+    refused(&Ec2Settings { zones: vec!["us-east-1q".into()], ..settings(&["c5.large"]) }, "unknown zone us-east-1q");
     refused(&Ec2Settings { efa: true, ..settings(&["c5.large"]) }, "no Elastic Fabric Adapter");
-    refused(&Ec2Settings { subnet: Some("subnet-0123456789abcdef0".into()), ..settings(&["c5.large"]) }, "there is no subnet");
+    refused(&Ec2Settings { subnet: Some("subnet-0123456789abcdef0".into()), ..settings(&["c5.large"]) }, "unknown subnet");
     refused(&Ec2Settings { image: Image::Id(site.cloud.image("arm64")), ..settings(&["c5.large"]) }, "is for arm64");
     let nobody = Image::Named { owner: "136693071363".into(), name: "no-such-*".into() };
     refused(&Ec2Settings { image: nobody, ..settings(&["c5.large"]) }, "has no image for x86_64");
-    refused(&Ec2Settings { image: Image::Parameter("/no/such".into()), ..settings(&["c5.large"]) }, "there is no parameter /no/such");
+    refused(&Ec2Settings { image: Image::Parameter("/no/such".into()), ..settings(&["c5.large"]) }, "unknown parameter /no/such");
     assert!(site.wait(site.provider.regions()).expect("regions").contains(&"eu-west-1".to_owned()));
     site.cloud.assert_nothing_left();
 }
@@ -80,7 +80,7 @@ fn limits_and_checks_are_told() {
     let site = Site::new(Cloud::builder().quotas(10, 6).without_nodes());
     let made = site.prepare(&fleet("f"));
     site.launch(&order(&site, "f", 1, 2, &made));
-    let facts = site.wait(site.provider.look(&settings(&["c5.large"]))).expect("facts").types.remove(0);
+    let facts = site.wait(site.provider.look(&FleetRequest::of(&settings(&["c5.large"])))).expect("facts").types.remove(0);
     let quota = |spot| site.wait(site.provider.quota(&facts, spot)).expect("an answer");
     assert_eq!(quota(false), Some(Quota { limit: 10.0, used: 4.0 }));
     assert_eq!(quota(true), Some(Quota { limit: 6.0, used: 0.0 }));

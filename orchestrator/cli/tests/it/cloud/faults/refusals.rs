@@ -12,10 +12,10 @@ fn wrong_names_are_told_before_anything_is_launched() {
     let good = text(&cloud.cloud, 1, "", ONE);
     let image = Cloud::image(&cloud.cloud, "x86_64");
     let wrong = [
-        (good.replace("c5.xlarge", "c5.enormous"), "there is no instance type c5.enormous; there are c5."),
+        (good.replace("c5.xlarge", "c5.enormous"), "unknown instance type c5.enormous; its family has c5."),
         (good.replace(&image, "ami-0123456789abcdef0"), "ami-0123456789abcdef0"),
         (good.replace("region =", "profile = \"nobodys\"\nregion ="), "nobodys"),
-        (good.replace("region =", "zones = [\"us-east-1x\"]\nregion ="), "there is no zone us-east-1x"),
+        (good.replace("region =", "zones = [\"us-east-1x\"]\nregion ="), "unknown zone us-east-1x"),
     ];
     for (text, told) in wrong {
         cloud.on.campaign.rewrite(&text);

@@ -1,0 +1,132 @@
+//! What is to be done so that a fleet has the instances that are wanted: a function of what the journal says was launched and what the cloud
+//! shows.
+
+use crate::provider::Instance;
+use std::collections::BTreeMap;
+
+/// An instance that the journal says was launched.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) id: String,
+    /// It was launched so recently that the cloud may not show it yet.
+    pub(super) is_young: bool,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Look again later: what was just launched and is not shown yet is neither lost nor missing.
+    WaitToShow,
+    /// Write down which instances have ended by themselves.
+    NoteLost,
+    /// End all instances, which are of several types or zones: a mixed fleet measures neither.
+    EndMixed(Vec<Instance>),
+    /// Launch this many, beside those that are there.
+    Launch {
+        /// How many.
+        count: u32,
+        /// Those that are there.
+        beside: Vec<Instance>,
+    },
+    /// Make what instances need beside themselves, or find it.
+    Prepare,
+    /// End instances that nothing needs any more, and that cost.
+    EndSurplus(Vec<Instance>),
+    /// Wait until these can be worked with.
+    AwaitReady(Vec<String>),
+}
+
+/// Decides what is to be done now, in order. After a launch, an end, or a wait to show the fleet is to be looked at again.
+pub(super) fn reconcile(nodes: u32, members: &[Member], seen: &BTreeMap<String, Instance>) -> Vec<Action> {
+    if members.iter().any(|m| m.is_young && !seen.contains_key(&m.id)) {
+        return vec![Action::WaitToShow];
+    }
+    let mut alive: Vec<Instance> = members.iter().filter_map(|m| seen.get(&m.id)).filter(|i| i.state.is_alive()).cloned().collect();
+    let is_mixed = alive.iter().any(|i| i.zone != alive[0].zone || i.instance_type != alive[0].instance_type);
+    let missing = nodes.saturating_sub(u32::try_from(alive.len()).unwrap_or(u32::MAX));
+    let mut actions = vec![Action::NoteLost];
+    if is_mixed {
+        actions.push(Action::EndMixed(alive));
+    } else if missing > 0 {
+        actions.push(Action::Launch { count: missing, beside: alive });
+    } else {
+        actions.push(Action::Prepare);
+        let surplus = alive.split_off(nodes as usize);
+        if !surplus.is_empty() {
+            actions.push(Action::EndSurplus(surplus));
+        }
+        actions.push(Action::AwaitReady(alive.into_iter().map(|i| i.id).collect()));
+    }
+    actions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::InstanceState;
+
+    fn instance(id: &str, state: InstanceState, zone: &str) -> Instance {
+        Instance {
+            id: id.into(),
+            lease: "l".into(),
+            state,
+            address: None,
+            internal: None,
+            zone: zone.into(),
+            instance_type: "t".into(),
+            spot: false,
+            launched: None,
+            reason: None,
+        }
+    }
+
+    fn running(id: &str) -> Instance {
+        instance(id, InstanceState::Running, "a")
+    }
+
+    fn seen(instances: &[Instance]) -> BTreeMap<String, Instance> {
+        instances.iter().map(|i| (i.id.clone(), i.clone())).collect()
+    }
+
+    fn members(ids: &[&str]) -> Vec<Member> {
+        ids.iter().map(|id| Member { id: (*id).to_owned(), is_young: false }).collect()
+    }
+
+    #[test]
+    fn what_was_just_launched_is_neither_lost_nor_missing_until_it_is_shown() {
+        let mut members = members(&["i-1", "i-2"]);
+        let there = seen(&[running("i-1")]);
+        assert_eq!(
+            reconcile(2, &members, &there),
+            [Action::NoteLost, Action::Launch { count: 1, beside: vec![running("i-1")] }],
+            "one that is not young and not shown is lost"
+        );
+        members[1].is_young = true;
+        assert_eq!(reconcile(2, &members, &there), [Action::WaitToShow]);
+    }
+
+    #[test]
+    fn what_is_missing_is_launched_beside_what_is_there() {
+        assert_eq!(reconcile(2, &[], &seen(&[])), [Action::NoteLost, Action::Launch { count: 2, beside: Vec::new() }]);
+        let there = seen(&[running("i-1"), instance("i-2", InstanceState::Terminated, "a")]);
+        let expected = [Action::NoteLost, Action::Launch { count: 1, beside: vec![running("i-1")] }];
+        assert_eq!(reconcile(2, &members(&["i-1", "i-2"]), &there), expected);
+    }
+
+    #[test]
+    fn instances_of_several_zones_are_ended_even_if_some_are_missing() {
+        let there = [running("i-1"), instance("i-2", InstanceState::Pending, "b")];
+        let expected = [Action::NoteLost, Action::EndMixed(there.to_vec())];
+        assert_eq!(reconcile(3, &members(&["i-1", "i-2"]), &seen(&there)), expected);
+    }
+
+    #[test]
+    fn surplus_instances_are_ended_and_the_first_ones_kept() {
+        let there = [running("i-1"), running("i-2"), running("i-3")];
+        let members = members(&["i-2", "i-1", "i-3"]);
+        let ready = |ids: &[&str]| Action::AwaitReady(ids.iter().map(|i| (*i).to_owned()).collect());
+        assert_eq!(reconcile(3, &members, &seen(&there)), [Action::NoteLost, Action::Prepare, ready(&["i-2", "i-1", "i-3"])]);
+        let expected = [Action::NoteLost, Action::Prepare, Action::EndSurplus(vec![running("i-3")]), ready(&["i-2", "i-1"])];
+        assert_eq!(reconcile(2, &members, &seen(&there)), expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! What a site wants of a cloud, in terms that hold for any. Made once, from the settings of the campaign file or from an order of the
+//! journal; nothing below the maker sees those.
+
+use super::Account;
+use cvc_core::{
+    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    ids::canonical_json,
+    lease::LaunchOrder,
+};
+
+/// Digits of a digest of what instances are like.
+const DIGEST_DIGITS: usize = 16;
+/// How long instances of an order may take until ssh answers, seconds. They are not waited for any more.
+const READY_LIMIT_S: f64 = 300.0;
+
+/// The instances that a site wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetRequest {
+    /// Where they are launched, and in whose name.
+    pub account: Account,
+    /// Instance types; the next is taken where the one before cannot be had.
+    pub instance_types: Vec<String>,
+    /// Maximum number of instances.
+    pub nodes: u32,
+    /// Zones, in order of preference; empty is every zone that has the type.
+    pub zones: Vec<String>,
+    /// Subnet, which says the zone; `None` is the default one of each zone.
+    pub subnet: Option<String>,
+    /// What they boot.
+    pub image: Image,
+    /// Which market they are of.
+    pub market: Market,
+    /// Spot market: maximum US dollars for an hour of one instance; `None` is the price on demand.
+    pub max_price_usd: Option<f64>,
+    /// Whether they are near each other; `None`: where the type allows it and there is more than one.
+    pub placement_group: Option<bool>,
+    /// Whether they have the Elastic Fabric Adapter.
+    pub efa: bool,
+    /// Root volume.
+    pub root: Disk,
+    /// Further volumes, formatted and mounted.
+    pub volumes: Vec<Volume>,
+    /// An instance ends by itself this many seconds after cvc was last there.
+    pub lifetime_s: f64,
+    /// How long an instance may take until ssh answers, seconds.
+    pub ready_limit_s: f64,
+    /// Who may come by ssh, as in `203.0.113.7/32`; `None` is the caller's own address.
+    pub allow_from: Option<String>,
+    /// Digest of what the instances are like: a campaign with the same can use them.
+    pub config_digest: String,
+}
+
+impl FleetRequest {
+    /// The request of a site whose machines EC2 gives.
+    pub fn of(settings: &Ec2Settings) -> Self {
+        Self {
+            account: Account::of(settings),
+            instance_types: settings.instance_types.clone(),
+            nodes: settings.nodes,
+            zones: settings.zones.clone(),
+            subnet: settings.subnet.clone(),
+            image: settings.image.clone(),
+            market: settings.market,
+            max_price_usd: settings.max_price_usd,
+            placement_group: settings.placement_group,
+            efa: settings.efa,
+            root: settings.root.clone(),
+            volumes: settings.volumes.clone(),
+            lifetime_s: settings.lifetime_s,
+            ready_limit_s: settings.ready_limit_s,
+            allow_from: settings.allow_from.clone(),
+            config_digest: config_digest(settings),
+        }
+    }
+
+    /// The request as far as an order of the journal tells it: enough to find and end what came of it.
+    pub fn of_order(order: &LaunchOrder) -> Self {
+        Self {
+            account: Account::of_order(order),
+            instance_types: vec![order.instance_type.clone()],
+            nodes: order.count,
+            zones: order.zone.iter().cloned().collect(),
+            subnet: order.subnet.clone(),
+            image: Image::Id(order.image.clone()),
+            market: if order.spot { Market::Spot } else { Market::OnDemand },
+            max_price_usd: order.max_price_usd,
+            placement_group: Some(order.placement_group.is_some()),
+            efa: order.efa,
+            root: order.root.clone(),
+            volumes: order.volumes.clone(),
+            lifetime_s: order.lifetime_s as f64,
+            ready_limit_s: READY_LIMIT_S,
+            allow_from: None,
+            config_digest: order.config_digest.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl Account {
+    /// The account of a site.
+    pub fn of(settings: &Ec2Settings) -> Self {
+        Self { region: Some(settings.region.clone()), profile: settings.profile.clone(), endpoint: settings.endpoint.clone() }
+    }
+
+    /// The account of an order.
+    pub fn of_order(order: &LaunchOrder) -> Self {
+        Self { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() }
+    }
+}
+
+/// A digest of everything that instances are like. Their number and how long they live do not matter.
+fn config_digest(settings: &Ec2Settings) -> String {
+    let alike = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
+    blake3::hash(canonical_json(&alike).as_bytes()).to_hex()[..DIGEST_DIGITS].to_owned()
+}

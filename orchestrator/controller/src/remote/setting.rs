@@ -1,0 +1,77 @@
+//! What all agents of a site have in common: where they work, and their spools.
+
+use super::{
+    head_node::{HeadNode, SHORT},
+    job_monitor::JobMonitor,
+};
+use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::campaign::Cluster;
+use cvc_engine::agent::Orders;
+use std::{sync::Arc, time::Duration};
+
+/// Time limit for removing a spool with its contents, on a slow file system.
+const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
+
+/// What all agents of a site have in common.
+pub(super) struct Setting {
+    pub name: String,
+    pub cluster: Cluster,
+    pub head_node: HeadNode,
+    /// `cvc-node`, there.
+    pub program: Utf8PathBuf,
+    /// Where spools are.
+    pub root: Utf8PathBuf,
+    pub orders: Orders,
+    pub reporter: SiteReporter,
+    pub slurm: Option<Client>,
+    /// Asks about the jobs of the site.
+    pub job_monitor: Option<JobMonitor>,
+    pub fleet: Option<Arc<Fleet>>,
+}
+
+impl Setting {
+    pub fn error(&self, problem: impl Into<String>) -> CampaignError {
+        CampaignError::Site { site: self.name.clone(), problem: problem.into() }
+    }
+
+    /// Makes a spool with its orders; whether another's orders were there.
+    pub async fn make(&self, root: &Utf8Path) -> Result<bool, CampaignError> {
+        let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
+        let file = root.join("orders.json");
+        let made = self.head_node.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
+        if made.code != Some(0) {
+            let hint = "set `base` to a directory where you may write";
+            return Err(self.error(format!("cannot make {root} on {}: {}; {hint}", self.head_node.name(), made.stderr.trim())));
+        }
+        let old = self.head_node.get(&file).await?;
+        if old.as_deref() == Some(text.as_slice()) {
+            return Ok(false);
+        }
+        if old.is_some() {
+            return Ok(true);
+        }
+        self.head_node.put(&text, &file).await?;
+        Ok(false)
+    }
+
+    /// Ranks on one node at most.
+    pub fn most_on_a_node(&self) -> u32 {
+        self.orders.points.iter().flat_map(|p| p.point.mapping.node_loads()).max().unwrap_or(1)
+    }
+
+    /// Removes a spool.
+    pub async fn clean(&self, root: &Utf8Path) -> Result<(), CampaignError> {
+        // the directories above it as far as they are this campaign's and empty
+        let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
+                      up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
+        let removed = self.head_node.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
+        if removed.code == Some(0) {
+            return Ok(());
+        }
+        Err(CampaignError::Leftover {
+            site: self.name.clone(),
+            what: format!("{root} on {}: {}", self.head_node.name(), removed.stderr.trim()),
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! An agent in a job of its own: submitted, or found again, and waited for until it has its nodes.
+
+use super::{
+    agent_handle::{AgentHandle, CLOSE_LIMIT},
+    agent_state::Ended,
+    setting::Setting,
+};
+use crate::{
+    error::CampaignError,
+    slurm::{Client, JobId, JobInfo, JobRequest, SlurmError},
+};
+use camino::Utf8Path;
+use cvc_core::{
+    journal::Event,
+    stop::{StopRequest, StopSignal},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Maximum number of times that a job is submitted again which Slurm has forgotten before it ran.
+const MOST_FORGOTTEN: u32 = 2;
+
+/// Which submission of a job this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Submission {
+    /// The first of its name; the journal hears of it before Slurm does.
+    Fresh,
+    /// An earlier controller submitted it, and wrote that down; it may have ended since.
+    Adopted,
+    /// An earlier job of its name is over, and does not count.
+    After(JobId),
+}
+
+impl Submission {
+    /// The one that follows an earlier job of this name, if Slurm knows one.
+    fn after(past: Option<JobId>) -> Self {
+        past.map_or(Self::Fresh, Self::After)
+    }
+
+    fn past(&self) -> Option<&JobId> {
+        match self {
+            Self::Fresh | Self::Adopted => None,
+            Self::After(past) => Some(past),
+        }
+    }
+}
+
+/// How waiting for a job ended.
+#[derive(Debug)]
+enum Waited {
+    /// It has its nodes.
+    Running(Box<JobInfo>),
+    /// It never will, or cannot be asked about.
+    Failed(SlurmError),
+    /// The user wants to stop.
+    Stopped,
+}
+
+/// What follows from how waiting ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The agent can be talked to.
+    Attach,
+    /// It ended while no controller was there: what it has done is in its spool.
+    ReadSpool,
+    /// A controller that crashed has forgotten what was just submitted.
+    SubmitAgain,
+    /// Its nodes are given back, for this reason.
+    GiveBack(&'static str),
+}
+
+/// Decides what follows.
+fn classify(submission: &Submission, forgotten: u32, waited: &Waited) -> Verdict {
+    match waited {
+        Waited::Running(_) => Verdict::Attach,
+        Waited::Failed(SlurmError::Ended { .. }) if *submission == Submission::Adopted => Verdict::ReadSpool,
+        Waited::Failed(SlurmError::Unknown(_)) if forgotten < MOST_FORGOTTEN => Verdict::SubmitAgain,
+        Waited::Failed(_) => Verdict::GiveBack("it never ran"),
+        Waited::Stopped => Verdict::GiveBack("the user stopped"),
+    }
+}
+
+/// How one submission ended.
+enum Next {
+    /// It runs.
+    Attach,
+    /// It has ended, and what it has done is of use.
+    Fetch(Box<AgentHandle>),
+    /// Another one takes its place.
+    Submit(Submission),
+    /// The user wants to stop, and nothing is left there.
+    Stopped,
+}
+
+/// A job with an agent.
+struct AgentJob<'a> {
+    setting: &'a Arc<Setting>,
+    client: &'a Client,
+    root: &'a Utf8Path,
+    request: JobRequest,
+    limit: Option<Duration>,
+}
+
+/// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready. `None` when the user wanted
+/// to stop: then nothing is left there.
+pub(super) async fn by_job(
+    setting: &Arc<Setting>,
+    root: &Utf8Path,
+    job: &str,
+    nodes: u32,
+    resumed: bool,
+    stop_signal: &mut StopSignal,
+) -> Result<Option<AgentHandle>, CampaignError> {
+    let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
+        return Err(CampaignError::internal("a job without Slurm"));
+    };
+    let request = JobRequest {
+        name: job.to_owned(),
+        nodes,
+        // where nodes are shared, their cores must be asked for
+        tasks_per_node: (!slurm.exclusive).then(|| setting.most_on_a_node()),
+        dir: root.to_owned(),
+        argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
+        settings: slurm.clone(),
+    };
+    let job = AgentJob { setting, client, root, request, limit: slurm.queue_limit_s.map(Duration::from_secs_f64) };
+    let mut submission = job.first(resumed).await?;
+    loop {
+        match job.submit(&submission, stop_signal).await? {
+            Next::Attach => return AgentHandle::new(setting, root, Some(job.request.name)).get_ready(stop_signal).await,
+            Next::Fetch(agent) => return Ok(Some(*agent)),
+            Next::Submit(next) => submission = next,
+            Next::Stopped => return Ok(None),
+        }
+    }
+}
+
+impl AgentJob<'_> {
+    fn name(&self) -> &str {
+        &self.request.name
+    }
+
+    fn note(&self, what: &str) {
+        self.setting.reporter.note(format!("{}: {what}", self.setting.name));
+    }
+
+    /// Makes the spool, and finds out which submission comes first.
+    async fn first(&self, resumed: bool) -> Result<Submission, CampaignError> {
+        if self.setting.make(self.root).await? {
+            self.note("the campaign was changed; its old job is cancelled");
+            self.client.cancel(self.name(), CLOSE_LIMIT).await?;
+            let past = self.client.find(self.name()).await?.map(|info| info.id);
+            self.restart_fresh(resumed, "the campaign was changed").await?;
+            return Ok(Submission::after(past));
+        }
+        Ok(if resumed { Submission::Adopted } else { Submission::Fresh })
+    }
+
+    /// Submits the job and waits for its nodes, again if Slurm forgets it.
+    async fn submit(&self, submission: &Submission, stop_signal: &mut StopSignal) -> Result<Next, CampaignError> {
+        let lease = self.name().to_owned();
+        if *submission != Submission::Adopted {
+            let (site, nodes) = (self.setting.name.clone(), self.request.nodes);
+            self.setting.reporter.write(Event::LeaseIntended { lease: lease.clone(), site, nodes, order: None }).await;
+        }
+        let mut forgotten = 0;
+        loop {
+            let id = self.client.submit_after(&self.request, submission.past()).await?;
+            self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), job: id.to_string() }).await;
+            self.note(&format!("job {id} ({lease}) asks for {} nodes", self.request.nodes));
+            let waited = self.wait(&id, stop_signal).await;
+            match (classify(submission, forgotten, &waited), waited) {
+                (Verdict::Attach, Waited::Running(info)) => {
+                    self.note(&format!("job {id} has {}", cvc_engine::nodelist::compress(&info.nodes)));
+                    return Ok(Next::Attach);
+                }
+                (Verdict::ReadSpool, Waited::Failed(error)) => return self.read_spool(id, &error).await,
+                (Verdict::SubmitAgain, _) => {
+                    forgotten += 1;
+                    self.note(&format!("Slurm does not know job {id} any more; it is submitted again"));
+                }
+                (Verdict::GiveBack(how), waited) => {
+                    self.release(how).await?;
+                    return match waited {
+                        Waited::Failed(error) => Err(error.into()),
+                        Waited::Stopped | Waited::Running(_) => Ok(Next::Stopped),
+                    };
+                }
+                (Verdict::Attach | Verdict::ReadSpool, _) => {
+                    return Err(CampaignError::internal("a job that does not wait and has no end"));
+                }
+            }
+        }
+    }
+
+    async fn wait(&self, id: &JobId, stop_signal: &mut StopSignal) -> Waited {
+        let mut told = String::new();
+        let tell = |why: String| {
+            if told != why {
+                self.note(&format!("job {id} waits: {why}"));
+                told = why;
+            }
+        };
+        tokio::select! {
+            waited = self.client.wait_running(self.name(), self.limit, tell) => match waited {
+                Ok(info) => Waited::Running(Box::new(info)),
+                Err(error) => Waited::Failed(error),
+            },
+            _ = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => Waited::Stopped,
+        }
+    }
+
+    /// Reads what a job has done that has ended; without anything of use another one is asked for.
+    async fn read_spool(&self, id: JobId, error: &SlurmError) -> Result<Next, CampaignError> {
+        let state = if let SlurmError::Ended { state, .. } = error { state.clone() } else { error.to_string() };
+        let agent = AgentHandle::new(self.setting, self.root, Some(self.name().to_owned()));
+        let over = tokio::time::timeout(CLOSE_LIMIT, agent.agent_state.wait(|s| s.over.clone()));
+        let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
+        if of_use {
+            self.note(&format!("job {id} has ended ({state}); what it has done is fetched"));
+            return Ok(Next::Fetch(Box::new(agent.with_what_was_ready())));
+        }
+        self.note(&format!("job {id} has ended ({state}); another is asked for"));
+        self.restart_fresh(true, &state).await?;
+        Ok(Next::Submit(Submission::After(id)))
+    }
+
+    /// Makes the spool again for a new job, since an old one of this name is over.
+    async fn restart_fresh(&self, leased: bool, how: &str) -> Result<(), CampaignError> {
+        self.setting.clean(self.root).await?;
+        if leased {
+            self.setting.reporter.write(Event::LeaseReleased { lease: self.name().to_owned(), how: how.to_owned() }).await;
+        }
+        self.setting.make(self.root).await?;
+        Ok(())
+    }
+
+    /// Gives the nodes back before anything was done with them.
+    async fn release(&self, how: &str) -> Result<(), CampaignError> {
+        self.client.cancel(self.name(), CLOSE_LIMIT).await?;
+        self.setting.clean(self.root).await?;
+        self.setting.reporter.write(Event::LeaseReleased { lease: self.name().to_owned(), how: how.to_owned() }).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slurm::End;
+
+    fn ended() -> Waited {
+        let text = || "7".to_owned();
+        Waited::Failed(SlurmError::Ended { job: text(), name: text(), state: text(), end: End::Cancelled, why: String::new() })
+    }
+
+    fn forgotten() -> Waited {
+        Waited::Failed(SlurmError::Unknown("j".into()))
+    }
+
+    fn past() -> JobId {
+        JobId { number: 7, cluster: None }
+    }
+
+    #[test]
+    fn only_a_job_of_an_earlier_controller_may_have_ended_with_something_done() {
+        assert_eq!(classify(&Submission::Adopted, 0, &ended()), Verdict::ReadSpool);
+        assert_eq!(classify(&Submission::Fresh, 0, &ended()), Verdict::GiveBack("it never ran"));
+        assert_eq!(classify(&Submission::After(past()), 0, &ended()), Verdict::GiveBack("it never ran"));
+    }
+
+    #[test]
+    fn a_forgotten_job_is_submitted_again_twice() {
+        let verdicts: Vec<Verdict> = (0..3).map(|times| classify(&Submission::Fresh, times, &forgotten())).collect();
+        assert_eq!(verdicts, [Verdict::SubmitAgain, Verdict::SubmitAgain, Verdict::GiveBack("it never ran")]);
+        assert_eq!(classify(&Submission::Adopted, 0, &forgotten()), Verdict::SubmitAgain);
+    }
+
+    #[test]
+    fn nodes_are_given_back_when_the_user_stops() {
+        assert_eq!(classify(&Submission::Adopted, 0, &Waited::Stopped), Verdict::GiveBack("the user stopped"));
+    }
+
+    #[test]
+    fn an_earlier_job_of_the_name_does_not_count_if_slurm_knows_one() {
+        assert_eq!(Submission::after(None), Submission::Fresh);
+        assert_eq!(Submission::after(Some(past())).past(), Some(&past()));
+        assert_eq!(Submission::Adopted.past(), None);
+    }
+}
