@@ -8,7 +8,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
-    holdout::{Gate, Outcome},
+    holdout::{Gate, HoldoutResult},
     index::Index,
 };
 use cvc_core::{campaign::Format, store::CampaignDir};
@@ -81,5 +81,5 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
     let files = cvc_analysis::report::write_all(&report, to, formats)?;
-    Ok(Written { files, gate: Outcome::read(&index)?.as_ref().map(Gate::of) })
+    Ok(Written { files, gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of) })
 }

@@ -12,7 +12,7 @@ use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     index::Index,
     predict::{
-        Budget, Filter, Forecast, JudgedQuantity, KnownNames, Observation, PredictError, Predictor, Question, from_csv, from_index,
+        Filter, Forecast, JudgedQuantity, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index,
         merge_repeated,
     },
 };
@@ -25,7 +25,7 @@ use std::io::Write;
 struct Said<'a> {
     trained_on: Vec<&'a Observation>,
     held_out: usize,
-    budget: Budget,
+    budget: ScheduleBudget,
     /// Of the observations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -64,7 +64,7 @@ pub fn predict(args: &PredictArgs) -> Result<u8, Failure> {
     let apps = [cvc_core::app::embedded::directory()?];
     let known = KnownNames { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
-    let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
+    let budget = ScheduleBudget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {
