@@ -1,6 +1,6 @@
 //! From the measured points of an index to predictions of the held-out ones.
 
-use super::{Answer, Candidate, Line, ModelName, Prediction};
+use super::{ConsideredModel, HeldOutAnswer, HeldOutPrediction, ModelName, PredictionLine};
 use crate::{
     index::Index,
     predict::{self, JudgedQuantity, Observation, Predictor, Question},
@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error: a report is made all
 /// the same.
-pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
+pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     let side = |ids: &[PointId]| -> HashSet<String> { ids.iter().map(|id| id.as_str().to_owned()).collect() };
     let (train, held_out) = (side(&split.train), side(&split.held_out));
     let mut observations = match predict::from_index(index, "this campaign") {
@@ -30,10 +30,13 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
         |o| train.contains(&o.id),
         |training, held_out| match Predictor::train(&training) {
             Ok(predictor) => {
-                let mut lines: Vec<Line> =
-                    predictor.judge(&held_out).into_iter().map(|judged| Line::Prediction(prediction(judged, &by_label))).collect();
+                let mut lines: Vec<PredictionLine> = predictor
+                    .judge(&held_out)
+                    .into_iter()
+                    .map(|judged| PredictionLine::Prediction(prediction(judged, &by_label)))
+                    .collect();
                 let anything = !lines.is_empty();
-                lines.extend(candidates(&predictor, &held_out).into_iter().map(Line::Candidate));
+                lines.extend(candidates(&predictor, &held_out).into_iter().map(PredictionLine::Candidate));
                 // where nothing was measured, nothing hangs on that one run
                 if anything {
                     lines.extend(single_runs(training.items(), held_out.items()));
@@ -46,7 +49,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<Line> {
 }
 
 /// What has to be said of programs that one training point speaks for: no curve can be fitted on it, and no error of a model that can.
-fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> {
+fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<PredictionLine> {
     let mut single: Vec<String> = Vec::new();
     for o in held_out {
         let mut own = training.iter().filter(|t| t.setting.app == o.setting.app && t.setting.mpi_name == o.setting.mpi_name);
@@ -61,29 +64,32 @@ fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Line> 
             "{label} is the only training point of its program and library: only models that one run is enough for, or none, answer there, and what they err by is not known from it."
         )
     };
-    single.iter().map(|label| Line::Problem { text: text(label) }).collect()
+    single.iter().map(|label| PredictionLine::Problem { text: text(label) }).collect()
 }
 
-fn problem(error: &predict::PredictError) -> Line {
+fn problem(error: &predict::PredictError) -> PredictionLine {
     let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-    Line::Problem { text: format!("Nothing could be predicted: {error}{hint}.") }
+    PredictionLine::Problem { text: format!("Nothing could be predicted: {error}{hint}.") }
 }
 
-fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) -> Prediction {
+fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) -> HeldOutPrediction {
     let mut training: Vec<PointId> = Vec::new();
     for id in judged.training.iter().filter_map(|label| by_label.get(label)).flatten() {
         if !training.contains(id) {
             training.push(id.clone());
         }
     }
-    Prediction {
+    HeldOutPrediction {
         point: PointId::from_written(&judged.id),
         quantity: judged.quantity,
         answer: match judged.predicted {
-            Ok(e) => {
-                Answer::Predicted { predicted: e.value, low: e.interval.map(|i| i.low), high: e.interval.map(|i| i.high), level: LEVEL }
-            }
-            Err(why) => Answer::Refused { why },
+            Ok(e) => HeldOutAnswer::Predicted {
+                predicted: e.value,
+                low: e.interval.map(|i| i.low),
+                high: e.interval.map(|i| i.high),
+                level: LEVEL,
+            },
+            Err(why) => HeldOutAnswer::Refused { why },
         },
         measured: judged.measured,
         // Below this it is the rounding of sums.
@@ -100,8 +106,8 @@ fn name(info: &ModelInfo) -> ModelName {
 }
 
 /// The models that were considered for any of the held-out points, each once for a program, class, library and quantity.
-fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = Vec::new();
+fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<ConsideredModel> {
+    let mut all: Vec<ConsideredModel> = Vec::new();
     let mut seen = HashSet::new();
     for o in held_out.items() {
         let of = format!("{}.{} {}", o.setting.app, o.setting.class, o.setting.mpi_name);
@@ -110,7 +116,7 @@ fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) ->
             for c in &prediction.candidates {
                 // A model may answer at one point and not at another.
                 if seen.insert((of.clone(), line.quantity, c.model.id, c.chosen, c.refused.clone())) {
-                    all.push(Candidate {
+                    all.push(ConsideredModel {
                         of: of.clone(),
                         quantity: line.quantity,
                         model: name(&c.model),

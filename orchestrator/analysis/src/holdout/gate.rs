@@ -1,6 +1,6 @@
 //! Whether predictions keep the bounds of `[predict]`.
 
-use super::{Answer, Outcome};
+use super::{HeldOutAnswer, HoldoutResult};
 use cvc_core::quantity::Quantity;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The held-out points of one program and MPI library, for one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
+pub struct GateGroup {
     /// The program.
     pub app: String,
     /// The MPI library.
@@ -40,7 +40,7 @@ pub struct Coverage {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
     /// One for each program, MPI library and quantity.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GateGroup>,
     /// Of all cells.
     pub coverage: Coverage,
     /// Its bound, percent.
@@ -49,7 +49,7 @@ pub struct Gate {
     pub problem: Option<String>,
 }
 
-impl Group {
+impl GateGroup {
     /// Whether it keeps its bound; `None` without one.
     pub fn met(&self) -> Option<bool> {
         let bound = self.bound_pct?;
@@ -106,8 +106,8 @@ fn pct(value: f64) -> String {
 
 impl Gate {
     /// Holds everything that was predicted against the bounds.
-    pub fn of(outcome: &Outcome) -> Self {
-        let mut groups: IndexMap<(&str, &str), IndexMap<Quantity, Group>> = IndexMap::new();
+    pub fn of(outcome: &HoldoutResult) -> Self {
+        let mut groups: IndexMap<(&str, &str), IndexMap<Quantity, GateGroup>> = IndexMap::new();
         // Every program and library with held-out points has every bound, also where nothing came out.
         for place in outcome.held_out.values() {
             let of = groups.entry((&place.app, &place.mpi)).or_default();
@@ -123,8 +123,8 @@ impl Gate {
             let group = of.entry(p.quantity).or_insert_with(|| group(&place.app, &place.mpi, p.quantity, None));
             group.measured += 1;
             match &p.answer {
-                Answer::Refused { why } => group.refusal = Some(why.clone()),
-                Answer::Predicted { .. } => {
+                HeldOutAnswer::Refused { why } => group.refusal = Some(why.clone()),
+                HeldOutAnswer::Predicted { .. } => {
                     group.predicted += 1;
                     coverage.add(p.covered == Some(true));
                     if let Some(error) = p.error_pct {
@@ -134,11 +134,11 @@ impl Gate {
                 }
             }
         }
-        let with_mean = |mut g: Group| {
+        let with_mean = |mut g: GateGroup| {
             g.mean_error_pct = sums.get(&(g.app.as_str(), g.mpi.as_str(), g.quantity)).map(|(sum, n)| sum / *n as f64);
             g
         };
-        let mut groups: Vec<Group> = groups.into_values().flat_map(IndexMap::into_values).map(with_mean).collect();
+        let mut groups: Vec<GateGroup> = groups.into_values().flat_map(IndexMap::into_values).map(with_mean).collect();
         groups.sort_by_key(|g| g.quantity);
         let problem = (coverage.cells == 0).then(|| outcome.problems.first().cloned()).flatten();
         Self { groups, coverage, min_coverage_pct: outcome.split.min_coverage_pct, problem }
@@ -166,10 +166,10 @@ impl Gate {
             )),
             Some(_) => None,
         });
-        self.groups.iter().filter_map(Group::miss).chain(coverage).collect()
+        self.groups.iter().filter_map(GateGroup::miss).chain(coverage).collect()
     }
 }
 
-fn group(app: &str, mpi: &str, quantity: Quantity, bound_pct: Option<f64>) -> Group {
-    Group { app: app.into(), mpi: mpi.into(), quantity, measured: 0, predicted: 0, mean_error_pct: None, refusal: None, bound_pct }
+fn group(app: &str, mpi: &str, quantity: Quantity, bound_pct: Option<f64>) -> GateGroup {
+    GateGroup { app: app.into(), mpi: mpi.into(), quantity, measured: 0, predicted: 0, mean_error_pct: None, refusal: None, bound_pct }
 }

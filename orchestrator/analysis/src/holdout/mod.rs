@@ -1,8 +1,8 @@
 //! Predictions of a campaign: what models said of held-out points before they looked at them, beside what was measured there.
 //!
 //! `[predict]` of the campaign file divides the points ([`Split`], part of the plan). Whenever the index is rebuilt, the predictor is trained on
-//! the training points and judged on the held-out ones ([`derive`]); the [`Line`]s are kept in `predictions.jsonl` and in the index, never
-//! among the measured records, and can be made again at will. [`Outcome`] reads them back, [`Gate`] holds them against the bounds.
+//! the training points and judged on the held-out ones ([`derive`]); the [`PredictionLine`]s are kept in `predictions.jsonl` and in the index, never
+//! among the measured records, and can be made again at will. [`HoldoutResult`] reads them back, [`Gate`] holds them against the bounds.
 
 mod derive;
 mod gate;
@@ -11,8 +11,8 @@ pub mod quantity;
 mod renew;
 
 pub use derive::derive;
-pub use gate::{Coverage, Gate, Group};
-pub use outcome::{Judged, Outcome, Place};
+pub use gate::{Coverage, Gate, GateGroup};
+pub use outcome::{HoldoutResult, PlacedPrediction, PointPlace};
 pub use renew::rebuild_index;
 
 use cvc_core::{ids::PointId, quantity::Quantity};
@@ -24,11 +24,11 @@ pub const FILE: &str = "predictions.jsonl";
 /// A line of `predictions.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
-pub enum Line {
+pub enum PredictionLine {
     /// A quantity of a held-out point.
-    Prediction(Prediction),
+    Prediction(HeldOutPrediction),
     /// A model that was considered.
-    Candidate(Candidate),
+    Candidate(ConsideredModel),
     /// Why there is no prediction where one was asked for.
     Problem {
         /// For people.
@@ -38,14 +38,14 @@ pub enum Line {
 
 /// One quantity of a held-out point: predicted, and measured afterwards. It is never a measured record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Prediction {
+pub struct HeldOutPrediction {
     /// The held-out point.
     pub point: PointId,
     /// Which quantity; its name says the unit of all values here.
     pub quantity: Quantity,
     /// What the model says.
     #[serde(flatten)]
-    pub answer: Answer,
+    pub answer: HeldOutAnswer,
     /// Mean of the repeats.
     pub measured: f64,
     /// 100·|predicted − measured|/measured.
@@ -64,7 +64,7 @@ pub struct Prediction {
 /// What a model says of a held-out point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum HeldOutAnswer {
     /// A number.
     Predicted {
         /// The number.
@@ -98,7 +98,7 @@ pub struct ModelName {
 
 /// A model that was considered for a quantity of a program on an MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
+pub struct ConsideredModel {
     /// What it was considered for: program, class, MPI library, as far as the model tells them apart.
     pub of: String,
     /// Which quantity.

@@ -1,6 +1,6 @@
 //! Predictions as the index has them.
 
-use super::{Answer, Candidate, ModelName, Prediction};
+use super::{ConsideredModel, HeldOutAnswer, HeldOutPrediction, ModelName};
 use crate::error::AnalysisError;
 use crate::index::Index;
 use cvc_core::ids::PointId;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 
 /// Where a point stands among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PointPlace {
     /// The program.
     pub app: String,
     /// Its workload.
@@ -21,40 +21,40 @@ pub struct Place {
 
 /// A prediction with the place of its point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct PlacedPrediction {
     /// Of the held-out point.
-    pub place: Place,
+    pub place: PointPlace,
     /// What was predicted and measured.
-    pub prediction: Prediction,
+    pub prediction: HeldOutPrediction,
 }
 
 /// What came of `[predict]`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct HoldoutResult {
     /// The points that the index has, and the bounds.
     pub split: Split,
     /// The held-out points.
-    pub held_out: IndexMap<PointId, Place>,
+    pub held_out: IndexMap<PointId, PointPlace>,
     /// In the order of the plan.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<PlacedPrediction>,
     /// Every model that was considered.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<ConsideredModel>,
     /// Why there is no prediction where one was asked for.
     pub problems: Vec<String>,
 }
 
-impl Outcome {
+impl HoldoutResult {
     /// Reads what an index has; `None` if its campaign predicts nothing, or the index is older than predictions.
     pub fn read(index: &Index) -> Result<Option<Self>, AnalysisError> {
         query(index.connection()).map_err(index.failed())
     }
 }
 
-fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
+fn query(db: &Connection) -> rusqlite::Result<Option<HoldoutResult>> {
     if !db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'prediction_points'")?.exists([])? {
         return Ok(None);
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = HoldoutResult::default();
     let mut query = db
         .prepare("SELECT r.point, r.role, p.app, p.class, p.mpi FROM prediction_points r JOIN points p ON p.id = r.point ORDER BY p.seq")?;
     let mut rows = query.query([])?;
@@ -64,7 +64,7 @@ fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
             outcome.split.train.push(point);
         } else {
             outcome.split.held_out.push(point.clone());
-            outcome.held_out.insert(point, Place { app: r.get(2)?, class: r.get(3)?, mpi: r.get(4)? });
+            outcome.held_out.insert(point, PointPlace { app: r.get(2)?, class: r.get(3)?, mpi: r.get(4)? });
         }
     }
     let mut query = db.prepare("SELECT what, percent FROM prediction_bounds ORDER BY rowid")?;
@@ -86,7 +86,7 @@ fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
     while let Some(r) = rows.next()? {
         let Some(prediction) = prediction(r)? else { continue };
         if let Some(place) = outcome.held_out.get(&prediction.point) {
-            outcome.judged.push(Judged { place: place.clone(), prediction });
+            outcome.judged.push(PlacedPrediction { place: place.clone(), prediction });
         }
     }
     let mut query = db.prepare("SELECT * FROM prediction_candidates ORDER BY rowid")?;
@@ -94,7 +94,7 @@ fn query(db: &Connection) -> rusqlite::Result<Option<Outcome>> {
     while let Some(r) = rows.next()? {
         let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else { continue };
         let Some(model) = model(r)? else { continue };
-        outcome.candidates.push(Candidate {
+        outcome.candidates.push(ConsideredModel {
             of: r.get("of")?,
             quantity,
             model,
@@ -115,13 +115,13 @@ fn model(r: &Row<'_>) -> rusqlite::Result<Option<ModelName>> {
 }
 
 /// A row of `predictions`; `None` if it is of a quantity that this version does not know.
-fn prediction(r: &Row<'_>) -> rusqlite::Result<Option<Prediction>> {
+fn prediction(r: &Row<'_>) -> rusqlite::Result<Option<HeldOutPrediction>> {
     let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else { return Ok(None) };
     let answer = match r.get::<_, Option<f64>>("predicted")? {
-        Some(predicted) => Answer::Predicted { predicted, low: r.get("low")?, high: r.get("high")?, level: r.get("level")? },
-        None => Answer::Refused { why: r.get::<_, Option<String>>("refused")?.unwrap_or_default() },
+        Some(predicted) => HeldOutAnswer::Predicted { predicted, low: r.get("low")?, high: r.get("high")?, level: r.get("level")? },
+        None => HeldOutAnswer::Refused { why: r.get::<_, Option<String>>("refused")?.unwrap_or_default() },
     };
-    Ok(Some(Prediction {
+    Ok(Some(HeldOutPrediction {
         point: PointId::from_written(&r.get::<_, String>("point")?),
         quantity,
         answer,

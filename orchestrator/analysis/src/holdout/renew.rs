@@ -1,6 +1,6 @@
 //! Predictions of a campaign, in their file and in the index.
 
-use super::{Answer, FILE, Line, derive};
+use super::{FILE, HeldOutAnswer, PredictionLine, derive};
 use crate::error::AnalysisError;
 use crate::index::Index;
 use camino::Utf8Path;
@@ -68,12 +68,12 @@ fn points(t: &Transaction<'_>, split: &Split) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn insert_line(t: &Transaction<'_>, line: &Line) -> rusqlite::Result<()> {
+fn insert_line(t: &Transaction<'_>, line: &PredictionLine) -> rusqlite::Result<()> {
     match line {
-        Line::Prediction(p) => {
+        PredictionLine::Prediction(p) => {
             let (predicted, low, high, level, refused) = match &p.answer {
-                Answer::Predicted { predicted, low, high, level } => (Some(*predicted), *low, *high, Some(*level), None),
-                Answer::Refused { why } => (None, None, None, None, Some(why.as_str())),
+                HeldOutAnswer::Predicted { predicted, low, high, level } => (Some(*predicted), *low, *high, Some(*level), None),
+                HeldOutAnswer::Refused { why } => (None, None, None, None, Some(why.as_str())),
             };
             let training = serde_json::to_string(&p.training).unwrap_or_default();
             t.prepare_cached("INSERT INTO predictions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
@@ -93,7 +93,7 @@ fn insert_line(t: &Transaction<'_>, line: &Line) -> rusqlite::Result<()> {
                 refused,
             ])?;
         }
-        Line::Candidate(c) => {
+        PredictionLine::Candidate(c) => {
             t.prepare_cached("INSERT INTO prediction_candidates VALUES (?,?,?,?,?,?,?,?)")?.execute(params![
                 c.of,
                 c.quantity.name(),
@@ -105,7 +105,7 @@ fn insert_line(t: &Transaction<'_>, line: &Line) -> rusqlite::Result<()> {
                 c.refused,
             ])?;
         }
-        Line::Problem { text } => {
+        PredictionLine::Problem { text } => {
             t.prepare_cached("INSERT INTO prediction_problems VALUES (?)")?.execute([text])?;
         }
     }

@@ -12,14 +12,14 @@ use std::{fs, io};
 
 /// A figure of merit, as far as reports want to know of it.
 #[derive(Deserialize)]
-pub(super) struct Figure {
+pub(super) struct DeclaredFigure {
     pub name: String,
     pub unit: Unit,
     pub better: Better,
 }
 
 /// What was found where the records of a succeeded run should be.
-pub(super) enum Records {
+pub(super) enum RunRecords {
     /// Read; the digest is of the whole file.
     Read { records: Vec<Record>, digest: String },
     /// No such file.
@@ -35,7 +35,7 @@ pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, AnalysisEr
 
 /// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers are
 /// there all the same, only nobody knows which way is better.
-pub(super) fn figures(path: &Utf8Path) -> Vec<Figure> {
+pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
     #[derive(Deserialize)]
     struct Run {
         descriptor: Descriptor,
@@ -43,7 +43,7 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<Figure> {
     #[derive(Deserialize)]
     struct Descriptor {
         #[serde(default)]
-        figures: Vec<Figure>,
+        figures: Vec<DeclaredFigure>,
     }
     let read = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
     read.map(|run| run.descriptor.figures).unwrap_or_default()
@@ -64,11 +64,11 @@ fn what(error: &serde_json::Error) -> String {
 }
 
 /// The records of a run. Half a file is not trusted: one bad line makes it damaged.
-pub(super) fn records(path: &Utf8Path) -> Records {
+pub(super) fn records(path: &Utf8Path) -> RunRecords {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Records::Missing,
-        Err(e) => return Records::Damaged(e.to_string()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return RunRecords::Missing,
+        Err(e) => return RunRecords::Damaged(e.to_string()),
     };
     let mut records = Vec::new();
     for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
@@ -77,10 +77,10 @@ pub(super) fn records(path: &Utf8Path) -> Records {
         }
         match serde_json::from_slice::<Record>(line) {
             Ok(record) => records.push(record),
-            Err(e) => return Records::Damaged(format!("line {number}, column {}: {}", e.column(), what(&e))),
+            Err(e) => return RunRecords::Damaged(format!("line {number}, column {}: {}", e.column(), what(&e))),
         }
     }
-    Records::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
+    RunRecords::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
 }
 
 /// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.

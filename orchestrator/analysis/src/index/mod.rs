@@ -18,7 +18,7 @@ use cvc_core::{
     spending,
 };
 use cvc_model::stats::Summary;
-use load::Records;
+use load::RunRecords;
 use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
@@ -51,7 +51,7 @@ impl Index {
     ///
     /// Before that, `complete` may add what is derived from everything else, as [`crate::holdout::rebuild_index`] does with predictions.
     ///
-    /// Records that are missing or damaged are no error: the run is marked, and the report says so.
+    /// Missing or damaged records are not an error: the run is marked, and the report says so.
     pub fn rebuild(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
         let journal = campaign.join("journal.jsonl");
@@ -269,9 +269,9 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
     let mut records = Vec::new();
     if let (Some(RunState::Finished { outcome: Outcome::Succeeded, records: written, .. }), Some(dir)) = (history.map(|h| &h.state), &dir) {
         match load::records(&campaign.join(dir).join("records.jsonl")) {
-            Records::Missing => records_state = ("missing", Some("there is no records.jsonl".to_owned())),
-            Records::Damaged(why) => records_state = ("damaged", Some(why)),
-            Records::Read { records: read, digest } => {
+            RunRecords::Missing => records_state = ("missing", Some("there is no records.jsonl".to_owned())),
+            RunRecords::Damaged(why) => records_state = ("damaged", Some(why)),
+            RunRecords::Read { records: read, digest } => {
                 records_state = match written {
                     Some(written) if !written.is_empty() && !digest.starts_with(written.as_str()) => {
                         ("changed", Some("records.jsonl is not what the journal's digest says; it was analysed again or edited".to_owned()))
@@ -323,7 +323,7 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
 }
 
 /// The descriptor may have changed between runs: the last run's counts.
-fn figures(t: &Transaction<'_>, app: &str, figures: &[load::Figure]) -> rusqlite::Result<()> {
+fn figures(t: &Transaction<'_>, app: &str, figures: &[load::DeclaredFigure]) -> rusqlite::Result<()> {
     let mut insert = t.prepare_cached("INSERT OR REPLACE INTO figures VALUES (?,?,?,?)")?;
     for figure in figures {
         insert.execute((app, &figure.name, word(&figure.unit), word(&figure.better)))?;

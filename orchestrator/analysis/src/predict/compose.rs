@@ -1,7 +1,7 @@
 //! From zones to images, from images to files, from files to the whole checkpoint.
 
 use super::{
-    forecast::{Line, Outcome, Prediction},
+    forecast::{ForecastLine, Prediction, PredictionOutcome},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -76,7 +76,7 @@ pub(super) fn sum(model: ModelInfo, estimate: Estimate, parts: &[&Prediction]) -
 
 /// Sizes as they come together.
 pub(super) struct Sizes {
-    pub lines: Vec<Line>,
+    pub lines: Vec<ForecastLine>,
     pub files: Vec<stored::FileGroup>,
     pub warnings: Vec<String>,
 }
@@ -86,11 +86,11 @@ impl Sizes {
     pub fn add(&mut self, quantity: Quantity, node_load: Option<u32>, answered: Answered) -> Result<Prediction, String> {
         self.warnings.extend(answered.warnings);
         let kept = match &answered.outcome {
-            Outcome::Predicted(prediction) => Ok(prediction.clone()),
-            Outcome::NoPrediction(reason) => Err(reason.clone()),
+            PredictionOutcome::Predicted(prediction) => Ok(prediction.clone()),
+            PredictionOutcome::NoPrediction(reason) => Err(reason.clone()),
         };
         let refused = answered.refused;
-        self.lines.push(Line { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome, refused, observed: None });
+        self.lines.push(ForecastLine { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome, refused, observed: None });
         kept
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     compose::Sizes,
     curves,
-    forecast::{Outcome, Prediction},
+    forecast::{Prediction, PredictionOutcome},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -110,7 +110,7 @@ impl Predictor<'_> {
         };
         let mut answered =
             self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.setting.mapping.to_string()), &at);
-        if let (Outcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
+        if let (PredictionOutcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
             (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
         {
             prediction.estimate = Estimate::bare(prediction.estimate.value + all - first);
@@ -148,11 +148,11 @@ impl Predictor<'_> {
             );
             warnings.extend(answered.warnings);
             match answered.outcome {
-                Outcome::NoPrediction(_) if self.count(seen) == 0 => {
+                PredictionOutcome::NoPrediction(_) if self.count(seen) == 0 => {
                     return Answered::none(format!("no run with {} tells of them", question.label_of_library()));
                 }
-                Outcome::NoPrediction(reason) => return Answered::none(reason),
-                Outcome::Predicted(mut one) => {
+                PredictionOutcome::NoPrediction(reason) => return Answered::none(reason),
+                PredictionOutcome::Predicted(mut one) => {
                     if !alike {
                         let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
                         warnings.push(format!("auxiliary files were only observed with {how}: nothing tells how far off they are"));

@@ -13,7 +13,7 @@ pub struct Forecast {
     /// The same, for people.
     pub label: String,
     /// Quantities in the order of tables; what depends on the load of a node stands once for each load.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ForecastLine>,
     /// The files of one checkpoint, alike ones together; empty if their sizes are not known.
     pub files: Vec<FileGroup>,
     /// How often to take checkpoints; empty without a time of the program and of a checkpoint.
@@ -26,7 +26,7 @@ pub struct Forecast {
 
 /// One quantity.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct ForecastLine {
     /// Which.
     pub quantity: Quantity,
     /// `MiB`, `s`, or nothing for a count.
@@ -35,23 +35,23 @@ pub struct Line {
     pub node_load: Option<u32>,
     /// The number, or why there is none.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: PredictionOutcome,
     /// Why each model has no number, where the reason is only a sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
     /// What was measured at this very setting, if it is among the training observations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed: Option<Measured>,
+    pub observed: Option<ObservedValue>,
 }
 
 /// A measured number; a type of its own, so that it is never taken for a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Measured(pub f64);
+pub struct ObservedValue(pub f64);
 
 /// A prediction or the reason for none.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum PredictionOutcome {
     /// A number.
     Predicted(Prediction),
     /// Why there is none.
@@ -109,7 +109,7 @@ pub struct Scheduled {
 
 /// What the schedules are to hold to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Budget {
+pub struct ScheduleBudget {
     /// Part of the program's time that checkpoints may cost: 0.3 for 30 %.
     pub overhead: Option<f64>,
     /// Seconds of the program without checkpoints, instead of what was observed.
@@ -118,7 +118,7 @@ pub struct Budget {
     pub mtbf_s: Option<f64>,
 }
 
-impl Outcome {
+impl PredictionOutcome {
     /// The number, if there is one.
     pub fn prediction(&self) -> Option<&Prediction> {
         match self {
@@ -144,7 +144,7 @@ impl Forecast {
     }
 
     /// The lines of a quantity: one, or one for each load of a node.
-    pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Line> {
+    pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &ForecastLine> {
         self.lines.iter().filter(move |l| l.quantity == quantity)
     }
 

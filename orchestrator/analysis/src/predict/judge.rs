@@ -1,7 +1,7 @@
 //! Forecasts, and forecasts held against observations that were kept apart.
 
 use super::{
-    forecast::{Budget, Forecast, Measured, Outcome, Prediction},
+    forecast::{Forecast, ObservedValue, Prediction, PredictionOutcome, ScheduleBudget},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -39,11 +39,11 @@ pub struct JudgedQuantity {
 impl<'s> Predictor<'s> {
     /// Everything that can be said of a question.
     pub fn forecast(&self, question: &Question) -> Forecast {
-        self.forecast_within(question, &Budget::default())
+        self.forecast_within(question, &ScheduleBudget::default())
     }
 
     /// The same, with schedules for a budget.
-    pub fn forecast_within(&self, question: &Question, budget: &Budget) -> Forecast {
+    pub fn forecast_within(&self, question: &Question, budget: &ScheduleBudget) -> Forecast {
         let sizes = self.sizes(question);
         let mut forecast = Forecast {
             question: question.clone(),
@@ -79,7 +79,7 @@ impl<'s> Predictor<'s> {
         // in the order of the observations, so that the same runs read the same
         let place: HashMap<&str, usize> = self.training.items().iter().enumerate().map(|(i, o)| (o.label.as_str(), i)).collect();
         for line in &mut forecast.lines {
-            if let Outcome::Predicted(prediction) = &mut line.outcome {
+            if let PredictionOutcome::Predicted(prediction) = &mut line.outcome {
                 prediction.training.sort_by_key(|label| place.get(label.as_str()).copied());
             }
         }
@@ -113,7 +113,7 @@ impl<'s> Predictor<'s> {
             let outcome = if quantity == Quantity::Shmem && forecast.of(quantity).count() > 1 {
                 mean_over_ranks(&forecast, observation)
             } else {
-                line.map_or_else(|| Outcome::NoPrediction("it is not predicted".into()), |l| l.outcome.clone())
+                line.map_or_else(|| PredictionOutcome::NoPrediction("it is not predicted".into()), |l| l.outcome.clone())
             };
             let predicted = outcome.estimate().map(|e| e.times(part));
             let estimate = predicted.as_ref().ok();
@@ -147,34 +147,34 @@ impl Forecast {
             })
             .collect();
         for (line, value) in self.lines.iter_mut().zip(values) {
-            line.observed = value.map(Measured);
+            line.observed = value.map(ObservedValue);
         }
     }
 
     fn push(&mut self, quantity: Quantity, answered: Answered) {
         self.warnings.extend(answered.warnings);
         let (unit, outcome, refused) = (quantity.unit(), answered.outcome, answered.refused);
-        self.lines.push(super::forecast::Line { quantity, unit, node_load: None, outcome, refused, observed: None });
+        self.lines.push(super::forecast::ForecastLine { quantity, unit, node_load: None, outcome, refused, observed: None });
     }
 }
 
 /// The mean over the ranks of what differs between nodes.
-fn mean_over_ranks(forecast: &Forecast, observation: &Observation) -> Outcome {
+fn mean_over_ranks(forecast: &Forecast, observation: &Observation) -> PredictionOutcome {
     let mut total = Estimate::exact(0.0);
     let mut first: Option<Prediction> = None;
     for line in forecast.of(Quantity::Shmem) {
         let ranks: u32 = observation.setting.mapping.node_loads().filter(|l| Some(*l) == line.node_load).sum();
         match &line.outcome {
-            Outcome::Predicted(one) => {
+            PredictionOutcome::Predicted(one) => {
                 total = total.plus_together(one.estimate.times(f64::from(ranks) / f64::from(observation.setting.mapping.processes())));
                 first.get_or_insert_with(|| one.clone());
             }
-            Outcome::NoPrediction(reason) => return Outcome::NoPrediction(reason.clone()),
+            PredictionOutcome::NoPrediction(reason) => return PredictionOutcome::NoPrediction(reason.clone()),
         }
     }
     match first {
-        Some(first) => Outcome::Predicted(Prediction { estimate: total, ..first }),
-        None => Outcome::NoPrediction("it is not predicted".into()),
+        Some(first) => PredictionOutcome::Predicted(Prediction { estimate: total, ..first }),
+        None => PredictionOutcome::NoPrediction("it is not predicted".into()),
     }
 }
 

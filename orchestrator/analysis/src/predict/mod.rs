@@ -35,7 +35,7 @@ mod time;
 pub use csv::from_csv;
 pub use error::PredictError;
 pub use filter::Filter;
-pub use forecast::{Budget, CandidateAnswer, Forecast, Line, Measured, Outcome, Prediction, Scheduled};
+pub use forecast::{CandidateAnswer, Forecast, ForecastLine, ObservedValue, Prediction, PredictionOutcome, ScheduleBudget, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
 

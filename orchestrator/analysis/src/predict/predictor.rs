@@ -3,10 +3,11 @@
 use super::{
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
-    forecast::{Outcome, Prediction},
+    forecast::{Prediction, PredictionOutcome},
     observation::Observation,
     question::Question,
     registry,
+    setting::RunSetting,
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training};
@@ -33,7 +34,7 @@ pub struct Predictor<'s> {
 /// An answer with its warnings.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
-    pub outcome: Outcome,
+    pub outcome: PredictionOutcome,
     pub warnings: Vec<String>,
     /// Why each model has no number, where the outcome says it in one sentence.
     pub refused: Vec<String>,
@@ -43,7 +44,7 @@ pub(super) struct Answered {
 
 impl Answered {
     pub fn none(reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
+        Self { outcome: PredictionOutcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
     }
 
     pub fn of(prediction: Prediction) -> Self {
@@ -51,7 +52,7 @@ impl Answered {
     }
 
     pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
-        Self { outcome: Outcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
+        Self { outcome: PredictionOutcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
     }
 }
 
@@ -169,7 +170,7 @@ impl<'s> Predictor<'s> {
             at,
         );
         match &mut answered.outcome {
-            Outcome::NoPrediction(reason) if of_class == 0 => {
+            PredictionOutcome::NoPrediction(reason) if of_class == 0 => {
                 let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
                 let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
                 *reason = format!(
@@ -177,19 +178,19 @@ impl<'s> Predictor<'s> {
                     question.setting.app, question.setting.class, question.setting.mpi_name
                 );
             }
-            Outcome::NoPrediction(reason) => {
+            PredictionOutcome::NoPrediction(reason) => {
                 if let Some((found, needed)) = answered.too_few {
                     *reason =
                         short_of_runs(found, &format!(" of {}.{class} on {}", question.setting.app, question.setting.mpi_name), needed);
                 }
             }
-            Outcome::Predicted(_) if of_class == 0 && of_all > 0 => {
+            PredictionOutcome::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
                     "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
                     question.setting.class, question.setting.app
                 ));
             }
-            Outcome::Predicted(_) => {}
+            PredictionOutcome::Predicted(_) => {}
         }
         answered
     }
@@ -208,7 +209,7 @@ impl<'s> Predictor<'s> {
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
             let mut answered =
                 self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.name()), at);
-            if let Outcome::Predicted(prediction) = &mut answered.outcome {
+            if let PredictionOutcome::Predicted(prediction) = &mut answered.outcome {
                 prediction.estimate = spanning(prediction);
                 prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
             }
@@ -222,10 +223,10 @@ impl<'s> Predictor<'s> {
         let mut answered =
             self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()), at);
         match &mut answered.outcome {
-            Outcome::NoPrediction(reason) => {
+            PredictionOutcome::NoPrediction(reason) => {
                 *reason = format!("no run of {} on {} was observed: {reason}", question.setting.app, question.setting.mpi_name)
             }
-            Outcome::Predicted(_) => {
+            PredictionOutcome::Predicted(_) => {
                 let runs = self.count(pool);
                 let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
                 answered
@@ -239,65 +240,99 @@ impl<'s> Predictor<'s> {
     /// A zone that does not depend on the class by any known law: all classes are taken together.
     fn shared_zone(&self, zone: Quantity, question: &Question, at: &Setting) -> Answered {
         let library = self.library(question);
-        let value = |o: &Observation| zone_value(o, zone);
-        // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
-        let regime = |o: &Observation| o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
-        let own = |o: &Observation| o.setting.app == question.setting.app && library(o) && value(o).is_some();
-        let own_class = |o: &Observation| own(o) && o.setting.class == question.setting.class;
-        let any = |o: &Observation| library(o) && value(o).is_some();
-        let mut warnings = Vec::new();
         let name = &question.setting.mpi_name;
-        // headers differ by class and program; what libraries hold goes with the processes on the node
-        let alike = |o: &Observation| match zone {
-            Quantity::Headers => o.setting.name(),
-            _ => format!("{:?} processes on a node", o.load()),
-        };
-        let ask = |scope: String, holds: &dyn Fn(&Observation) -> bool| {
-            let key = format!("{zone} {scope} {name} {}", if at.per_node == 1 { "alone" } else { "shared" });
-            self.ask(key, || registry::models(zone), || self.samples(holds, value, alike), at)
-        };
-        let by_class = zone == Quantity::Headers && self.count(own_class) >= ENOUGH_OF_A_CLASS;
-        // how many areas an image has goes with the arrays, whatever the program
-        let by_arrays = zone == Quantity::Headers && at.nas.is_some();
-        let needs_regime = zone != Quantity::Headers;
-        let mut answered = match () {
-            () if by_class => ask(format!("{}.{}", question.setting.app, question.setting.class), &own_class),
-            () if by_arrays && self.count(any) > 0 => ask("any program".into(), &any),
-            () if !needs_regime && self.count(own) > 0 => ask(question.setting.app.clone(), &own),
-            () if self.count(|o| own(o) && regime(o)) > 0 => ask(question.setting.app.clone(), &|o| own(o) && regime(o)),
-            () if self.count(|o| own(o) && o.load().is_some()) > 0 => {
-                let how = if at.per_node == 1 { "more processes on a node" } else { "one process on a node" };
-                warnings.push(format!("{} of {} was only observed with {how}", zone.title(), question.setting.app));
-                ask(format!("{} otherwise", question.setting.app), &|o| own(o) && o.load().is_some())
-            }
-            () if self.count(|o| any(o) && (regime(o) || !needs_regime)) > 0 => {
-                warnings.push(format!(
-                    "{}: no run of {} with {name} was observed, runs of other programs stand in",
-                    zone.title(),
-                    question.setting.app
-                ));
-                ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime))
-            }
-            () => ask("no runs".into(), &|_| false),
-        };
-        if let Outcome::Predicted(prediction) = &mut answered.outcome
+        let any = |o: &Observation| library(o) && zone_value(o, zone).is_some();
+        // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
+        let regime = |o: &Observation| zone == Quantity::Headers || o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
+        let (scope, warning) = self.zone_scope(zone, question, at);
+        let mut answered = self.ask_zone(zone, name, &scope, at, |o| {
+            let own = o.setting.app == question.setting.app;
+            any(o)
+                && match &scope {
+                    ZoneScope::Class(_) => own && o.setting.class == question.setting.class,
+                    ZoneScope::Program(_) => own && regime(o),
+                    ZoneScope::OtherRegime(_) => own && o.load().is_some(),
+                    ZoneScope::AnyProgram => regime(o),
+                    ZoneScope::NoRuns => false,
+                }
+        });
+        if let PredictionOutcome::Predicted(prediction) = &mut answered.outcome
             && prediction.estimate.interval.is_none()
         {
             // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
-            let of_all = ask("any program".into(), &|o| any(o) && (regime(o) || !needs_regime)).outcome.estimate();
+            let of_all = self.ask_zone(zone, name, &ZoneScope::AnyProgram, at, |o| any(o) && regime(o)).outcome.estimate();
             if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
                 prediction.estimate = Estimate::plus_minus(prediction.estimate.value, half);
                 prediction.reason += "; its interval is that of all programs with the library";
             }
         }
-        if let Outcome::NoPrediction(reason) = &mut answered.outcome
+        if let PredictionOutcome::NoPrediction(reason) = &mut answered.outcome
             && self.count(any) == 0
         {
             *reason = format!("{} with {name} was not observed: {reason}", zone.title());
         }
-        answered.warnings.extend(warnings);
+        answered.warnings.extend(warning);
         answered
     }
+
+    /// Which observations speak for a zone, with a warning where they are not those of the question: the nearest that there are.
+    fn zone_scope(&self, zone: Quantity, question: &Question, at: &Setting) -> (ZoneScope, Option<String>) {
+        let RunSetting { app, class, mpi_name, .. } = &question.setting;
+        let library = self.library(question);
+        let any = |o: &Observation| library(o) && zone_value(o, zone).is_some();
+        let own = |o: &Observation| any(o) && o.setting.app == *app;
+        let regime = |o: &Observation| o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
+        if zone == Quantity::Headers {
+            if self.count(|o| own(o) && o.setting.class == *class) >= ENOUGH_OF_A_CLASS {
+                return (ZoneScope::Class(format!("{app}.{class}")), None);
+            }
+            // how many areas an image has goes with the arrays, whatever the program
+            if at.nas.is_some() && self.count(any) > 0 {
+                return (ZoneScope::AnyProgram, None);
+            }
+            if self.count(own) > 0 {
+                return (ZoneScope::Program(app.clone()), None);
+            }
+        }
+        if self.count(|o| own(o) && regime(o)) > 0 {
+            return (ZoneScope::Program(app.clone()), None);
+        }
+        if self.count(|o| own(o) && o.load().is_some()) > 0 {
+            let how = if at.per_node == 1 { "more processes on a node" } else { "one process on a node" };
+            return (ZoneScope::OtherRegime(app.clone()), Some(format!("{} of {app} was only observed with {how}", zone.title())));
+        }
+        if self.count(|o| any(o) && (zone == Quantity::Headers || regime(o))) > 0 {
+            let text = format!("{}: no run of {app} with {mpi_name} was observed, runs of other programs stand in", zone.title());
+            return (ZoneScope::AnyProgram, Some(text));
+        }
+        (ZoneScope::NoRuns, None)
+    }
+
+    /// Asks the models of a zone, fitted on the observations of a scope.
+    fn ask_zone(&self, zone: Quantity, library: &str, scope: &ZoneScope, at: &Setting, holds: impl Fn(&Observation) -> bool) -> Answered {
+        // headers differ by class and program; what libraries hold goes with the processes on the node
+        let alike = |o: &Observation| match zone {
+            Quantity::Headers => o.setting.name(),
+            _ => format!("{:?} processes on a node", o.load()),
+        };
+        let key = format!("{zone} {scope:?} {library} {}", if at.per_node == 1 { "alone" } else { "shared" });
+        self.ask(key, || registry::models(zone), || self.samples(holds, |o| zone_value(o, zone), alike), at)
+    }
+}
+
+/// The observations on which the models of a zone are fitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ZoneScope {
+    /// Those of the question's program and class.
+    Class(String),
+    /// Those of its program, in the regime of the question.
+    Program(String),
+    /// Those of its program in the other regime.
+    OtherRegime(String),
+    /// Those of all programs, in the regime of the question.
+    AnyProgram,
+    /// None.
+    NoRuns,
 }
 
 /// The number of a prediction with an interval over those of all that was tried.

@@ -2,7 +2,7 @@
 
 use super::{
     compose::sum,
-    forecast::{Budget, CandidateAnswer, Forecast, Line, Outcome, Prediction, Scheduled},
+    forecast::{CandidateAnswer, Forecast, ForecastLine, Prediction, PredictionOutcome, ScheduleBudget, Scheduled},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -61,11 +61,11 @@ impl Predictor<'_> {
         for node in &nodes {
             let answered = ask(node.load, node.mib.value);
             match answered.outcome {
-                Outcome::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
+                PredictionOutcome::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
                     slowest = Some((one, answered.warnings, node));
                 }
-                Outcome::Predicted(_) => {}
-                Outcome::NoPrediction(reason) => return Answered::none(reason),
+                PredictionOutcome::Predicted(_) => {}
+                PredictionOutcome::NoPrediction(reason) => return Answered::none(reason),
             }
         }
         let Some((said, mut warnings, node)) = slowest else { return Answered::none("the files are not known") };
@@ -84,7 +84,7 @@ impl Predictor<'_> {
     }
 
     /// The time of the program without checkpoints: as given, or as observed with as many processes.
-    pub(super) fn app_time(&self, question: &Question, budget: &Budget) -> Result<(f64, Vec<String>), String> {
+    pub(super) fn app_time(&self, question: &Question, budget: &ScheduleBudget) -> Result<(f64, Vec<String>), String> {
         if let Some(given) = budget.app_s {
             return Ok((given, Vec::new()));
         }
@@ -160,7 +160,7 @@ fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: 
     });
     let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
     let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].map(|zone| {
-        let of_load = |l: &&Line| l.node_load.is_none_or(|load| load == node.load);
+        let of_load = |l: &&ForecastLine| l.node_load.is_none_or(|load| load == node.load);
         let line = forecast.of(zone).find(of_load).and_then(|l| l.outcome.prediction());
         line.map(|p| p.estimate.value.max(0.0) * MIB).ok_or_else(|| format!("{} is not known", zone.title()))
     });
@@ -196,7 +196,7 @@ fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: 
 ///
 /// # Errors
 /// Why there is no schedule.
-pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &Budget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
+pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &ScheduleBudget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
     let (mut all, mut warnings) = (Vec::new(), Vec::new());
     let said = |e: FitError| e.to_string();
     if let Some(overhead) = budget.overhead {
@@ -247,7 +247,7 @@ mod tests {
     use crate::predict::Budget;
 
     fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
-        let (all, warnings) = schedules(600.0, 2.0, &Budget { overhead, app_s: None, mtbf_s }).expect("schedules");
+        let (all, warnings) = schedules(600.0, 2.0, &ScheduleBudget { overhead, app_s: None, mtbf_s }).expect("schedules");
         (all.iter().filter_map(|s| s.interval_s).collect(), warnings)
     }
 

@@ -7,7 +7,7 @@ use super::{
     rows::{ExcludedRow, PointRow, RunRow},
 };
 use crate::error::AnalysisError;
-use crate::{holdout::Outcome, index::Index};
+use crate::{holdout::HoldoutResult, index::Index};
 use cvc_core::{app::descriptor::Better, ids::PointId};
 use cvc_model::stats::{Interval, Summary};
 use indexmap::{IndexMap, IndexSet};
@@ -27,7 +27,7 @@ pub(super) struct Data {
     /// Key, then value, then the runs that have it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
     /// What models say of held-out points, if the campaign file asks for it.
-    pub predictions: Option<Outcome>,
+    pub predictions: Option<HoldoutResult>,
 }
 
 /// What is known of a quantity as such.
@@ -64,7 +64,7 @@ impl Data {
             excluded,
             quantities: quantities(index, units)?,
             facts,
-            predictions: Outcome::read(index)?,
+            predictions: HoldoutResult::read(index)?,
         })
     }
 

@@ -8,7 +8,7 @@ use super::{
     quantity as words, summary,
 };
 use crate::error::AnalysisError;
-use crate::holdout::{Answer, Coverage, Gate, Judged, Outcome, Prediction, quantity};
+use crate::holdout::{Coverage, Gate, HeldOutAnswer, HeldOutPrediction, HoldoutResult, PlacedPrediction, quantity};
 use cvc_core::{ids::PointId, quantity::Quantity};
 use cvc_model::{Estimate, Interval, stats::Summary};
 use indexmap::IndexMap;
@@ -27,7 +27,7 @@ const MOST_MISSES: usize = 4;
 const MOST_NAMED: usize = 8;
 
 /// Predictions with their points.
-type Rows<'a> = Vec<(usize, &'a Prediction)>;
+type Rows<'a> = Vec<(usize, &'a HeldOutPrediction)>;
 
 /// Points by identifier.
 type Places = HashMap<PointId, usize>;
@@ -82,7 +82,7 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     Some(("predictions of held-out points".to_owned(), parts.join("; ")))
 }
 
-fn introduction(outcome: &Outcome) -> String {
+fn introduction(outcome: &HoldoutResult) -> String {
     format!(
         "Models were fitted on {} and predicted {}, which they had not seen; these were measured all the same. An error is |predicted − measured| / \
          measured. Nothing here enters the measured numbers of the other sections.",
@@ -92,7 +92,7 @@ fn introduction(outcome: &Outcome) -> String {
 }
 
 /// What could not be used or judged.
-fn missing(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Block> {
+fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> {
     let mut warnings: Vec<String> = Vec::new();
     for (what, then, ids) in [
         ("training", "models were fitted without them", &outcome.split.train),
@@ -164,16 +164,16 @@ fn bounds(gate: &Gate) -> Table {
 /// The errors of one quantity.
 struct Errors<'a> {
     measured: usize,
-    errors: Vec<(f64, &'a Judged)>,
+    errors: Vec<(f64, &'a PlacedPrediction)>,
     coverage: Coverage,
 }
 
 impl<'a> Errors<'a> {
-    fn of(outcome: &'a Outcome, quantity: Quantity) -> Option<Self> {
+    fn of(outcome: &'a HoldoutResult, quantity: Quantity) -> Option<Self> {
         let mut all = Self { measured: 0, errors: Vec::new(), coverage: Coverage::default() };
         for judged in outcome.judged.iter().filter(|j| j.prediction.quantity == quantity) {
             all.measured += 1;
-            if matches!(judged.prediction.answer, Answer::Predicted { .. }) {
+            if matches!(judged.prediction.answer, HeldOutAnswer::Predicted { .. }) {
                 all.coverage.add(judged.prediction.covered == Some(true));
             }
             all.errors.extend(judged.prediction.error_pct.map(|e| (e, judged)));
@@ -187,7 +187,7 @@ impl<'a> Errors<'a> {
 }
 
 /// One row for each quantity.
-fn summary(data: &Data, outcome: &Outcome, gate: &Gate, places: &Places) -> Table {
+fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -> Table {
     let caption = "Errors over all held-out points. The bound holds for the mean of each program and MPI library, of which the worst is named. Inside: \
                    cells whose measured value lies within the 95 % prediction interval.";
     let columns = vec![
@@ -268,10 +268,10 @@ fn columns() -> Vec<Column> {
 }
 
 /// The cells of [`columns`].
-fn cells(data: &Data, at: usize, p: &Prediction, places: &Places) -> Vec<Cell> {
+fn cells(data: &Data, at: usize, p: &HeldOutPrediction, places: &Places) -> Vec<Cell> {
     let refused = match &p.answer {
-        Answer::Predicted { .. } => String::new(),
-        Answer::Refused { why } => why.clone(),
+        HeldOutAnswer::Predicted { .. } => String::new(),
+        HeldOutAnswer::Refused { why } => why.clone(),
     };
     let ids: Vec<&str> = p.training.iter().map(PointId::as_str).collect();
     vec![
@@ -290,7 +290,7 @@ fn cells(data: &Data, at: usize, p: &Prediction, places: &Places) -> Vec<Cell> {
 }
 
 /// One table for each program, MPI library and class.
-fn groups(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Table> {
+fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
         let Some(&at) = places.get(&j.prediction.point) else { continue };
@@ -316,7 +316,7 @@ fn groups(data: &Data, outcome: &Outcome, places: &Places) -> Vec<Table> {
 }
 
 /// Everything in one table, for those who want to compute.
-fn all(data: &Data, outcome: &Outcome, places: &Places) -> Table {
+fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
     let columns = summary::factor_columns(data).into_iter().chain(columns()).collect();
     let mut table = Table::new("predictions", "All predictions", "The same in one table, with the factors of each point.", columns);
     table.folded = true;
@@ -330,7 +330,7 @@ fn all(data: &Data, outcome: &Outcome, places: &Places) -> Table {
 }
 
 /// The models that were considered, each once.
-fn candidates(outcome: &Outcome) -> Table {
+fn candidates(outcome: &HoldoutResult) -> Table {
     let columns = vec![
         Column::plain("of", "for"),
         Column::plain("quantity", "quantity"),
@@ -360,10 +360,11 @@ fn candidates(outcome: &Outcome) -> Table {
 }
 
 /// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
-fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<PlannedPlot<'a>> {
+fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a Places) -> Vec<PlannedPlot<'a>> {
     let drawn = |q: &Quantity| {
         let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
-        wanted && outcome.judged.iter().any(|j| j.prediction.quantity == *q && matches!(j.prediction.answer, Answer::Predicted { .. }))
+        wanted
+            && outcome.judged.iter().any(|j| j.prediction.quantity == *q && matches!(j.prediction.answer, HeldOutAnswer::Predicted { .. }))
     };
     let mut apps: Vec<&str> = outcome.judged.iter().map(|j| j.place.app.as_str()).collect();
     apps.dedup();
@@ -379,7 +380,7 @@ fn plots<'a>(data: &'a Data, outcome: &'a Outcome, places: &'a Places) -> Vec<Pl
     planned
 }
 
-fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity, title: String) -> Result<Plot, AnalysisError> {
+fn draw(data: &Data, outcome: &HoldoutResult, places: &Places, app: &str, q: Quantity, title: String) -> Result<Plot, AnalysisError> {
     let of_app = |ids: &[PointId]| -> Vec<usize> {
         ids.iter().filter_map(|id| places.get(id).copied()).filter(|p| data.points[*p].factor("app") == app).collect()
     };
@@ -449,18 +450,18 @@ fn draw(data: &Data, outcome: &Outcome, places: &Places, app: &str, q: Quantity,
 }
 
 /// A prediction as a number with its interval.
-fn estimate(p: &Prediction) -> Option<Estimate> {
+fn estimate(p: &HeldOutPrediction) -> Option<Estimate> {
     match &p.answer {
-        Answer::Predicted { predicted, low, high, .. } => {
+        HeldOutAnswer::Predicted { predicted, low, high, .. } => {
             let interval = low.zip(*high).map(|(low, high)| Interval { low, high });
             Some(Estimate { value: *predicted, interval })
         }
-        Answer::Refused { .. } => None,
+        HeldOutAnswer::Refused { .. } => None,
     }
 }
 
 /// The summary that a prediction is compared with, in the unit of predictions; `None` if it is not the same number.
-fn measured(data: &Data, at: usize, p: &Prediction) -> Option<Summary> {
+fn measured(data: &Data, at: usize, p: &HeldOutPrediction) -> Option<Summary> {
     scaled(data, at, p.quantity).filter(|s| (s.mean - p.measured).abs() <= 1e-9 * p.measured.abs())
 }
 
@@ -474,7 +475,7 @@ fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
 }
 
 /// The training points of a prediction in few words.
-fn trained_on(data: &Data, at: usize, p: &Prediction, places: &Places) -> String {
+fn trained_on(data: &Data, at: usize, p: &HeldOutPrediction, places: &Places) -> String {
     let points: Vec<usize> = p.training.iter().filter_map(|id| places.get(id).copied()).collect();
     let same = |f: &str| points.iter().all(|t| data.points[*t].factor(f) == data.points[at].factor(f));
     if points.is_empty() {

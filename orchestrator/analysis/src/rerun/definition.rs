@@ -50,7 +50,7 @@ pub struct Table {
     /// Its identifier in `paper.toml`.
     pub table: String,
     /// Which runs a row is about: factors of their points.
-    pub point: IndexMap<String, Wanted>,
+    pub point: IndexMap<String, RowValue>,
     /// Why the measured rows are not quite what is printed, if they are not.
     #[serde(default)]
     pub note: Option<String>,
@@ -64,7 +64,7 @@ pub struct Table {
 /// A value that depends on the row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a text, a number, or a table with `column`")]
-pub enum Wanted {
+pub enum RowValue {
     /// The same in every row.
     Number(i64),
     /// The same in every row; `{column}` stands for the cell of a column.
@@ -95,10 +95,10 @@ pub struct Column {
     pub column: String,
     /// Rows that this is about: values that their cells must have, or lists of them. Without any, all rows.
     #[serde(default)]
-    pub rows: IndexMap<String, OneOrMany>,
+    pub rows: IndexMap<String, CellValues>,
     /// Factors of the points that differ from those of the table.
     #[serde(default)]
-    pub point: IndexMap<String, Wanted>,
+    pub point: IndexMap<String, RowValue>,
     /// How the value comes out of the records.
     pub value: Value,
     /// How far it may be from print and still count as the same, in percent of print.
@@ -129,15 +129,15 @@ pub struct Value {
     pub kind: Option<String>,
     /// Whose images: `ranks`, `largest N`, `but-largest N`, `launcher NAME`, `whole`.
     #[serde(default = "all_ranks")]
-    pub images: Wanted,
+    pub images: RowValue,
     /// What the sum is divided by.
     #[serde(default)]
-    pub unit: Unit,
+    pub unit: PrintUnit,
 }
 
 /// The unit of a column of print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum Unit {
+pub enum PrintUnit {
     /// 2^20 bytes.
     #[default]
     MiB,
@@ -148,7 +148,7 @@ pub enum Unit {
     AsIs,
 }
 
-impl Unit {
+impl PrintUnit {
     /// How many of the records' units it is.
     pub fn size(self) -> f64 {
         match self {
@@ -168,21 +168,21 @@ impl Unit {
     }
 }
 
-fn all_ranks() -> Wanted {
-    Wanted::Text("ranks".into())
+fn all_ranks() -> RowValue {
+    RowValue::Text("ranks".into())
 }
 
 /// A text or a list of texts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a text or a list of texts")]
-pub enum OneOrMany {
+pub enum CellValues {
     /// One.
     One(String),
     /// Several.
     Many(Vec<String>),
 }
 
-impl OneOrMany {
+impl CellValues {
     /// Whether a cell is one of them.
     pub fn has(&self, cell: &str) -> bool {
         match self {
@@ -198,7 +198,7 @@ impl OneOrMany {
 pub struct NotMeasured {
     /// Values that the cells of the row must have.
     #[serde(default)]
-    pub rows: IndexMap<String, OneOrMany>,
+    pub rows: IndexMap<String, CellValues>,
     /// Why.
     pub because: String,
 }
@@ -219,14 +219,14 @@ pub struct Differences {
     pub column: String,
     /// Rows that take part, as in a column.
     #[serde(default)]
-    pub rows: IndexMap<String, OneOrMany>,
+    pub rows: IndexMap<String, CellValues>,
     /// What the rows of a series have in common: columns of the table.
-    pub series: Vec<Wanted>,
+    pub series: Vec<RowValue>,
     /// What rises along a series, a number in each row.
-    pub along: Wanted,
+    pub along: RowValue,
     /// Runs instead of those of the table.
     #[serde(default)]
-    pub point: Option<IndexMap<String, Wanted>>,
+    pub point: Option<IndexMap<String, RowValue>>,
     /// How the value comes out of the records.
     pub value: Value,
     /// How far a difference may be from the printed one and still count as the same, in percent of it.
@@ -296,7 +296,7 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             (true, Some(_)) | (false, None) => {}
         }
     }
-    let points: Vec<&IndexMap<String, Wanted>> = definition
+    let points: Vec<&IndexMap<String, RowValue>> = definition
         .tables
         .iter()
         .flat_map(|t| std::iter::once(&t.point).chain(t.columns.iter().map(|c| &c.point)))
@@ -310,7 +310,7 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
     let values = definition.tables.iter().flat_map(|t| &t.columns).map(|c| &c.value).chain(definition.differences.iter().map(|d| &d.value));
     let series = definition.differences.iter().flat_map(|d| d.series.iter().chain([&d.along]));
     for wanted in points.iter().flat_map(|p| p.values()).chain(values.map(|v| &v.images)).chain(series) {
-        if let Wanted::Cell(FromCell { pattern: Some(pattern), .. }) = wanted {
+        if let RowValue::Cell(FromCell { pattern: Some(pattern), .. }) = wanted {
             match regex::Regex::new(pattern) {
                 Ok(regex) if regex.captures_len() == 2 => {}
                 Ok(_) => fail(format!("`{pattern}` must have one group"), "put (parentheses) around the part that counts"),

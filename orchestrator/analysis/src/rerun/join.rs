@@ -1,9 +1,9 @@
 //! Measured values beside the printed ones, cell by cell.
 
 use super::{
-    definition::{Column, Definition, Differences, Table, Value, Wanted},
+    definition::{Column, Definition, Differences, RowValue, Table, Value},
     runs::{CampaignMeasurements, has},
-    select::{Row, factors, matches, resolve},
+    select::{RowCells, factors, matches, resolve},
 };
 use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Paper, PrintedTable, Reason, agreement};
 use cvc_core::mapping::Mapping;
@@ -27,8 +27,8 @@ pub struct JoinedCell {
 
 /// A row of a table of which nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Missing {
-    /// Row, from 0.
+pub struct UnmeasuredRow {
+    /// Its number, from 0.
     pub row: usize,
     /// Why.
     pub because: String,
@@ -44,12 +44,12 @@ pub struct JoinedTable {
     /// Cells with a measurement, by row.
     pub cells: Vec<JoinedCell>,
     /// Rows without.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<UnmeasuredRow>,
 }
 
 /// A difference between two rows, in print and measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct SeriesStep {
     /// What the rows have in common.
     pub series: Vec<String>,
     /// From this value of what rises along the series.
@@ -84,7 +84,7 @@ pub struct JoinedDifferences {
     /// Names of the misprints for which nothing stands: their rows are left out.
     pub left_out: Vec<String>,
     /// One after the other.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SeriesStep>,
 }
 
 /// A paper with what was measured.
@@ -106,7 +106,7 @@ impl Joined {
 }
 
 /// The rows of a table as text, with what was probably meant where print is wrong.
-fn rows(table: &PrintedTable) -> Vec<Row> {
+fn rows(table: &PrintedTable) -> Vec<RowCells> {
     let text = |row: usize, column: &str, printed: &str| match table.misprint(row, column).and_then(|m| m.likely) {
         Some(Likely::Text(text)) => text.clone(),
         Some(Likely::Number(number)) => number.to_string(),
@@ -123,7 +123,7 @@ fn collect(
     measured: &CampaignMeasurements,
     wanted: &IndexMap<String, String>,
     value: &Value,
-    row: &Row,
+    row: &RowCells,
 ) -> Result<Vec<(String, f64)>, String> {
     let images = resolve(&value.images, row)?.parse()?;
     let mut found = Vec::new();
@@ -190,7 +190,7 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasureme
         let wanted = match factors(&table.point, row) {
             Ok(wanted) => wanted,
             Err(because) => {
-                joined.missing.push(Missing { row: number, because: declared(table, row).unwrap_or(because) });
+                joined.missing.push(UnmeasuredRow { row: number, because: declared(table, row).unwrap_or(because) });
                 continue;
             }
         };
@@ -214,7 +214,7 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasureme
             }
         }
         if joined.cells.len() == before {
-            joined.missing.push(Missing { row: number, because: why(measured, &wanted, table, row) });
+            joined.missing.push(UnmeasuredRow { row: number, because: why(measured, &wanted, table, row) });
         }
     }
     joined
@@ -226,12 +226,12 @@ fn cell(key: CellKey, column: &Column, (printed, likely): (f64, Option<f64>), fo
     Some(JoinedCell { key, printed, likely, measured, agreement })
 }
 
-fn declared(table: &Table, row: &Row) -> Option<String> {
+fn declared(table: &Table, row: &RowCells) -> Option<String> {
     table.not_measured.iter().find(|n| matches(&n.rows, row)).map(|n| n.because.clone())
 }
 
 /// Why nothing was measured of a row: what became of its runs, why a campaign left its point out, or what the paper's file says.
-fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table: &Table, row: &Row) -> String {
+fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table: &Table, row: &RowCells) -> String {
     if let Some(problem) = measured.points.iter().filter(|p| p.is(wanted)).find_map(|p| p.problem.clone()) {
         return problem;
     }
@@ -252,7 +252,7 @@ fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table
 
 fn differences(
     paper: &Paper,
-    (printed, wanted, point): (&PrintedTable, &Differences, &IndexMap<String, Wanted>),
+    (printed, wanted, point): (&PrintedTable, &Differences, &IndexMap<String, RowValue>),
     measured: &CampaignMeasurements,
     mistakes: &mut Vec<String>,
 ) -> JoinedDifferences {
@@ -312,7 +312,7 @@ fn differences(
             let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
             let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
             let agreement = agreement(measured, (printed, None), wanted.tolerance_pct, reason.as_ref());
-            steps.push(Step { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
+            steps.push(SeriesStep { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
         }
     }
     JoinedDifferences {

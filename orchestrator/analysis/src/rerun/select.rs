@@ -1,22 +1,22 @@
 //! Which runs, and which of their images, a row of a table is about.
 
-use super::definition::{FromCell, OneOrMany, Wanted};
+use super::definition::{CellValues, FromCell, RowValue};
 use indexmap::IndexMap;
 use regex::Regex;
 
 /// A row of a table: the text of each cell, by column.
-pub type Row = IndexMap<String, String>;
+pub type RowCells = IndexMap<String, String>;
 
 /// Whether a row has the values that are asked for.
-pub fn matches(rows: &IndexMap<String, OneOrMany>, row: &Row) -> bool {
+pub fn matches(rows: &IndexMap<String, CellValues>, row: &RowCells) -> bool {
     rows.iter().all(|(column, wanted)| row.get(column).is_some_and(|cell| wanted.has(cell)))
 }
 
 /// The value for a row, or why there is none.
-pub fn resolve(wanted: &Wanted, row: &Row) -> Result<String, String> {
+pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, String> {
     match wanted {
-        Wanted::Number(number) => Ok(number.to_string()),
-        Wanted::Text(text) => {
+        RowValue::Number(number) => Ok(number.to_string()),
+        RowValue::Text(text) => {
             let mut filled = text.clone();
             for (column, cell) in row {
                 filled = filled.replace(&format!("{{{column}}}"), cell);
@@ -26,11 +26,11 @@ pub fn resolve(wanted: &Wanted, row: &Row) -> Result<String, String> {
                 Some((_, rest)) => Err(format!("the table has no column `{}`", rest.split('}').next().unwrap_or_default())),
             }
         }
-        Wanted::Cell(from) => from_cell(from, row),
+        RowValue::Cell(from) => from_cell(from, row),
     }
 }
 
-fn from_cell(from: &FromCell, row: &Row) -> Result<String, String> {
+fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, String> {
     let cell = row.get(&from.column).ok_or_else(|| format!("the table has no column `{}`", from.column))?;
     let part = match &from.pattern {
         None => cell.clone(),
@@ -46,7 +46,7 @@ fn from_cell(from: &FromCell, row: &Row) -> Result<String, String> {
 }
 
 /// The factors of the points that a row is about, as the index writes them.
-pub fn factors(point: &IndexMap<String, Wanted>, row: &Row) -> Result<IndexMap<String, String>, String> {
+pub fn factors(point: &IndexMap<String, RowValue>, row: &RowCells) -> Result<IndexMap<String, String>, String> {
     point
         .iter()
         .map(|(factor, wanted)| {
@@ -99,7 +99,7 @@ impl std::str::FromStr for Images {
 mod tests {
     use super::*;
 
-    fn row(cells: &[(&str, &str)]) -> Row {
+    fn row(cells: &[(&str, &str)]) -> RowCells {
         cells.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 
@@ -107,7 +107,7 @@ mod tests {
     fn values_come_out_of_cells_and_what_is_not_listed_has_none() {
         let row = row(&[("app", "SP.B.25"), ("mapping_printed", "6n x 4p + 1N x 1P")]);
         let from = |pattern: &str, values: &[(&str, &str)]| {
-            Wanted::Cell(FromCell {
+            RowValue::Cell(FromCell {
                 column: "app".into(),
                 pattern: Some(pattern.into()),
                 values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!(resolve(&from(r"\.(\d+)$", &[]), &row), Ok("25".into()));
         assert_eq!(resolve(&from(r"^(\w+)\.", &[("SP", "npb-sp")]), &row), Ok("npb-sp".into()));
         assert!(resolve(&from(r"^(\w+)\.", &[("LU", "npb-lu")]), &row).is_err_and(|e| e.contains("`SP`")));
-        assert_eq!(resolve(&Wanted::Text("1Nx{app}P".into()), &row), Ok("1NxSP.B.25P".into()));
-        assert!(resolve(&Wanted::Text("{nodes}".into()), &row).is_err_and(|e| e.contains("`nodes`")));
-        let point = IndexMap::from([("mapping".to_owned(), Wanted::Text("{mapping_printed}".into()))]);
+        assert_eq!(resolve(&RowValue::Text("1Nx{app}P".into()), &row), Ok("1NxSP.B.25P".into()));
+        assert!(resolve(&RowValue::Text("{nodes}".into()), &row).is_err_and(|e| e.contains("`nodes`")));
+        let point = IndexMap::from([("mapping".to_owned(), RowValue::Text("{mapping_printed}".into()))]);
         assert_eq!(factors(&point, &row).expect("a mapping")["mapping"], "6Nx4P+1Nx1P");
     }
 

@@ -4,7 +4,7 @@ use crate::common;
 use cvc_analysis::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::predict::{Budget, Forecast, JudgedQuantity, KnownNames, Observation, Predictor, Question, from_csv, from_index};
+use cvc_analysis::predict::{Forecast, JudgedQuantity, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index};
 use cvc_core::{
     point::{CheckpointerKind, Compression, Point},
     quantity::Quantity,
@@ -32,7 +32,7 @@ fn question(text: &str, observations: &[Observation]) -> Question {
 }
 
 /// The forecast for a question from all of these observations.
-fn forecast(observations: &[Observation], text: &str, budget: Budget) -> Forecast {
+fn forecast(observations: &[Observation], text: &str, budget: ScheduleBudget) -> Forecast {
     let question = question(text, observations);
     split(observations.to_vec(), |_| true, |training, _| Predictor::train(&training).expect("trains").forecast_within(&question, &budget))
 }
@@ -99,11 +99,11 @@ fn the_data_of_a_program_without_runs_follow_from_the_model_that_runs_of_others_
         assert!(covered * 100 >= n * 95, "{trained}: {covered} of {n}");
     }
     let of_bt: Vec<Observation> = real().into_iter().filter(|o| o.setting.app == "npb-bt").collect();
-    let said = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", Budget::default());
+    let said = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
     assert!(said.warnings.iter().any(|w| w.contains("no run of npb-cg on mpich-ch3 was observed")), "{:?}", said.warnings);
     // nothing tells which pages are stored: the interval reaches over both ways
     let others = made_up("app,class,processes,mpi,dtapp_mib\nheat,A,4,mpich-ch3,20\n");
-    let said = forecast(&others, "npb-cg.B 16 mpich-ch3", Budget::default());
+    let said = forecast(&others, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
     let estimate = said.first(Quantity::Dtapp).expect("the arrays").estimate;
     assert_eq!((estimate.covers(27.14), estimate.covers(34.83)), (Some(true), Some(true)), "{estimate:?}");
 }
@@ -111,31 +111,31 @@ fn the_data_of_a_program_without_runs_follow_from_the_model_that_runs_of_others_
 #[test]
 fn what_was_observed_at_the_setting_stands_beside_what_is_predicted() {
     let observations = real();
-    let said = forecast(&observations, "npb-bt.B 16 mpich-ch3", Budget::default());
+    let said = forecast(&observations, "npb-bt.B 16 mpich-ch3", ScheduleBudget::default());
     let measured = observations.iter().find(|o| o.label == "npb-bt.B 1Nx16P mpich-ch3").expect("a run");
     let line = said.of(Quantity::Image).next().expect("a line");
     assert_eq!(line.observed.map(|m| m.0), measured.value(Quantity::Image));
     assert_ne!(line.observed.map(|m| m.0), line.outcome.prediction().map(|p| p.estimate.value));
-    let elsewhere = forecast(&observations, "npb-bt.B 36 mpich-ch3", Budget::default());
+    let elsewhere = forecast(&observations, "npb-bt.B 36 mpich-ch3", ScheduleBudget::default());
     assert!(elsewhere.lines.iter().all(|l| l.observed.is_none()));
 }
 
 #[test]
 fn published_zones_are_not_added_to_observed_ones() {
     let data = made_up("app,class,processes,mpi,dtapp_mib\nnpb-bt,A,4,mpich-ch3,20\nnpb-bt,A,9,mpich-ch3,12\n");
-    let said = forecast(&data, "npb-bt.A 16 mpich-ch3", Budget::default());
+    let said = forecast(&data, "npb-bt.A 16 mpich-ch3", ScheduleBudget::default());
     let why = reason(&said, Quantity::Image);
     assert!(why.contains("libraries and shared memory of today's software were not observed"), "{why}");
     // a published curve that observations of the zone agree with stays
     let observed =
         "app,class,processes,mpi,dtapp_mib,lb_mib,shmem_mib\nnpb-sp,B,4,mpich-ch3,20,2.45,42.9\nnpb-sp,B,9,mpich-ch3,12,2.45,66.7\n";
-    let said = forecast(&made_up(observed), "npb-sp.B 16 mpich-ch3", Budget::default());
+    let said = forecast(&made_up(observed), "npb-sp.B 16 mpich-ch3", ScheduleBudget::default());
     assert!(said.first(Quantity::Image).is_some(), "{}", reason(&said, Quantity::Image));
 }
 
 #[test]
 fn an_uneven_mapping_has_files_of_each_load_that_add_up() {
-    let f = forecast(&real(), "npb-bt.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    let f = forecast(&real(), "npb-bt.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
     let groups: Vec<(u32, u32)> = f.files.iter().map(|g| (g.count, g.node_load)).collect();
     assert_eq!(groups, [(24, 4), (1, 1)]);
     let sum: f64 = f.files.iter().map(|g| f64::from(g.count) * g.size.value).sum();
@@ -155,7 +155,7 @@ fn an_uneven_mapping_has_files_of_each_load_that_add_up() {
 
 #[test]
 fn what_lies_far_beyond_the_runs_is_said() {
-    let f = forecast(&real(), "npb-bt.C 2Nx72P mpich-ch3", Budget::default());
+    let f = forecast(&real(), "npb-bt.C 2Nx72P mpich-ch3", ScheduleBudget::default());
     let all = f.warnings.join("\n");
     assert!(all.contains("class C") && all.contains("144 processes"), "{all}");
     assert!(value(&f, Quantity::File) > 100.0);
@@ -163,7 +163,7 @@ fn what_lies_far_beyond_the_runs_is_said() {
 
 #[test]
 fn without_runs_only_what_needs_none_and_what_was_published_is_said() {
-    let f = forecast(&[], "npb-bt.D 64 mpich-ch3", Budget::default());
+    let f = forecast(&[], "npb-bt.D 64 mpich-ch3", ScheduleBudget::default());
     let data = f.first(Quantity::Dtapp).expect("arrays");
     assert_eq!(data.model.tier, Tier::NoRun);
     assert!((data.estimate.value - 441.0).abs() < 30.0, "{}", data.estimate.value);
@@ -176,7 +176,7 @@ fn without_runs_only_what_needs_none_and_what_was_published_is_said() {
 
 #[test]
 fn without_an_observed_time_it_is_the_published_one_of_the_thesis_storage() {
-    let f = forecast(&[], "npb-bt.D 64 mpich-ch3", Budget::default());
+    let f = forecast(&[], "npb-bt.D 64 mpich-ch3", ScheduleBudget::default());
     let time = f.first(Quantity::Latency).expect("the published time");
     assert_eq!((time.model.id, time.model.tier), ("latency-bandwidth-published", Tier::Published));
     assert!((time.estimate.value - value(&f, Quantity::Ranks) / (92.5 + 3.34 * 64.0)).abs() < 1e-9);
@@ -186,23 +186,23 @@ fn without_an_observed_time_it_is_the_published_one_of_the_thesis_storage() {
     assert!(other.model.tier == Tier::Published && other.estimate.is_some_and(|e| (e.value - 154.6).abs() < 3.0), "{other:?}");
     assert!(f.warnings.iter().any(|w| w.contains("AFS-1") && w.contains("ext3")), "{:?}", f.warnings);
     // never measured
-    let f = forecast(&[], "npb-bt.D 81 mpich-ch3", Budget::default());
+    let f = forecast(&[], "npb-bt.D 81 mpich-ch3", ScheduleBudget::default());
     assert!(reason(&f, Quantity::Latency).contains("at most 64 processes"), "{}", reason(&f, Quantity::Latency));
     // beside observed times, of another library even, there is nothing published
     let seen = made_up(&format!("{ODD}npb-bt,A,1Nx4P,openmpi,24.5,50,6.8,60,60,,2.1,\nnpb-bt,A,1Nx4P,mpich-ch3,24.5,50,28,103,103,,,\n"));
-    let f = forecast(&seen, "npb-bt.A 4 mpich-ch3", Budget::default());
+    let f = forecast(&seen, "npb-bt.A 4 mpich-ch3", ScheduleBudget::default());
     assert!(reason(&f, Quantity::Latency).contains("no time of a checkpoint with mpich-ch3"), "{}", reason(&f, Quantity::Latency));
 }
 
 #[test]
 fn a_checkpoint_far_larger_than_the_observed_ones_is_warned_of_and_has_the_largest_error_as_its_interval() {
-    let f = forecast(&real(), "npb-bt.D 16 mpich-ch3", Budget::default());
+    let f = forecast(&real(), "npb-bt.D 16 mpich-ch3", ScheduleBudget::default());
     assert!(f.warnings.iter().any(|w| w.contains("MiB on a node are more than 2 times")), "{:?}", f.warnings);
     let time = f.first(Quantity::Latency).expect("a time");
     let part = |half: f64| half / time.estimate.value;
     // the worst run that was left out, CG on 16 processes, errs by more than a third
     assert!(time.estimate.half_width().is_some_and(|half| part(half) > 0.35), "{:?}", time.estimate);
-    let f = forecast(&real(), "npb-bt.B 16 mpich-ch3", Budget::default());
+    let f = forecast(&real(), "npb-bt.B 16 mpich-ch3", ScheduleBudget::default());
     assert!(!f.warnings.iter().any(|w| w.contains("MiB on a node")), "{:?}", f.warnings);
 }
 
@@ -213,7 +213,7 @@ fn the_time_of_a_node_is_that_of_all_its_files_with_the_aggregators() {
         |p: u32| format!("btio-full,B,1Nx{p}P,mpich-ch3,30,50,12,8,100,100,{}\n", f64::from(p) * 100.0 / (92.5 + 3.34 * f64::from(p)));
     let seen = made_up(&format!("{table}{}{}{}{}", row(4), row(9), row(16), row(25)));
     // 4 of the 16 aggregate
-    let f = forecast(&seen, "btio-full.B 16 mpich-ch3 aggregators=4", Budget::default());
+    let f = forecast(&seen, "btio-full.B 16 mpich-ch3 aggregators=4", ScheduleBudget::default());
     assert!(f.files.iter().any(|g| g.aggregator && g.count == 4));
     let all = value(&f, Quantity::Ranks);
     assert!(all > 16.0 * value(&f, Quantity::File) + 30.0, "{all}");
@@ -240,14 +240,14 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
         .map(|(p, data)| format!("solver,big,1Nx{p}P,mpich-ch3,{data},10,{},,,,,\n", 20.0 + 4.0 * f64::from(*p)))
         .collect();
     let observations = made_up(&format!("{ODD}{runs}"));
-    let f = forecast(&observations, "solver.big 32 mpich-ch3", Budget::default());
+    let f = forecast(&observations, "solver.big 32 mpich-ch3", ScheduleBudget::default());
     let data = f.first(Quantity::Dtapp).expect("a fit");
     assert_eq!(data.model.tier, Tier::SmallRuns);
     assert!((data.estimate.value - 4.45).abs() < 0.7, "{}", data.estimate.value);
     assert_eq!(data.training.len(), 4, "the process alone stands apart");
     // no file and no header was ever seen: the sizes say so
     assert!(f.warnings.iter().any(|w| w.contains("beyond its zones")), "{:?}", f.warnings);
-    let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", Budget::default());
+    let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", ScheduleBudget::default());
     assert!(reason(&one, Quantity::Dtapp).contains("need at least 2"), "{}", reason(&one, Quantity::Dtapp));
     assert!(reason(&one, Quantity::Stored).contains("not known"), "{}", reason(&one, Quantity::Stored));
     assert!(one.files.is_empty());
@@ -260,11 +260,11 @@ fn gzip_is_the_ratio_of_the_nearest_run_without_interval_or_nothing() {
         table += &format!("npb-bt,A,1Nx{p}P,openmpi,{},50,6.8,{},,,,\n", 98.0 / f64::from(p), 60.0 + 98.0 / f64::from(p));
     }
     let plain = made_up(&table);
-    let f = forecast(&plain, "npb-bt.A 25 openmpi gzip", Budget::default());
+    let f = forecast(&plain, "npb-bt.A 25 openmpi gzip", ScheduleBudget::default());
     assert!(reason(&f, Quantity::File).contains("gzip"), "{}", reason(&f, Quantity::File));
     table += "npb-bt,A,1Nx4P,openmpi,24.5,50,6.8,84.5,21.125,gzip,,\nnpb-bt,A,1Nx9P,openmpi,10.9,50,6.8,70.9,14.18,gzip,,\n";
     let both = made_up(&table);
-    let f = forecast(&both, "npb-bt.A 25 openmpi gzip", Budget::default());
+    let f = forecast(&both, "npb-bt.A 25 openmpi gzip", ScheduleBudget::default());
     let (file, image) = (f.first(Quantity::File).expect("a ratio"), f.first(Quantity::Image).expect("an image"));
     assert!((file.estimate.value - 0.2 * image.estimate.value).abs() < 1e-9, "9 processes are nearer to 25 than 4");
     assert_eq!((file.estimate.interval, file.training.as_slice()), (None, &["npb-bt.A 1Nx9P openmpi gzip".to_owned()][..]));
@@ -277,7 +277,7 @@ fn gzip_is_the_ratio_of_the_nearest_run_without_interval_or_nothing() {
 fn a_time_needs_two_loads_of_a_node_and_a_schedule_needs_a_time() {
     let row = |p: u32, latency: f64| format!("npb-bt,A,1Nx{p}P,openmpi,{},50,6.8,{f},{f},,{latency},\n", 98.0 / f64::from(p), f = 60.0);
     let one = made_up(&format!("{ODD}{}{}", row(4, 2.0), "npb-bt,A,2Nx4P,openmpi,24.5,50,6.8,60,60,,2.1,\n"));
-    let budget = Budget { overhead: Some(0.3), app_s: Some(1137.53), mtbf_s: None };
+    let budget = ScheduleBudget { overhead: Some(0.3), app_s: Some(1137.53), mtbf_s: None };
     let f = forecast(&one, "npb-bt.A 9 openmpi", budget);
     assert!(reason(&f, Quantity::Latency).contains("two loads"), "{}", reason(&f, Quantity::Latency));
     assert!(f.schedules.is_empty() && f.no_schedules.is_some());
@@ -285,7 +285,7 @@ fn a_time_needs_two_loads_of_a_node_and_a_schedule_needs_a_time() {
     // exactly 92.5 + 3.34 p MiB/s
     let table: String = [1, 4, 9, 16].iter().map(|p| row(*p, f64::from(*p) * 60.0 / (92.5 + 3.34 * f64::from(*p)))).collect();
     let several = made_up(&format!("{ODD}{table}npb-bt,A,1Nx25P,openmpi,,,,,,,,1137.53\n"));
-    let f = forecast(&several, "npb-bt.A 25 openmpi", Budget { app_s: None, mtbf_s: Some(86400.0), ..budget });
+    let f = forecast(&several, "npb-bt.A 25 openmpi", ScheduleBudget { app_s: None, mtbf_s: Some(86400.0), ..budget });
     let time = f.first(Quantity::Latency).expect("a time");
     let file = value(&f, Quantity::File);
     assert_eq!(time.model.id, "latency-bandwidth");
@@ -298,7 +298,7 @@ fn a_time_needs_two_loads_of_a_node_and_a_schedule_needs_a_time() {
     let young = (2.0 * time.estimate.value * 86400.0).sqrt();
     assert_eq!(of("Young").checkpoints, ((1137.53 / young).ceil() - 1.0) as u64);
     // no time with 4 processes
-    let f = forecast(&several, "npb-bt.A 4 openmpi", Budget { app_s: None, ..budget });
+    let f = forecast(&several, "npb-bt.A 4 openmpi", ScheduleBudget { app_s: None, ..budget });
     assert!(f.no_schedules.as_ref().is_some_and(|r| r.contains("only on 25")), "{:?}", f.no_schedules);
 }
 
@@ -309,22 +309,22 @@ fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     // one process alone shares nothing, so that nothing follows for it from the others
     let alone = "btio-full,B,1Nx1P,mpich-ch3,388,50,10,9,\n";
     let several = made_up(&format!("{table}{}{}", row(4, 0.2), row(9, 0.3)));
-    let f = forecast(&several, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    let f = forecast(&several, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
     assert!(f.of(Quantity::Image).next().is_some_and(|l| l.outcome.estimate().is_ok()), "on nodes of 4");
     assert!(f.of(Quantity::Image).last().is_some_and(|l| l.outcome.estimate().is_err()), "on the node of 1");
     assert!(f.files.is_empty() && !reason(&f, Quantity::Stored).is_empty());
     let unseen = made_up(&format!("{table}{alone}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
-    let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
     assert!(reason(&f, Quantity::Surplus).contains("no aggregator stands out"), "{}", reason(&f, Quantity::Surplus));
     assert!(f.files.iter().all(|g| !g.aggregator));
-    let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3 aggregators=2 cb=4MiB", Budget::default());
+    let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3 aggregators=2 cb=4MiB", ScheduleBudget::default());
     let surplus = f.first(Quantity::Surplus).expect("the published surplus");
     assert_eq!((surplus.model.id, surplus.model.tier), ("surplus-buffer-growth-published", Tier::Published));
     assert!((surplus.estimate.value - (4.0 + 0.228 * 25.0)).abs() < 1e-9, "{}", surplus.estimate.value);
     assert_eq!(f.files.iter().filter(|g| g.aggregator).map(|g| g.count).sum::<u32>(), 2);
     // a full buffer of 16 MiB on one node, 40.48/7 MiB on each of seven
     let seen = made_up(&format!("{table}{alone}{}{}{}", row(4, 16.93), row(9, 18.05), row(16, 19.64)));
-    let f = forecast(&seen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", Budget::default());
+    let f = forecast(&seen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
     assert_eq!(f.first(Quantity::Surplus).map(|p| p.model.id), Some("surplus-buffer-growth"));
     assert!((value(&f, Quantity::Surplus) - (5.78 + 0.228 * 25.0)).abs() < 0.1, "{}", value(&f, Quantity::Surplus));
     let groups: Vec<(u32, u32, bool)> = f.files.iter().map(|g| (g.count, g.node_load, g.aggregator)).collect();

@@ -4,7 +4,7 @@ use crate::common::measured;
 use cvc_analysis::holdout::rebuild_index;
 
 use cvc_analysis::{
-    holdout::{Answer, Gate, Line, Outcome},
+    holdout::{Gate, HeldOutAnswer, HoldoutResult, PredictionLine},
     index::Index,
     report::{Block, Cell, Report, Section, Table, build, write_all},
 };
@@ -30,13 +30,13 @@ fn made(predict: &str, fails: impl Fn(&Point) -> bool) -> Made {
 }
 
 impl Made {
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<PredictionLine> {
         let text = fs::read_to_string(self.dir.path().join("predictions.jsonl")).expect("predictions");
         text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
     }
 
-    fn outcome(&self) -> Outcome {
-        Outcome::read(&self.index).expect("an index").expect("predictions")
+    fn outcome(&self) -> HoldoutResult {
+        HoldoutResult::read(&self.index).expect("an index").expect("predictions")
     }
 
     fn section(&self) -> &Section {
@@ -59,14 +59,15 @@ fn held_out_points_are_predicted_from_training_points_alone() {
     let split = made.plan.predict.as_ref().expect("a split");
     assert_eq!((split.train.len(), split.held_out.len()), (12, 8));
     let train: HashSet<_> = split.train.iter().collect();
-    let predictions: Vec<_> = made.lines().into_iter().filter_map(|l| if let Line::Prediction(p) = l { Some(p) } else { None }).collect();
+    let predictions: Vec<_> =
+        made.lines().into_iter().filter_map(|l| if let PredictionLine::Prediction(p) = l { Some(p) } else { None }).collect();
     for quantity in [Quantity::Dtapp, Quantity::Shmem, Quantity::Image, Quantity::Stored] {
         let of: Vec<_> = predictions.iter().filter(|p| p.quantity == quantity).collect();
         assert_eq!(of.len(), 8, "{quantity}");
         for p in of {
             assert!(split.held_out.contains(&p.point), "only held-out points are predicted");
             assert!(p.training.iter().all(|t| train.contains(t)), "and only from training points");
-            let Answer::Predicted { predicted, .. } = p.answer else { panic!("{quantity}: {:?}", p.answer) };
+            let HeldOutAnswer::Predicted { predicted, .. } = p.answer else { panic!("{quantity}: {:?}", p.answer) };
             let error = 100.0 * (predicted - p.measured).abs() / p.measured;
             assert!((error - p.error_pct.expect("an error")).abs() < 1e-9);
         }
@@ -80,7 +81,7 @@ fn held_out_points_are_predicted_from_training_points_alone() {
         fs::write(&path, text.replace("\"name\":\"image_bytes\",\"value\":", "\"name\":\"image_bytes\",\"value\":9")).expect("records");
     }
     let index = rebuild_index(utf8(changed.path())).expect("an index");
-    let (before, after) = (made.outcome(), Outcome::read(&index).expect("an index").expect("predictions"));
+    let (before, after) = (made.outcome(), HoldoutResult::read(&index).expect("an index").expect("predictions"));
     assert_eq!(before.judged.len(), after.judged.len());
     let mut moved = 0;
     for (a, b) in before.judged.iter().zip(&after.judged) {

@@ -9,7 +9,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::holdout::{Gate, Outcome};
+use cvc_analysis::holdout::{Gate, HoldoutResult};
 use cvc_core::{campaign::Format, store::CampaignDir};
 use std::io::Write;
 
@@ -77,5 +77,5 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
     let files = cvc_analysis::report::write_all(&report, to, formats)?;
-    Ok(Written { files, gate: Outcome::read(&index)?.as_ref().map(Gate::of) })
+    Ok(Written { files, gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of) })
 }

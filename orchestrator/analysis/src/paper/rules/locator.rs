@@ -9,7 +9,7 @@ use crate::paper::{
 use std::cell::RefCell;
 
 /// A cell that was read: table, row, column.
-type Place = (usize, usize, usize);
+type CellPlace = (usize, usize, usize);
 
 /// How cells are read, and which were.
 #[derive(Debug, Default)]
@@ -17,9 +17,9 @@ pub(in crate::paper) struct Reads {
     /// Read the likely number where print is known to be wrong.
     pub corrected: bool,
     /// Read this input so much larger.
-    pub shift: Option<(Place, f64)>,
+    pub shift: Option<(CellPlace, f64)>,
     /// Inputs with the distance that their rounding may hide, in the order in which they were first read.
-    pub inputs: Vec<(Place, f64)>,
+    pub inputs: Vec<(CellPlace, f64)>,
     /// The constant that is not printed but was inferred from the very cells that are recomputed, if there is one.
     pub inferred: Option<&'static str>,
     /// Anomalies whose likely number was read, as indices into the paper's.
@@ -38,7 +38,7 @@ pub struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(in crate::paper) fn new(paper: &'a Paper, place: Place, of: &'a [String], reads: &'a RefCell<Reads>) -> Self {
+    pub(in crate::paper) fn new(paper: &'a Paper, place: CellPlace, of: &'a [String], reads: &'a RefCell<Reads>) -> Self {
         Self { paper, table: place.0, row: place.1, column: place.2, of, reads }
     }
 

@@ -50,7 +50,7 @@ const AGGREGATOR_FILE: &str = "as a plain file, and min(16, V/Na) + 0.228\u{b7}P
                                independent prediction of those";
 
 /// A program on processes, as a row of a table says it.
-struct Row {
+struct ModelledRow {
     problem: Problem,
     processes: u32,
     per_node: u32,
@@ -78,16 +78,16 @@ fn first(at: &At<'_>, columns: &[&str]) -> Result<u32, Because> {
 }
 
 /// What a row is about.
-fn row(at: &At<'_>) -> Result<Row, Because> {
+fn row(at: &At<'_>) -> Result<ModelledRow, Because> {
     let file_kind = at.text("file_kind");
     if let Some(letter) = at.column_id().strip_prefix("class_").and_then(|c| c.chars().next()) {
         let processes = at.count(&format!("class_{letter}_processes"))?;
         let per_node = at.count(&format!("class_{letter}_processes_per_node"))?;
-        return Ok(Row { problem: problem(at.text("benchmark"), &letter.to_ascii_uppercase().to_string())?, processes, per_node });
+        return Ok(ModelledRow { problem: problem(at.text("benchmark"), &letter.to_ascii_uppercase().to_string())?, processes, per_node });
     }
     if file_kind == "ckpt_bt" {
         let per_node = at.text("mapping").rsplit(' ').next().and_then(|n| n.parse().ok()).ok_or_else(|| other("no mapping"))?;
-        return Ok(Row { problem: problem("BT", "B")?, processes: 4, per_node });
+        return Ok(ModelledRow { problem: problem("BT", "B")?, processes: 4, per_node });
     }
     if !file_kind.is_empty() && !file_kind.starts_with("ckpt_") {
         return Err(other("an auxiliary file"));
@@ -110,7 +110,7 @@ fn row(at: &At<'_>) -> Result<Row, Because> {
             _ => first(at, &["processes", "row_processes"])?,
         },
     };
-    Ok(Row { problem, processes, per_node })
+    Ok(ModelledRow { problem, processes, per_node })
 }
 
 /// A number with a constant that was read from print.
@@ -118,7 +118,7 @@ fn published(estimate: Estimate, model: &str, basis: &'static str) -> Modelled {
     Modelled { estimate, model: model.to_owned(), tier: Tier::Published, basis }
 }
 
-fn data(row: &Row, open_mpi: bool) -> Result<Estimate, Because> {
+fn data(row: &ModelledRow, open_mpi: bool) -> Result<Estimate, Because> {
     let arrays = Estimate::plus_minus(static_arrays_mib(row.problem, row.processes)?, BANDS_MIB[0]);
     let [least, most] = OPEN_MPI_DATA_MIB;
     let more = Estimate::between((least + most) / 2.0, least, most);

@@ -14,7 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::{
     predict::{
-        Budget, Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, from_csv, from_index,
+        Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index,
         merge_repeated,
     },
 };
@@ -48,7 +48,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let apps = [cvc_core::app::embedded::directory()?];
     let known = KnownNames { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
-    let budget = Budget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
+    let budget = ScheduleBudget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {

@@ -1,6 +1,6 @@
 //! The answer of `cvc predict`.
 
-use cvc_analysis::predict::{Budget, Forecast, JudgedQuantity, Observation};
+use cvc_analysis::predict::{ScheduleBudget, Forecast, JudgedQuantity, Observation};
 use serde::Serialize;
 
 /// Everything that the command says, as JSON.
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Said<'a> {
     pub trained_on: Vec<&'a Observation>,
     pub held_out: usize,
-    pub budget: Budget,
+    pub budget: ScheduleBudget,
     /// Of the observations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -5,7 +5,7 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_analysis::predict::{CandidateAnswer, Forecast, JudgedQuantity, Line, Outcome};
+use cvc_analysis::predict::{CandidateAnswer, Forecast, ForecastLine, JudgedQuantity, PredictionOutcome};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use std::{collections::BTreeMap, io::Write};
@@ -59,7 +59,7 @@ fn interval(estimate: &Estimate) -> String {
     estimate.interval.map_or_else(|| "-".to_owned(), |i| format!("{} … {}", number(i.low), number(i.high)))
 }
 
-fn name(line: &Line) -> String {
+fn name(line: &ForecastLine) -> String {
     let title = line.quantity.title();
     let unit = if line.unit.is_empty() { String::new() } else { format!(", {}", line.unit) };
     let load = line.node_load.map(|l| format!(" ({l} on node)")).unwrap_or_default();
@@ -77,7 +77,7 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
     let mut refused: Vec<(String, &str)> = Vec::new();
     for line in &forecast.lines {
         match &line.outcome {
-            Outcome::Predicted(p) => {
+            PredictionOutcome::Predicted(p) => {
                 rows.add_row([
                     name(line),
                     number(p.estimate.value),
@@ -87,7 +87,7 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
                     notes.of(&p.training),
                 ]);
             }
-            Outcome::NoPrediction(reason) => refused.push((name(line), reason)),
+            PredictionOutcome::NoPrediction(reason) => refused.push((name(line), reason)),
         }
     }
     writeln!(out, "\n{}", rows.trim_fmt())?;
@@ -225,9 +225,9 @@ fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<
 fn show_detail(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
     for line in &forecast.lines {
         let p = match &line.outcome {
-            Outcome::Predicted(p) => p,
-            Outcome::NoPrediction(_) if line.refused.is_empty() => continue,
-            Outcome::NoPrediction(_) => {
+            PredictionOutcome::Predicted(p) => p,
+            PredictionOutcome::NoPrediction(_) if line.refused.is_empty() => continue,
+            PredictionOutcome::NoPrediction(_) => {
                 writeln!(out, "\n{}: no model has a number", name(line))?;
                 for why in &line.refused {
                     writeln!(out, "{}", paragraph("  ", why))?;
