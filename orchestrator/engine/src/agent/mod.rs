@@ -26,10 +26,10 @@ mod start;
 
 pub use attach::attach;
 pub use attach::{Named, RelaySaid};
+pub use error::AgentError;
 pub use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request};
 pub use serve::request_name;
-pub use error::AgentError;
 pub use serve::serve;
 pub use spool::{Spool, SpoolError};
 pub use start::start;
