@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between looks at the events.
+/// Delay between looks at the events.
 const TICK: Duration = Duration::from_millis(5);
-/// Between touches of the file that says that a controller is there, and words to it.
+/// Delay between touches of the file that says that a controller is there, and words to it.
 const ALIVE: Duration = Duration::from_secs(2);
 
 /// A request with its name, as it comes over the connection.

@@ -20,12 +20,12 @@ use std::{
 };
 use tokio::{process::Command, task::JoinSet};
 
-/// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
+/// How long to look for a file on the nodes before concluding that they do not see it: what one node writes, others may see late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
-/// Between looks.
+/// Delay between looks.
 const SEEN_TICK: Duration = Duration::from_millis(500);
 
-/// For copying programs to a node.
+/// Time limit for copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
 
 /// How cvc itself gets to a node.

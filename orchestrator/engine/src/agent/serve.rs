@@ -31,15 +31,15 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// Between looks for requests.
+/// Delay between looks for requests.
 const TICK: Duration = Duration::from_millis(10);
-/// Between signs of life.
+/// Delay between signs of life.
 const BEAT: Duration = Duration::from_secs(3);
-/// Between attempts to reach lost nodes again.
+/// Delay between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
-/// How long the last of them may take.
+/// Time limit of the last of them.
 const REVIVE_LAST: Duration = Duration::from_secs(8);
-/// How long runs that are cut off may take: with all that follows, less than a controller waits for an agent that it closes.
+/// Time limit of runs that are cut off: with all that follows, less than a controller waits for an agent that it closes.
 const CUT_LIMIT: Duration = Duration::from_secs(20);
 
 /// An attempt under way.
