@@ -22,7 +22,9 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// A request with its name, as it comes over the connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Named {
+    /// Its name: a request is carried out once under each.
     pub name: String,
+    /// The request.
     pub request: Request,
 }
 
