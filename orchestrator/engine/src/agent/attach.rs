@@ -14,15 +14,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between looks at the events.
+/// Delay between looks at the events.
 const TICK: Duration = Duration::from_millis(5);
-/// Between touches of the file that says that a controller is there, and words to it.
+/// Delay between touches of the file that says that a controller is there, and words to it.
 const ALIVE: Duration = Duration::from_secs(2);
 
 /// A request with its name, as it comes over the connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Named {
+    /// Its name: a request is carried out once under each.
     pub name: String,
+    /// The request.
     pub request: Request,
 }
 

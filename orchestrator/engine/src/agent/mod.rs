@@ -15,8 +15,10 @@
 //! | `runs/` | directories of runs, as in a campaign, until the controller has fetched them |
 
 mod attach;
+mod error;
 mod nodes;
 mod protocol;
+mod ready;
 mod serve;
 mod spool;
 mod spot_interruption;
@@ -24,9 +26,10 @@ mod start;
 
 pub use attach::attach;
 pub use attach::{Named, RelaySaid};
+pub use error::AgentError;
 pub use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request};
 pub use serve::request_name;
-pub use serve::{AgentError, serve};
+pub use serve::serve;
 pub use spool::{Spool, SpoolError};
 pub use start::start;

@@ -1,7 +1,6 @@
 //! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
 
-use super::protocol::Orders;
-use crate::agent::spot_interruption;
+use super::{error::ReadyError, protocol::Orders, spot_interruption};
 use crate::{
     attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},
@@ -22,12 +21,12 @@ use std::{
 };
 use tokio::{process::Command, task::JoinSet};
 
-/// How long a file is looked for on the nodes before they are believed not to see it: what one node writes, others may see late.
+/// How long to look for a file on the nodes before concluding that they do not see it: what one node writes, others may see late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
-/// Between looks.
+/// Delay between looks.
 const SEEN_TICK: Duration = Duration::from_millis(500);
 
-/// For copying programs to a node.
+/// Time limit for copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
 
 /// How cvc itself gets to a node.
@@ -55,19 +54,22 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
 }
 
 /// Every node, and this machine first; and the names of the nodes of mappings, in their order.
-fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), String> {
+fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), ReadyError> {
     let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
     let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
     let Some(slurm) = &cluster.slurm else {
-        let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else { return Err("the site has no hosts".into()) };
+        let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else {
+            return Err(ReadyError::Site("the site has no hosts".into()));
+        };
         let mut accesses = vec![NodeAccess { node: node(&head.name, head.among_nodes()), argv: None }];
         for host in cluster.hosts.iter().filter(|h| h.name != head.name) {
             accesses.push(NodeAccess { node: node(&host.name, host.among_nodes()), argv: Some(ssh(host, cluster.lost_after_s)) });
         }
         return Ok((accesses, Transport::Ssh, cluster.hosts.iter().map(|h| h.name.clone()).collect()));
     };
-    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| "this is no Slurm job: SLURM_JOB_NODELIST is not set".to_owned())?;
-    let names = crate::nodelist::expand(&list).map_err(|e| e.to_string())?;
+    let list = std::env::var("SLURM_JOB_NODELIST")
+        .map_err(|_| ReadyError::Site("not inside a Slurm job: SLURM_JOB_NODELIST is not set".into()))?;
+    let names = crate::nodelist::expand(&list).map_err(|e| ReadyError::Site(e.to_string()))?;
     let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
     let mut accesses = Vec::new();
     for name in names.iter().cloned() {
@@ -76,7 +78,7 @@ fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<Stri
         accesses.push(NodeAccess { node: node(&name, &name), argv });
     }
     let Some(here) = accesses.iter().position(|w: &NodeAccess| w.argv.is_none()) else {
-        return Err(format!("this machine, {me}, is not in the job's node list {list}"));
+        return Err(ReadyError::Site(format!("this machine, {me}, is not in the job's node list {list}")));
     };
     let head = accesses.remove(here);
     accesses.insert(0, head);
@@ -89,7 +91,7 @@ pub(super) async fn gather(
     cluster: &Cluster,
     may_lack: bool,
     mut note: impl FnMut(String),
-) -> Result<(Nodes, Vec<NodeAccess>), String> {
+) -> Result<(Nodes, Vec<NodeAccess>), ReadyError> {
     let (mut accesses, transport, order) = list_nodes(cluster)?;
     note(format!("sentinels on {} nodes", accesses.len()));
     let member = |access: &NodeAccess| {
@@ -110,11 +112,11 @@ pub(super) async fn gather(
     }
     if !failed.is_empty() && !may_lack {
         crew.close().await;
-        return Err(CrewError::Start(failed).to_string());
+        return Err(CrewError::Start(failed).into());
     }
     let names: Vec<String> = accesses.iter().map(|w| w.node.name.clone()).filter(|name| failed.iter().all(|f| f.host != *name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let facts = crew::whole(crew.facts(&names, &[], SOON).await).map_err(|e| e.to_string())?;
+    let facts = crew::whole(crew.facts(&names, &[], SOON).await)?;
     let facts: BTreeMap<_, _> = facts.into_iter().collect();
     for access in &mut accesses {
         access.node.hostname = facts.get(&access.node.name).map(|f| f.host.clone()).unwrap_or_default();
@@ -137,29 +139,31 @@ pub(super) async fn gather(
 }
 
 /// Copies a file of this machine to the same path on a node.
-pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<(), String> {
+pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<(), ReadyError> {
     let Some(directory) = file.parent() else { return Ok(()) };
     let script = format!("mkdir -p {d} && cat >{f}.$$ && chmod 755 {f}.$$ && mv -f {f}.$$ {f}", d = quoted(directory), f = quoted(file));
-    let input = std::fs::File::open(file).map_err(|e| format!("{file}: {e}"))?;
-    through(access, &script, input.into()).await.map_err(|e| format!("{}: cannot put {file} there: {e}", access.node.name))
+    let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: file.to_owned(), problem };
+    let input = std::fs::File::open(file).map_err(|e| failed(format!("cannot read it here: {e}")))?;
+    through(access, &script, input.into()).await.map_err(failed)
 }
 
 /// Copies a directory of this machine to the same path on a node.
-pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), String> {
+pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), ReadyError> {
+    let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: directory.to_owned(), problem };
     let mut tar = Command::new("tar")
         .args(["-C", directory.as_str(), "-cf", "-", "."])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|e| format!("cannot start tar: {e}"))?;
+        .map_err(|e| failed(format!("cannot start tar: {e}")))?;
     let stdout: Stdio = match tar.stdout.take().map(TryInto::try_into) {
         Some(Ok(stdout)) => stdout,
-        _ => return Err("tar has no output".into()),
+        _ => return Err(failed("tar has no output".into())),
     };
     let d = quoted(directory);
     let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
-    through(access, &script, stdout).await.map_err(|e| format!("{}: cannot put {directory} there: {e}", access.node.name))
+    through(access, &script, stdout).await.map_err(failed)
 }
 
 fn quoted(path: &Utf8Path) -> String {
@@ -201,14 +205,15 @@ impl Drop for Made {
 
 /// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
 /// An error says which nodes see it and which do not.
-pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, String> {
+pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, ReadyError> {
     let others = nodes.others();
     if others.is_empty() {
         return Ok(StorageKind::NodeLocal);
     }
     // dropped after the file in it
     let _made = Made((!directory.exists()).then(|| directory.to_owned()));
-    std::fs::create_dir_all(directory).map_err(|e| format!("cannot make {directory}: {e}; give a storage area where you may write"))?;
+    std::fs::create_dir_all(directory)
+        .map_err(|e| ReadyError::Storage(format!("cannot make {directory}: {e}; give a storage area where you may write")))?;
     let begin = Instant::now();
     let see = loop {
         let see = seeing(nodes, &others, directory).await?;
@@ -224,11 +229,11 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
         Ok(StorageKind::Shared)
     } else {
         let blind: Vec<&str> = others.iter().filter(|n| see.iter().all(|s| s != *n)).copied().collect();
-        Err(format!(
+        Err(ReadyError::Storage(format!(
             "{directory} is shared with {} but not with {}: mount it there, or choose another directory",
             see.join(", "),
             blind.join(", ")
-        ))
+        )))
     }
 }
 
@@ -242,20 +247,22 @@ async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
 
 /// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
 /// before: directories are remembered, and so is what was not in them.
-async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, String> {
-    let file =
-        tempfile::Builder::new().prefix(".cvc-shared-").tempfile_in(directory).map_err(|e| format!("cannot write in {directory}: {e}"))?;
+async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, ReadyError> {
+    let file = tempfile::Builder::new()
+        .prefix(".cvc-shared-")
+        .tempfile_in(directory)
+        .map_err(|e| ReadyError::Storage(format!("cannot write in {directory}: {e}")))?;
     let found = nodes.crew.digest(others, &[file.path().to_owned()], SOON).await;
-    let found = crew::whole(found).map_err(|e| e.to_string())?;
+    let found = crew::whole(found)?;
     Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
 }
 
 /// Asks the nodes again what they are like, and where these directories lie.
-pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), String> {
+pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), ReadyError> {
     let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
     let mut names = vec![nodes.head.name.as_str()];
     names.extend(nodes.others());
-    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await).map_err(|e| e.to_string())?);
+    nodes.facts.extend(crew::whole(nodes.crew.facts(&names, &paths, SOON).await)?);
     Ok(())
 }
 
@@ -292,11 +299,14 @@ pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8Pa
 }
 
 /// Of these files of this machine, which other nodes lack, and where they are different.
-pub(super) async fn differing(nodes: &Nodes, files: &[Utf8PathBuf]) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, String> {
+pub(super) async fn differing(
+    nodes: &Nodes,
+    files: &[Utf8PathBuf],
+) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, ReadyError> {
     let paths: Vec<PathBuf> = files.iter().map(|f| f.clone().into_std_path_buf()).collect();
     let mut names = vec![nodes.head.name.as_str()];
     names.extend(nodes.others());
-    let answers = crew::whole(nodes.crew.digest(&names, &paths, SPREAD_LIMIT).await).map_err(|e| e.to_string())?;
+    let answers = crew::whole(nodes.crew.digest(&names, &paths, SPREAD_LIMIT).await)?;
     let Some(((_, here), others)) = answers.split_first() else { return Ok(BTreeMap::new()) };
     let mut wrong: BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>> = BTreeMap::new();
     for (at, file) in files.iter().enumerate() {

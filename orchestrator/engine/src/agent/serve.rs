@@ -1,28 +1,25 @@
 //! The agent's work: takes requests, carries out attempts, tells what happened, watches its nodes, and goes when nobody needs it.
 
 use super::{
-    nodes::{self, NodeAccess},
-    protocol::{Event, Orders, PROTOCOL, Request},
+    error::AgentError,
+    nodes,
+    protocol::{Event, Orders, Request},
+    ready::{ReadyAgent, get_ready},
     spool::{self, EventLog, Spool, put_json},
+    spot_interruption::{Heard, Watch},
 };
-use crate::agent::spot_interruption::{Heard, Watch};
-use crate::attempt::{
-    AttemptEvent, AttemptReporter, Attempted, Found, LATER, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite, Steps,
-    Task, area_name,
-};
-use crate::{ckpt::checkpointer, transport::Transport};
-use camino::{Utf8Path, Utf8PathBuf};
+use crate::attempt::{AttemptEvent, AttemptReporter, Attempted, LATER, LocalExecutor, OutcomeFile, RunError, Task, area_name};
+use camino::Utf8Path;
 use cvc_core::{
     campaign::{StorageKind, WARNING_S},
-    ids::{PointId, RunId},
-    outcome::Outcome,
-    point::{PlannedPoint, Point},
+    ids::RunId,
+    outcome::{Cause, Outcome},
     stop::StopRequest,
     store::StoreError,
 };
 use cvc_probe::proc::ProcessId;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fs::{self, File},
     io::{Seek, SeekFrom},
     path::PathBuf,
@@ -36,27 +33,16 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Between looks for requests.
+/// Delay between looks for requests.
 const TICK: Duration = Duration::from_millis(10);
-/// Between signs of life.
+/// Delay between signs of life.
 const BEAT: Duration = Duration::from_secs(3);
-/// Between attempts to reach lost nodes again.
+/// Delay between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
-/// How long the last of them may take.
+/// Time limit of the last of them.
 const REVIVE_LAST: Duration = Duration::from_secs(8);
-/// How long runs that are cut off may take: with all that follows, less than a controller waits for an agent that it closes.
+/// Time limit of runs that are cut off: with all that follows, less than a controller waits for an agent that it closes.
 const CUT_LIMIT: Duration = Duration::from_secs(20);
-
-/// Why an agent could not work. It is in the event log as well.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The spool.
-    #[error(transparent)]
-    Spool(#[from] StoreError),
-    /// Something that it needs.
-    #[error("{0}")]
-    Unable(String),
-}
 
 /// An attempt under way.
 struct UnderWay {
@@ -77,7 +63,7 @@ struct Agent {
     /// Requests that were taken in.
     taken: HashSet<String>,
     under_way: HashMap<RunId, UnderWay>,
-    attempts: JoinSet<(Box<Task>, Result<Attempted, String>)>,
+    attempts: JoinSet<(Box<Task>, Result<Attempted, RunError>)>,
     tell: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
     lost: BTreeSet<String>,
     /// Nodes that the cloud takes back.
@@ -119,10 +105,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     // one that takes over works with the nodes that are left
     let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
     let ready = tokio::select! {
-        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready,
+        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready.map_err(|e| e.to_string()),
         _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
     };
-    let (executor, ready, spool_kind) = match ready {
+    let ReadyAgent { executor, ready, spool_kind } = match ready {
         Ok(ready) => ready,
         Err(reason) => {
             log.write(Event::Unable { reason: reason.clone() })?;
@@ -162,171 +148,6 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     }
 }
 
-/// Everything before the first run; the event that says what there is.
-async fn get_ready(
-    spool: &Spool,
-    orders: &Orders,
-    takes_over: bool,
-    program: &Utf8Path,
-    log: &mut EventLog,
-) -> Result<(LocalExecutor, Event, Option<StorageKind>), String> {
-    if orders.protocol != PROTOCOL {
-        return Err(format!("its controller speaks protocol {}, and it {PROTOCOL}: use the same version of cvc", orders.protocol));
-    }
-    let cluster = orders.context.site.cluster.clone().ok_or("the site has no machines")?;
-    let mut noted = Vec::new();
-    let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
-    for what in noted.drain(..) {
-        log.write(Event::Note { what }).map_err(|e| e.to_string())?;
-    }
-    let (mut gathered, accesses) = gathered?;
-    let mut context = orders.context.clone();
-    context.base = spool.root().to_owned();
-    let mut area_problems: BTreeMap<String, String> = BTreeMap::new();
-    let spool_found = nodes::storage_kind(&gathered, spool.root()).await;
-    let spool_kind = spool_found.clone().ok().filter(|_| !gathered.others().is_empty());
-    let areas = nodes::areas(orders, spool.root());
-    nodes::ask_places(&mut gathered, areas.values()).await?;
-    for (name, directory) in areas {
-        let found = if directory == spool.root() { spool_found.clone() } else { nodes::storage_kind(&gathered, &directory).await };
-        let Some(area) = context.site.storage.get_mut(&name) else { continue };
-        match found {
-            Err(problem) => {
-                area_problems.insert(name, problem);
-            }
-            Ok(found) if !gathered.others().is_empty() && found != area.kind => {
-                if area.path.is_none() {
-                    // nobody said what it is
-                    area.kind = found;
-                } else {
-                    let (said, is) = match area.kind {
-                        StorageKind::Shared => ("shared", "each node sees files of its own there"),
-                        StorageKind::NodeLocal => ("node-local", "all nodes see the same files there"),
-                    };
-                    area_problems
-                        .insert(name.clone(), format!("storage area {name} ({directory}) is called {said}, but {is}: correct its `kind`"));
-                }
-            }
-            Ok(_) => {}
-        }
-    }
-    let mut site = ReadySite::ask(Arc::new(context), Readiness::Build, |what| noted.push(what)).await;
-    for what in noted {
-        log.write(Event::Note { what }).map_err(|e| e.to_string())?;
-    }
-    let smallest = gathered.all.iter().filter_map(|n| gathered.facts.get(&n.name)).map(|f| f.cpu.usable).min();
-    site.cores = cluster.cores.or(smallest).unwrap_or(site.cores);
-    for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
-        spread_kernels(&gathered, &accesses, directory).await?;
-    }
-    let mut obstacles = obstacles(&site, &gathered, &orders.points, &area_problems).await?;
-    if matches!(gathered.transport, Transport::Slurm(_)) {
-        for (id, reason) in unreachable_by_ssh(&gathered, &orders.points).await {
-            obstacles.entry(id).or_insert(reason);
-        }
-    }
-    let found = Found::of(&site);
-    let ready = Event::Ready { nodes: gathered.all.iter().map(|n| n.name.clone()).collect(), cores: site.cores, obstacles, found };
-    let shepherd = vec![program.to_string(), "shepherd".into()];
-    let executor = LocalExecutor {
-        site: Arc::new(site),
-        nodes: Arc::new(gathered),
-        dir: spool.campaign(),
-        shepherd,
-        pending_cleanup: PendingCleanup::default(),
-        steps: Steps::default(),
-    };
-    Ok((executor, ready, spool_kind))
-}
-
-/// The kernels that were compiled here go to the nodes that do not see them.
-async fn spread_kernels(nodes: &Nodes, accesses: &[NodeAccess], directory: &Utf8Path) -> Result<(), String> {
-    let programs: Vec<Utf8PathBuf> =
-        directory.read_dir_utf8().map(|d| d.flatten().map(|e| e.into_path()).filter(|p| p.is_file()).collect()).unwrap_or_default();
-    let differing = nodes::differing(nodes, &programs).await?;
-    let lacking: BTreeSet<&str> = differing.values().flatten().map(|(node, _)| node.as_str()).collect();
-    for access in accesses.iter().filter(|w| lacking.contains(w.node.name.as_str())) {
-        nodes::spread_directory(access, directory).await?;
-    }
-    Ok(())
-}
-
-/// Points that cannot run here, with the reason: what is missing on this machine, or is not the same on all nodes.
-async fn obstacles(
-    site: &ReadySite,
-    nodes: &Nodes,
-    points: &[PlannedPoint],
-    area_problems: &BTreeMap<String, String>,
-) -> Result<BTreeMap<PointId, String>, String> {
-    let mut obstacles = BTreeMap::new();
-    let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
-    let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
-    for PlannedPoint { id, point } in points {
-        if let Some(reason) = site.obstacle(point).or_else(|| area_problems.get(&point.storage).cloned()) {
-            obstacles.insert(id.clone(), reason);
-        } else if point.mapping.nodes() as usize > nodes.all.len() {
-            obstacles
-                .insert(id.clone(), format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), nodes.all.len()));
-        } else {
-            let of_point = programs(site, point);
-            files.extend(of_point.iter().cloned());
-            needed.push((id.clone(), of_point));
-        }
-    }
-    let files: Vec<Utf8PathBuf> = files.into_iter().collect();
-    let differing = nodes::differing(nodes, &files).await?;
-    for (id, of_point) in needed {
-        let wrong: Vec<String> = of_point
-            .iter()
-            .filter_map(|file| Some((file, differing.get(file)?)))
-            .map(|(file, nodes)| {
-                let nodes: Vec<String> = nodes.iter().map(|(node, what)| format!("{node} {what}")).collect();
-                format!("{file} is not the same on all nodes: {}", nodes.join(", "))
-            })
-            .collect();
-        if !wrong.is_empty() {
-            obstacles.insert(id, format!("{}; `cvc install` makes nodes equal", wrong.join("; ")));
-        }
-    }
-    Ok(obstacles)
-}
-
-/// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
-/// restarted.
-async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
-    let by_ssh = |p: &PlannedPoint| checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh;
-    let needs = |p: &&PlannedPoint| by_ssh(p) && p.point.mapping.nodes() > 1;
-    if !points.iter().any(|p| needs(&p)) {
-        return BTreeMap::new();
-    }
-    let problems = nodes::not_by_ssh(nodes).await;
-    if problems.is_empty() {
-        return BTreeMap::new();
-    }
-    let reason = format!(
-        "under DMTCP the ranks of other nodes are started by ssh, not by srun, and from {} that does not work: {}; let the nodes of a job reach \
-         each other by ssh (keys, pam_slurm_adopt), or keep to one node",
-        nodes.head.name,
-        problems.join("; ")
-    );
-    points.iter().filter(needs).map(|p| (p.id.clone(), reason.clone())).collect()
-}
-
-/// Programs that every node must have for a point.
-fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
-    let mut files = Vec::new();
-    if let Some(app) = site.context.apps.get(&point.app)
-        && let Ok(program) = site.program(&app.descriptor, point)
-    {
-        files.push(program);
-    }
-    if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
-        files.push(install.mpiexec.clone());
-    }
-    files.extend(checkpointer(point.checkpointer).node_programs(&site.tools()));
-    files
-}
-
 impl Agent {
     /// Does what is asked for; why it is to go.
     async fn work(
@@ -348,7 +169,7 @@ impl Agent {
                     while let Ok((run, what)) = news.try_recv() {
                         self.hear(run, what)?;
                     }
-                    let (task, result) = ended.map_err(|e| AgentError::Unable(format!("this is an error of cvc: {e}")))?;
+                    let (task, result) = ended.map_err(|e| AgentError::Unable(format!("internal error (please report): {e}")))?;
                     self.ended(&task, result)?;
                 }
                 _ = terminate.recv() => return Ok("it was ended by a signal"),
@@ -498,7 +319,7 @@ impl Agent {
                 let kept = if file.outcome == Outcome::Succeeded { dir.run(&run) } else { dir.failed(&run, file.attempt) };
                 keep_log(&log, before, &kept);
             }
-            (task, result.map_err(|e| e.to_string()))
+            (task, result)
         };
         self.attempts.spawn(attempt.instrument(span));
         Ok(())
@@ -528,7 +349,7 @@ impl Agent {
         Ok(self.log.write(event)?)
     }
 
-    fn ended(&mut self, task: &Task, result: Result<Attempted, String>) -> Result<(), AgentError> {
+    fn ended(&mut self, task: &Task, result: Result<Attempted, RunError>) -> Result<(), AgentError> {
         let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
         self.under_way.remove(&run);
         self.worked = true;
@@ -544,8 +365,8 @@ impl Agent {
                 Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
             // its directory could not be written: that is its failure
-            Err(detail) => {
-                let outcome = Outcome::Failed { cause: cvc_core::outcome::Cause::Store, detail };
+            Err(error) => {
+                let outcome = Outcome::Failed { cause: Cause::Store, detail: error.to_string() };
                 Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
         }
@@ -656,10 +477,10 @@ impl Agent {
         }
         let mut dirs: Vec<PathBuf> = Vec::new();
         let spool_kind = match self.spool_kind {
-            Some(kind) => Ok(kind),
-            None => nodes::storage_kind(nodes, self.spool.root()).await,
+            Some(kind) => Some(kind),
+            None => nodes::storage_kind(nodes, self.spool.root()).await.ok(),
         };
-        if spool_kind == Ok(StorageKind::NodeLocal) {
+        if spool_kind == Some(StorageKind::NodeLocal) {
             dirs.push(self.spool.root().into());
         }
         let context = &self.executor.site.context;

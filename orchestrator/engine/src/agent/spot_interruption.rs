@@ -9,7 +9,7 @@ use cvc_probe::sentinel::Notice;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-/// Between questions, as the cloud recommends.
+/// Delay between questions, as the cloud recommends.
 const TICK: Duration = Duration::from_secs(5);
 /// Longer than a sentinel waits for the service.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -26,17 +26,17 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Between looks at files and states.
+/// Delay between looks at files and states.
 const TICK: Duration = Duration::from_millis(25);
-/// Between the coordinator's clock, in milliseconds, and cvc's.
+/// Tolerance between the coordinator's clock, in milliseconds, and cvc's.
 const CLOCK_SLACK: Duration = Duration::from_millis(500);
-/// Without a change for so long, a file that gzip writes is whole.
+/// Time without a change after which a file that gzip writes is whole.
 const STABLE: Duration = Duration::from_millis(300);
-/// How long a start may take until the coordinator's port is known.
+/// Maximum time of a start until the coordinator's port is known.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A command to the coordinator.
+/// Time limit of a command to the coordinator.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
-/// After this time without a change another number of peers than expected is believed, if no rank is missing.
+/// Time without a change after which an unexpected number of peers is accepted, if no rank is missing.
 const PEERS_STABLE: Duration = Duration::from_secs(3);
 
 /// One checkpoint that is whole.

@@ -35,6 +35,6 @@ pub enum RunError {
         problem: String,
     },
     /// Something in cvc itself that must not be.
-    #[error("cvc itself is wrong: {0}")]
+    #[error("internal error (please report): {0}")]
     Broken(String),
 }

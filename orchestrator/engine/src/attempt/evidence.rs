@@ -6,7 +6,7 @@ use cvc_core::campaign::StorageKind;
 use cvc_probe::image::DirImage;
 use std::collections::BTreeMap;
 
-/// Most bytes of a program's output that are searched.
+/// Maximum number of bytes of a program's output that are searched.
 const MOST_OUTPUT: u64 = 64 << 20;
 
 /// A file of the run as text, at most its last 64 MiB.

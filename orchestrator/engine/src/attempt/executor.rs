@@ -20,7 +20,12 @@ pub enum Attempted {
         time_limit: bool,
     },
     /// What carried it out has ended in a way that is the run's failure; there is no directory of it yet.
-    Failed { cause: Cause, detail: String },
+    Failed {
+        /// What kind of failure it is.
+        cause: Cause,
+        /// What happened.
+        detail: String,
+    },
 }
 
 /// Carries out the attempts of one site. `E` is the error that stops the caller: a walk through a plan adds its own causes to those of an

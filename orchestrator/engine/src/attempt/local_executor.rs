@@ -41,17 +41,21 @@ use std::{
 
 /// Carries out attempts on this machine, whose ranks may run on other nodes.
 pub struct LocalExecutor {
+    /// What the site has.
     pub site: Arc<ReadySite>,
+    /// Its nodes.
     pub nodes: Arc<Nodes>,
+    /// Directory of the campaign.
     pub dir: CampaignDir,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
+    /// What is to be removed once lost nodes are back.
     pub pending_cleanup: PendingCleanup,
     /// Whether Slurm starts steps in this job.
     pub steps: Steps,
 }
 
-/// Directories that could not be removed, because their node was lost.
+/// Directories that could not be removed because their node was lost.
 #[derive(Debug, Default)]
 pub struct PendingCleanup(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
 
@@ -62,7 +66,10 @@ impl PendingCleanup {
 }
 
 impl LocalExecutor {
-    /// One attempt, from its preparation to its directory's final name.
+    /// Carries out one attempt, from its preparation to its directory's final name.
+    ///
+    /// # Errors
+    /// When its directory cannot be written.
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
     pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, RunError> {
         let run = task.planned.id.clone();
@@ -170,7 +177,7 @@ impl LocalExecutor {
         }
     }
 
-    /// Removes what was left on nodes that were lost.
+    /// Removes what was left on lost nodes that are back.
     pub async fn settle_pending_cleanup(&self, nodes: &[String]) {
         for node in nodes {
             let owed = self.pending_cleanup.lock().remove(node);

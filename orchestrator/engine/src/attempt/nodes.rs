@@ -5,11 +5,11 @@ use cvc_core::{campaign::StorageKind, mapping::Mapping};
 use cvc_probe::sentinel::{Facts, InstanceFacts};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// For what takes milliseconds where nothing is wrong.
+/// Time limit of requests that take milliseconds on a healthy node.
 pub const SOON: Duration = Duration::from_secs(30);
-/// For what reads or removes as much as a run may have written.
+/// Time limit of requests that read or remove all that a run may have written.
 pub const LATER: Duration = Duration::from_secs(1800);
-/// Between TERM and KILL on nodes, seconds.
+/// Delay between TERM and KILL on nodes, seconds.
 const GRACE_S: f64 = 1.5;
 
 /// One node.
@@ -26,11 +26,13 @@ pub struct Node {
 /// The nodes that an executor has.
 #[derive(Debug)]
 pub struct Nodes {
+    /// The sentinels on them.
     pub crew: Crew,
     /// The member that is this machine, and what the others call it.
     pub head: Node,
     /// Nodes of mappings, in their order.
     pub all: Vec<Node>,
+    /// How ranks get to them.
     pub transport: Transport,
     /// What each is like, by name.
     pub facts: BTreeMap<String, Facts>,

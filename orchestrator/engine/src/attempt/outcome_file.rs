@@ -13,9 +13,13 @@ use std::{collections::HashSet, fs};
 /// How a run ended, as it lies in its directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeFile {
+    /// Number of the attempt.
     pub attempt: u32,
+    /// How it ended.
     pub outcome: Outcome,
+    /// Digest of its records, if it succeeded.
     pub records: Option<String>,
+    /// Wall-clock time, seconds.
     pub wall_s: f64,
 }
 

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between looks while ranks have not all said where they are.
+/// Delay between looks while ranks have not all said where they are.
 const TICK: Duration = Duration::from_millis(250);
-/// Ranks that are told of in a message.
+/// Maximum number of ranks named in a message.
 const MOST_TOLD: usize = 4;
 
-/// How long ranks are looked for after the run where nodes may see late what others wrote.
+/// How long to look for ranks after the run, where nodes may see late what others wrote.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Ranks and the names of the hosts that they are on.

@@ -16,16 +16,20 @@ pub enum AttemptEvent {
 /// Tells of one run.
 #[derive(Clone, Debug)]
 pub struct AttemptReporter {
+    /// The run.
     pub run: RunId,
+    /// Where its events go.
     pub to: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
 }
 
 impl AttemptReporter {
+    /// Reports an event.
     pub fn tell(&self, news: AttemptEvent) {
-        // nobody listens any more once the campaign cannot go on
+        // the receiver is gone once the campaign cannot go on
         let _ = self.to.send((self.run.clone(), news));
     }
 
+    /// Reports what the run does now.
     pub fn stage(&self, stage: &str) {
         self.tell(AttemptEvent::Stage(stage.to_owned()));
     }

@@ -13,9 +13,9 @@ use std::{
 };
 use tokio::process::Command;
 
-/// How long a controller may take until it starts steps.
+/// Maximum time until a controller starts steps.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between attempts.
+/// Delay between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// When the controller that was last seen to start steps had begun, in its own words.

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 /// One attempt at a run, as it is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
+    /// The run.
     pub planned: PlannedRun,
+    /// Its point.
     pub point: Point,
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Number of this try among all of the run, those that were cut off included: no other has it.
     pub dispatch: u32,

@@ -174,7 +174,7 @@ impl Crew {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
                 match tokio::time::timeout(limit, answering).await {
                     Ok(Ok(answer)) => answer,
-                    Ok(Err(failed)) => Err(format!("this is an error of cvc: {failed}")),
+                    Ok(Err(failed)) => Err(format!("internal error (please report): {failed}")),
                     Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
                 }
             }
@@ -201,7 +201,7 @@ impl Crew {
         let mut answers = Vec::with_capacity(asking.len());
         for (host, asked) in asking {
             let answer = asked.await.unwrap_or_else(|failed| {
-                let problem = format!("this is an error of cvc: {failed}");
+                let problem = format!("internal error (please report): {failed}");
                 Err(CrewError::Refused { host: host.clone(), request: "ask", problem })
             });
             answers.push((host, answer));

@@ -46,6 +46,7 @@ impl LocalHost {
     }
 }
 
+/// Reads a stream to its end and keeps at most [`MOST_OUTPUT`] bytes of it.
 pub async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut stream) = stream {

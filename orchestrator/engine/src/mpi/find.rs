@@ -1,8 +1,8 @@
 //! Finds an MPI library on this machine and asks what it says about itself.
 
 use super::{
-    install::{Missing, MpiInstall},
-    launcher::{Ask, Launcher},
+    launcher::{Ask, Launcher, MpiInstall},
+    missing::Missing,
 };
 use crate::host::{Host, LocalHost};
 use camino::{Utf8Path, Utf8PathBuf};

@@ -1,9 +1,8 @@
 //! What a launcher is to start, and how it is started.
 
-use super::{install::MpiInstall, srun};
 use crate::{render::Template, transport::Transport};
 use camino::Utf8PathBuf;
-use cvc_core::{campaign::SlurmLauncher, mapping::Mapping, units::ByteSize};
+use cvc_core::{mapping::Mapping, units::ByteSize};
 use std::collections::BTreeMap;
 
 /// What a launcher is to start. Pure data: no path is looked at.
@@ -107,14 +106,3 @@ impl Launch {
 
 /// Name of the script that launchers call instead of ssh, in the run's directory.
 pub const SSH_WRAPPER: &str = "ssh-to-node.sh";
-
-/// Builds the launch of a program by this library.
-pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
-    let mut launch = match request.transport {
-        Transport::Slurm(SlurmLauncher::Srun) => srun::launch(install, request),
-        Transport::Local | Transport::Ssh | Transport::Slurm(SlurmLauncher::Library) => install.family.launch(install, request),
-    };
-    launch.argv.extend(install.args.iter().cloned());
-    launch.env.extend(install.env.clone());
-    launch
-}

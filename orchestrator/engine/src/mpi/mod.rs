@@ -6,21 +6,25 @@
 mod evidence;
 mod files;
 mod find;
-mod install;
+mod io_evidence;
 mod launch;
 mod launcher;
+mod missing;
 mod mpich;
 mod openmpi;
 mod registry;
 mod romio;
 mod srun;
+mod start;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{IoEvidence, Output, check_io};
+pub use evidence::check_io;
 pub use files::file_values;
 pub use find::{find, find_with};
-pub use install::{Missing, MpiInstall};
-pub use launch::{Launch, LaunchRequest, SSH_WRAPPER, launch};
-pub use launcher::{Ask, Features, Launcher};
+pub use io_evidence::{IoEvidence, Output};
+pub use launch::{Launch, LaunchRequest, SSH_WRAPPER};
+pub use launcher::{Ask, Features, Launcher, MpiInstall};
+pub use missing::Missing;
 pub use registry::launcher;
+pub use start::launch;

@@ -1,10 +1,10 @@
 //! MPICH and its descendants: Hydra, and ROMIO's hint file.
 
 use super::{
-    evidence::{IoEvidence, Output},
-    install::{Missing, MpiInstall},
+    io_evidence::{IoEvidence, Output},
     launch::{Launch, LaunchRequest},
-    launcher::{Ask, Features, Launcher, field},
+    launcher::{Ask, Features, Launcher, MpiInstall, field},
+    missing::Missing,
     romio,
 };
 use crate::{render::Template, transport::Transport};

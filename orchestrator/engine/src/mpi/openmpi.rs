@@ -1,10 +1,10 @@
 //! Open MPI 4 and 5: mpirun, and OMPIO's or ROMIO's settings.
 
 use super::{
-    evidence::{IoEvidence, Output},
-    install::{Missing, MpiInstall},
+    io_evidence::{IoEvidence, Output},
     launch::{Launch, LaunchRequest},
-    launcher::{Ask, Features, Launcher},
+    launcher::{Ask, Features, Launcher, MpiInstall},
+    missing::Missing,
     romio,
 };
 use crate::{render::Template, transport::Transport};

@@ -1,7 +1,7 @@
 //! ROMIO: MPICH's I/O layer, which Open MPI can use as well. It reads its hints from a file and prints what it made of them.
 
 use super::{
-    evidence::IoEvidence,
+    io_evidence::IoEvidence,
     launch::{Launch, LaunchRequest},
 };
 use crate::render::Template;

@@ -1,8 +1,8 @@
 //! srun: Slurm starts the ranks itself, through the plugin that the library speaks to.
 
 use super::{
-    install::MpiInstall,
     launch::{Launch, LaunchRequest},
+    launcher::MpiInstall,
 };
 use crate::render::Template;
 
