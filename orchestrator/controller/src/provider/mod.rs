@@ -1,9 +1,11 @@
 //! What a cloud must be able to do. No cloud's library occurs here.
 
+mod account;
 mod error;
 mod quote;
 mod request;
 
+pub use account::Account;
 pub use error::{ErrorKind, ProviderError, SideEffect};
 pub use quote::Quote;
 pub use request::FleetRequest;
@@ -13,17 +15,6 @@ use cvc_core::lease::{LaunchOrder, Tags};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
-
-/// Where calls go, and in whose name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Account {
-    /// Region; `None` is what the user's environment and profile say.
-    pub region: Option<String>,
-    /// Profile of the user's AWS configuration.
-    pub profile: Option<String>,
-    /// Instead of the cloud's own addresses: a compatible cloud, or a test's.
-    pub endpoint: Option<String>,
-}
 
 /// Opens accounts. The command line gives one to the library, if it was built with a cloud.
 #[async_trait]

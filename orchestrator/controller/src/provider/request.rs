@@ -1,7 +1,7 @@
 //! What a site wants of a cloud, in terms that hold for any. Made once, from the settings of the campaign file or from an order of the
 //! journal; nothing below the maker sees those.
 
-use super::Account;
+use super::account::Account;
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, Volume},
     ids::canonical_json,
@@ -93,18 +93,6 @@ impl FleetRequest {
             allow_from: None,
             config_digest: order.config_digest.clone().unwrap_or_default(),
         }
-    }
-}
-
-impl Account {
-    /// The account of a site.
-    pub fn of(settings: &Ec2Settings) -> Self {
-        Self { region: Some(settings.region.clone()), profile: settings.profile.clone(), endpoint: settings.endpoint.clone() }
-    }
-
-    /// The account of an order.
-    pub fn of_order(order: &LaunchOrder) -> Self {
-        Self { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() }
     }
 }
 

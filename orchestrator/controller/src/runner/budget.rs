@@ -1,7 +1,7 @@
 //! The budget: it is not exceeded. What a campaign has spent is folded from its journal; before a run begins, what it will take is laid on top,
 //! with what it takes to give machines back; and what runs is ended while the rest still pays for that.
 
-use super::{Options, scheduler::Scheduler};
+use super::scheduler::Scheduler;
 use crate::cost;
 use crate::error::OverBudget;
 use cvc_core::{
@@ -73,8 +73,9 @@ impl Books<'_> {
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn new(spec: &'a Spec, plan: &'a Plan, options: &'a Options) -> Self {
-        Self { spec, plan, expected_s: &options.expected_s, exceeded: false }
+    /// A budget of which nothing is known to be exceeded; `expected_s` says how long runs of points take.
+    pub(super) fn new(spec: &'a Spec, plan: &'a Plan, expected_s: &'a HashMap<PointId, f64>) -> Self {
+        Self { spec, plan, expected_s, exceeded: false }
     }
 
     /// What the user allows to be spent.

@@ -198,7 +198,7 @@ impl<'a> CampaignRunner<'a> {
             options,
             journal: Journaled::open(&dir.journal(), &plan.campaign)?,
             scheduler: Scheduler::new(plan, &spec.run),
-            budget: Budget::new(spec, plan, options),
+            budget: Budget::new(spec, plan, &options.expected_s),
             sites: Sites::new(sites.into_iter().map(|(name, site)| (name, place(site))).collect()),
             dir,
             observer,
