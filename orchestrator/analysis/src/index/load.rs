@@ -18,6 +18,9 @@ pub(super) struct DeclaredFigure {
     pub better: Better,
 }
 
+/// The facts of a run: names with values; none without a file, or why it cannot be understood.
+pub(super) type RunFacts = Result<Option<Vec<(String, String)>>, String>;
+
 /// What was found where the records of a succeeded run should be.
 pub(super) enum RunRecords {
     /// Read; the digest is of the whole file.
@@ -33,8 +36,8 @@ pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, AnalysisEr
     Ok(serde_json::from_slice(&bytes).map_err(|e| StoreError::damaged(path, e.line(), e.to_string()))?)
 }
 
-/// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers are
-/// there all the same, only nobody knows which way is better.
+/// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers
+/// are there all the same, but not which way is better.
 pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
     #[derive(Deserialize)]
     struct Run {
@@ -49,7 +52,8 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
     read.map(|run| run.descriptor.figures).unwrap_or_default()
 }
 
-/// The title that a campaign file gives its report. None if there is none or the file cannot be read: a report is no place to judge that file.
+/// The title that a campaign file gives its report. `None` without one, or if the file cannot be read: a report does not judge
+/// that file.
 pub(super) fn title(path: &Utf8Path) -> Option<String> {
     let file: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let of_variant = file.get("variant").and_then(|v| file.get("variants")?.get(v.as_str()?)?.get("report")?.get("title"));
@@ -84,7 +88,7 @@ pub(super) fn records(path: &Utf8Path) -> RunRecords {
 }
 
 /// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.
-pub(super) fn facts(path: &Utf8Path) -> Result<Option<Vec<(String, String)>>, String> {
+pub(super) fn facts(path: &Utf8Path) -> RunFacts {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

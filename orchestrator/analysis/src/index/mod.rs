@@ -265,23 +265,12 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
         Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => ("quarantined", None),
         Some(RunState::Abandoned { .. }) | None => ("pending", None),
     };
-    let mut records_state = ("none", None);
-    let mut records = Vec::new();
-    if let (Some(RunState::Finished { outcome: Outcome::Succeeded, records: written, .. }), Some(dir)) = (history.map(|h| &h.state), &dir) {
-        match load::records(&campaign.join(dir).join("records.jsonl")) {
-            RunRecords::Missing => records_state = ("missing", Some("there is no records.jsonl".to_owned())),
-            RunRecords::Damaged(why) => records_state = ("damaged", Some(why)),
-            RunRecords::Read { records: read, digest } => {
-                records_state = match written {
-                    Some(written) if !written.is_empty() && !digest.starts_with(written.as_str()) => {
-                        ("changed", Some("records.jsonl is not what the journal's digest says; it was analysed again or edited".to_owned()))
-                    }
-                    Some(_) | None => ("ok", None),
-                };
-                records = read;
-            }
+    let (records_state, records) = match (history.map(|h| &h.state), &dir) {
+        (Some(RunState::Finished { outcome: Outcome::Succeeded, records: written, .. }), Some(dir)) => {
+            run_records(&campaign.join(dir).join("records.jsonl"), written.as_deref())
         }
-    }
+        (Some(RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. }) | None, _) => (("none", None), Vec::new()),
+    };
     let facts = dir.as_ref().map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
     let failure = history.filter(|_| standing == "failed").and_then(RunHistory::failure);
     let (kind, repeat) = match run.repeat {
@@ -307,6 +296,25 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
     ])?;
     attempts(t, run, all)?;
     insert_records(t, run, &records)?;
+    insert_facts(t, run, facts)
+}
+
+/// The state of the records of a run that succeeded, why it is so, and the records. `written` is their digest in the journal.
+fn run_records(path: &Utf8Path, written: Option<&str>) -> ((&'static str, Option<String>), Vec<Record>) {
+    match load::records(path) {
+        RunRecords::Missing => (("missing", Some("records.jsonl is missing".to_owned())), Vec::new()),
+        RunRecords::Damaged(why) => (("damaged", Some(why)), Vec::new()),
+        RunRecords::Read { records, digest } => match written {
+            Some(written) if !written.is_empty() && !digest.starts_with(written) => {
+                let why = "records.jsonl does not match its digest in the journal: it was analysed again or edited".to_owned();
+                (("changed", Some(why)), records)
+            }
+            Some(_) | None => (("ok", None), records),
+        },
+    }
+}
+
+fn insert_facts(t: &Transaction<'_>, run: &PlannedRun, facts: Option<load::RunFacts>) -> rusqlite::Result<()> {
     let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
     match facts {
         Some(Ok(Some(facts))) => {

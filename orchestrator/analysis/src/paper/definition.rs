@@ -115,7 +115,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Decimals {
-    /// At least so many; more if a cell has more.
+    /// At least this number; more if a cell has more.
     AtLeast(u32),
     /// As many as the cell has that has most.
     Column(ColumnDecimals),

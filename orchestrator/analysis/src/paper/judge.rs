@@ -2,7 +2,7 @@
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
-    definition::{Anomaly, Effect, Kind, Likely, TableDefinition},
+    definition::{Anomaly, Effect, Kind, Likely, TableDefinition, Tolerance},
     measured::{Agreement, CellKey, MeasuredHere, Measurements},
     modelled::Modelled,
     printed::{Digits, Printed, Recomputed},
@@ -255,16 +255,7 @@ fn verdict(
     if *printed == Cell::Empty {
         return (None, Verdict::Empty);
     }
-    let wrong = attached.iter().find(|a| a.effect == Effect::Wrong).map(|a| {
-        let anomaly = &paper.anomalies[a.anomaly];
-        let value = a.likely.as_ref().and_then(Likely::number);
-        let likely = match &a.likely {
-            Some(Likely::Text(text)) => text.clone(),
-            Some(Likely::Number(number)) => number.to_string(),
-            None => anomaly.likely.clone(),
-        };
-        Verdict::PrintedWrong { anomaly: anomaly.id.clone(), likely, likely_value: value, why: anomaly.why.clone() }
-    });
+    let wrong = printed_wrong(paper, attached);
     let without_rule = |because: Because| match (&wrong, column.kind) {
         (Some(wrong), _) => wrong.clone(),
         (None, Kind::Label | Kind::Setting) => Verdict::Label,
@@ -285,6 +276,25 @@ fn verdict(
         return (Some(first.value), wrong);
     }
     let corrected = evaluate(paper, place, used, true).ok().filter(|t| !t.corrected.0.is_empty());
+    let (value, verdict) = compare(number, first, corrected, column.tolerance.as_ref());
+    (Some(value), verdict)
+}
+
+/// Says that the cell is wrong in print, if an anomaly does.
+fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
+    let attached = attached.iter().find(|a| a.effect == Effect::Wrong)?;
+    let anomaly = &paper.anomalies[attached.anomaly];
+    let likely = match &attached.likely {
+        Some(Likely::Text(text)) => text.clone(),
+        Some(Likely::Number(number)) => number.to_string(),
+        None => anomaly.likely.clone(),
+    };
+    let likely_value = attached.likely.as_ref().and_then(Likely::number);
+    Some(Verdict::PrintedWrong { anomaly: anomaly.id.clone(), likely, likely_value, why: anomaly.why.clone() })
+}
+
+/// Compares print with what a rule gives, as printed and with misprints among the inputs corrected.
+fn compare(number: &Printed, first: Trial, corrected: Option<Trial>, stated: Option<&Tolerance>) -> (Recomputed, Verdict) {
     let trials = || [Some(&first), corrected.as_ref()].into_iter().flatten();
     for trial in trials() {
         if let Some(digits) = number.equals(trial.value) {
@@ -293,7 +303,7 @@ fn verdict(
                 Some(constant) => Verdict::Inferred { digits, constant: constant.to_owned(), corrected },
                 None => Verdict::Equal { digits, corrected },
             };
-            return (Some(trial.value), verdict);
+            return (trial.value, verdict);
         }
     }
     let unit = 10f64.powi(-(number.decimals() as i32));
@@ -302,23 +312,23 @@ fn verdict(
         let tolerance = trial.rounding + if trial.value.may_be_cut() { unit } else { unit / 2.0 };
         if trial.rounding > 0.0 && (trial.value.value() - number.value()).abs() <= tolerance * (1.0 + 1e-9) {
             let because = "its inputs are printed rounded".to_owned();
-            return (Some(trial.value), Verdict::Within { tolerance, because, corrected: trial.corrected.clone() });
+            return (trial.value, Verdict::Within { tolerance, because, corrected: trial.corrected.clone() });
         }
     }
-    if let Some(stated) = &column.tolerance {
+    if let Some(stated) = stated {
         let allowed = stated.by.unwrap_or(0.0).max(stated.pct.unwrap_or(0.0) / 100.0 * number.value().abs());
         if (first.value.value() - number.value()).abs() <= allowed {
             let verdict = Verdict::Within { tolerance: allowed, because: stated.because.clone(), corrected: first.corrected };
-            return (Some(first.value), verdict);
+            return (first.value, verdict);
         }
     }
-    (Some(first.value), Verdict::Differs)
+    (first.value, Verdict::Differs)
 }
 
 /// Evaluates a rule, and once more for each input that is printed rounded, moved by half a unit of its last digit.
 fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definition::RuleUse, corrected: bool) -> Result<Trial, Because> {
     let Some(rule) = rules::rule(used.name()) else {
-        return Err(Because::Other(format!("there is no rule `{}`", used.name())));
+        return Err(Because::Other(format!("unknown rule `{}`", used.name())));
     };
     let column = &paper.tables[place.0].definition.columns[place.2];
     let run = |shift| {

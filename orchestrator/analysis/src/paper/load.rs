@@ -248,7 +248,7 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
         let Some(anomaly) = paper.anomalies.iter().position(|a| a.id == place.id) else {
             let known = paper.anomalies.iter().map(|a| a.id.as_str());
             let hint = closest(&place.id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
-            fail("id", format!("there is no anomaly `{}`", place.id), hint);
+            fail("id", format!("unknown anomaly `{}`", place.id), hint);
             continue;
         };
         placed[anomaly] = true;
@@ -258,7 +258,7 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
         };
         let names: Vec<String> = paper.tables.iter().map(|t| t.definition.id.clone()).collect();
         let Some(at) = paper.tables.iter_mut().find(|t| t.definition.id == *name) else {
-            fail("table", format!("there is no table `{name}`"), suggestion(name, "tables", names.iter().map(String::as_str)));
+            fail("table", format!("unknown table `{name}`"), suggestion(name, "tables", names.iter().map(String::as_str)));
             continue;
         };
         let unknown = place.rows.keys().map(|k| ("rows", k)).chain(place.columns.iter().map(|c| ("columns", c)));

@@ -68,7 +68,7 @@ impl MeasuredHere {
     }
 }
 
-/// The same for a number that is no cell: a difference of cells.
+/// The same for a number that is not a cell: a difference of cells.
 pub fn agreement(measured: f64, (printed, likely): (f64, Option<f64>), tolerance_pct: f64, reason: Option<&Reason>) -> Agreement {
     let near = |to: f64| (measured - to).abs() <= tolerance_pct / 100.0 * to.abs();
     // where print is wrong, a reason explains the distance to what was meant

@@ -18,7 +18,7 @@ impl Printed {
     /// What is wrong with the text, in words.
     pub fn parse(text: &str, column_decimals: u32) -> Result<Self, String> {
         let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
-        let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| format!("`{text}` is no number"))?;
+        let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| format!("`{text}` is not a number"))?;
         Ok(Self { text: text.to_owned(), value, decimals: decimals(text).max(column_decimals) })
     }
 

@@ -222,7 +222,7 @@ fn plain(text: &str, value: Option<f64>) -> Against {
     }
 }
 
-/// A number with so many decimals; very small ones in scientific form.
+/// Writes a number with this number of decimals; very small ones in scientific form.
 fn shown(value: f64, decimals: usize) -> String {
     if decimals > 8 && value != 0.0 { format!("{value:.5e}") } else { format!("{value:.decimals$}") }
 }

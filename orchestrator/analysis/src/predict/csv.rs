@@ -17,7 +17,7 @@ use cvc_core::{
 use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
 
-/// Columns that are no quantity.
+/// Columns other than quantities.
 const FACTORS: [&str; 9] = ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer"];
 
 /// Quantities that every checkpoint has.
@@ -142,7 +142,7 @@ impl TableRow<'_> {
         let compression = match self.text("compression") {
             None | Some("none") => Compression::None,
             Some("gzip") => Compression::Gzip,
-            Some(other) => return Err(self.wrong(format!("column `compression`: `{other}` is none"), "write none or gzip")),
+            Some(other) => return Err(self.wrong(format!("column `compression`: unknown value `{other}`"), "write none or gzip")),
         };
         let setting = RunSetting {
             app: app.to_owned(),
@@ -213,7 +213,7 @@ impl TableRow<'_> {
             Some("nemesis") => Ok(MpiKind::Nemesis),
             Some("mpich") => Ok(MpiKind::Mpich),
             Some("open-mpi") => Ok(MpiKind::OpenMpi),
-            Some(other) => Err(self.wrong(format!("column `mpi_kind`: `{other}` is none"), "write nemesis, mpich or open-mpi")),
+            Some(other) => Err(self.wrong(format!("column `mpi_kind`: unknown value `{other}`"), "write nemesis, mpich or open-mpi")),
             None => mpi_kind_of_name(mpi_name).ok_or_else(|| {
                 self.wrong(
                     format!("column `mpi`: nothing tells what kind of library `{mpi_name}` is"),
@@ -229,7 +229,7 @@ impl TableRow<'_> {
             self.wrong(format!("column `{name}`: `{text}` is not a number"), "write digits with a decimal point, without a unit")
         })?;
         if !value.is_finite() {
-            return Err(self.wrong(format!("column `{name}`: {text} is no amount"), "leave the field empty if it was not observed"));
+            return Err(self.wrong(format!("column `{name}`: {text} is not an amount"), "leave the field empty if it was not observed"));
         }
         if value < 0.0 {
             let what = if quantity.unit() == "s" { "a time" } else { "a size" };

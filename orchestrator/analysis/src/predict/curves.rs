@@ -13,7 +13,7 @@ const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 /// programs together (10 runs with Open MPI; with MPICH it is 0.012).
 pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
 
-/// A curve that is asked for more than so many times its largest training run says so.
+/// Maximum distance from the largest training run, as a factor, without a warning.
 const FAR: u32 = 2;
 
 /// A constant, or a constant and a straight line in one number.

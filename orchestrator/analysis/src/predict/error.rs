@@ -4,7 +4,7 @@ use crate::error::AnalysisError;
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 
-/// Why there are no predictions at all. A single quantity that cannot be predicted is no error but a line with its reason.
+/// Why there are no predictions at all. A single quantity that cannot be predicted is not an error but a line with its reason.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
     /// A file of a campaign.
@@ -19,7 +19,7 @@ pub enum PredictError {
         line: usize,
         /// What is wrong there, with the column.
         message: String,
-        /// how to fix it.
+        /// How to fix it.
         hint: String,
     },
     /// A table that is not there or cannot be read.
@@ -29,7 +29,7 @@ pub enum PredictError {
         path: Utf8PathBuf,
         /// What the system says.
         message: String,
-        /// how to fix it.
+        /// How to fix it.
         hint: String,
     },
     /// A question that makes no sense.
@@ -39,7 +39,7 @@ pub enum PredictError {
         text: String,
         /// What is wrong with it.
         message: String,
-        /// how to fix it.
+        /// How to fix it.
         hint: String,
     },
     /// Observations that no model can be made of.
@@ -47,13 +47,13 @@ pub enum PredictError {
     Model {
         /// What is wrong.
         message: String,
-        /// how to fix it.
+        /// How to fix it.
         hint: String,
     },
 }
 
 impl PredictError {
-    /// how to fix it, apart from what is wrong.
+    /// Returns how to fix it, apart from what is wrong.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(_) => None,

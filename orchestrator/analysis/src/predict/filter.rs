@@ -24,9 +24,9 @@ impl Filter {
         let form = "write FACTOR=VALUE[,VALUE...], as in processes=1,4,9 app=npb-bt";
         let mut conditions = Vec::new();
         for word in text.split_whitespace() {
-            let (name, values) = word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is no condition"), form))?;
+            let (name, values) = word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not a condition"), form))?;
             let factor = FACTORS.into_iter().find(|f| *f == name);
-            let factor = factor.ok_or_else(|| wrong(format!("there is no factor `{name}`"), &suggestion(name, "factors", FACTORS)))?;
+            let factor = factor.ok_or_else(|| wrong(format!("unknown factor `{name}`"), &suggestion(name, "factors", FACTORS)))?;
             let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
             for value in &values {
                 let sound = match factor {
@@ -36,13 +36,13 @@ impl Filter {
                     _ => true,
                 };
                 if !sound {
-                    return Err(wrong(format!("`{value}` is no value of {factor}"), form));
+                    return Err(wrong(format!("`{value}` is not a value of {factor}"), form));
                 }
             }
             conditions.push((factor, values));
         }
         if conditions.is_empty() {
-            return Err(wrong("there is no condition".into(), form));
+            return Err(wrong("a condition is missing".into(), form));
         }
         Ok(Self { text: text.to_owned(), conditions })
     }

@@ -37,7 +37,7 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
 /// The observations of a campaign, one for each point with a counted run that succeeded, in the order of the plan.
 ///
 /// # Errors
-/// An index that cannot be read, or a point of which nobody knows what kind of MPI library it ran with.
+/// An index that cannot be read, or a point whose kind of MPI library is unknown.
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
     let mut observations = Vec::new();

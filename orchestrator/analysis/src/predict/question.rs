@@ -89,11 +89,11 @@ impl Question {
             .rsplit_once('.')
             .filter(|(app, class)| !app.is_empty() && !class.is_empty())
             .ok_or_else(|| wrong(format!("`{program}` names no class"), form()))?;
-        let descriptor = application(app, known).map_err(|hint| wrong(format!("there is no application `{app}`"), hint))?;
+        let descriptor = application(app, known).map_err(|hint| wrong(format!("unknown application `{app}`"), hint))?;
         check_class(app, class, descriptor.as_ref(), known).map_err(|hint| wrong(format!("{app} has no class `{class}`"), hint))?;
         let mapping = if place.bytes().all(|b| b.is_ascii_digit()) {
             let processes = place.parse::<u32>().ok().filter(|p| *p > 0);
-            let processes = processes.ok_or_else(|| wrong(format!("`{place}` is no number of processes"), form()))?;
+            let processes = processes.ok_or_else(|| wrong(format!("`{place}` is not a number of processes"), form()))?;
             format!("1Nx{processes}P").parse::<Mapping>()
         } else {
             place.parse::<Mapping>()
@@ -207,7 +207,7 @@ fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, Str
     }
     mpi_kind_of_name(name).map(plain).ok_or_else(|| {
         let names = names(known.observations.iter().map(|o| o.setting.mpi_name.as_str()).chain([PUBLISHED_MPICH, "mpich", "openmpi"]));
-        (format!("there is no MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
+        (format!("unknown MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
     })
 }
 

@@ -12,7 +12,7 @@ use cvc_core::{point::Compression, units::MIB};
 use cvc_model::{Answer, Estimate, FitError, ModelInfo, Output, Setting, latency, schedule, zone_time};
 use std::collections::BTreeSet;
 
-/// A run that takes more than so many times as long as without failures hardly ever ends.
+/// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
 const NEVER: f64 = 100.0;
 
 /// A checkpoint and its interval above this part of the mean time between failures: too much is lost for the rules to hold.
@@ -244,7 +244,7 @@ pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &ScheduleBudget) -> Res
 #[cfg(test)]
 mod tests {
     use super::schedules;
-    use crate::predict::Budget;
+    use crate::predict::ScheduleBudget;
 
     fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
         let (all, warnings) = schedules(600.0, 2.0, &ScheduleBudget { overhead, app_s: None, mtbf_s }).expect("schedules");

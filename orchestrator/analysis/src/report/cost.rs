@@ -105,7 +105,7 @@ fn known(value: Option<f64>) -> Cell {
 fn sites(data: &Data, spent: &Spending) -> Table {
     let caption = "Runs: what the nodes of all runs that succeeded cost while they had them, warm-ups included. Instances: what the cloud asks \
                    for all instances from their order to their end, by the journal: set-up, failed runs, waiting, disks and addresses \
-                   included, transfer not. Unknown: nobody has said a price.";
+                   included, transfer not. Unknown: no price was given.";
     let mut table = Table::new(
         "cost_sites",
         "What sites cost",

@@ -144,7 +144,7 @@ pub enum Cell {
         /// The text.
         text: String,
     },
-    /// A number that is no measurement, or one number of a summary.
+    /// A number that was not measured, or one number of a summary.
     Number {
         /// In the unit of the column.
         value: f64,
@@ -210,7 +210,7 @@ pub struct Beside {
     pub by: f64,
     /// The same in percent of print.
     pub pct: Option<f64>,
-    /// Whether that is as near as can be expected; `None` if nobody says so.
+    /// Whether that is as near as can be expected; `None` if that is not known.
     pub mark: Option<Mark>,
     /// More about it, in words.
     pub details: String,

@@ -137,7 +137,7 @@ pub(super) enum Marks {
     },
 }
 
-/// Intervals of predictions may reach so many times the largest value; wider ones are cut, or nothing else could be seen.
+/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, or nothing else could be seen.
 const WIDEST: f64 = 1.5;
 
 /// How far up the intervals of [`Marks::Judged`] are drawn.

@@ -291,7 +291,7 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             (true, None) => fail(format!("{place}: `because` without `explains` would explain any number"), range),
             (false, Some(_)) => fail(format!("{place}: `explains` without `because`"), range),
             (true, Some([low, high])) if !(low.is_finite() && high.is_finite() && low <= high) => {
-                fail(format!("{place}: [{low}, {high}] is no range"), range);
+                fail(format!("{place}: [{low}, {high}] is not a range"), range);
             }
             (true, Some(_)) | (false, None) => {}
         }
@@ -304,7 +304,7 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
         .collect();
     for factor in points.iter().flat_map(|p| p.keys()) {
         if !FACTOR_NAMES.contains(&factor.as_str()) {
-            fail(format!("`{factor}` is no factor of a point"), &suggestion(factor, "factors", FACTOR_NAMES));
+            fail(format!("unknown factor `{factor}`"), &suggestion(factor, "factors", FACTOR_NAMES));
         }
     }
     let values = definition.tables.iter().flat_map(|t| &t.columns).map(|c| &c.value).chain(definition.differences.iter().map(|d| &d.value));
@@ -314,7 +314,7 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             match regex::Regex::new(pattern) {
                 Ok(regex) if regex.captures_len() == 2 => {}
                 Ok(_) => fail(format!("`{pattern}` must have one group"), "put (parentheses) around the part that counts"),
-                Err(_) => fail(format!("`{pattern}` is no regular expression"), "see https://docs.rs/regex for the syntax"),
+                Err(_) => fail(format!("`{pattern}` is not a regular expression"), "see https://docs.rs/regex for the syntax"),
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{
     runs::{CampaignMeasurements, has},
     select::{RowCells, factors, matches, resolve},
 };
-use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Paper, PrintedTable, Reason, agreement};
+use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable, Reason, agreement};
 use cvc_core::mapping::Mapping;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -250,6 +250,45 @@ fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table
     "no campaign has such a point".to_owned()
 }
 
+/// Rows of a series with the same value of what rises along it.
+struct Level {
+    along: f64,
+    printed: Vec<f64>,
+    measured: Vec<f64>,
+}
+
+/// Adds what was printed and measured at a value of what rises along a series.
+fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: Vec<(String, f64)>) {
+    let at = levels.iter().position(|l| l.along == along).unwrap_or_else(|| {
+        levels.push(Level { along, printed: Vec::new(), measured: Vec::new() });
+        levels.len() - 1
+    });
+    levels[at].printed.push(printed);
+    levels[at].measured.extend(measured.into_iter().map(|(_, v)| v));
+}
+
+/// The differences between neighbouring levels of each series.
+fn steps(series: IndexMap<Vec<String>, Vec<Level>>, tolerance_pct: f64, reason: Option<&Reason>) -> Vec<SeriesStep> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut steps = Vec::new();
+    for (named, mut levels) in series {
+        levels.sort_by(|a, b| a.along.total_cmp(&b.along));
+        for pair in levels.windows(2) {
+            let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
+            let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
+            let agreement = agreement(measured, (printed, None), tolerance_pct, reason);
+            steps.push(SeriesStep { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
+        }
+    }
+    steps
+}
+
+/// The misprints of a row of a series: of the value itself, or of what says which row it is.
+fn misprints<'t>(printed: &'t PrintedTable, row: usize, column: &str) -> Vec<Misprint<'t>> {
+    let about = printed.definition.columns.iter().filter(|c| c.id == column || matches!(c.kind, Kind::Label | Kind::Setting));
+    about.filter_map(|c| printed.misprint(row, &c.id)).collect()
+}
+
 fn differences(
     paper: &Paper,
     (printed, wanted, point): (&PrintedTable, &Differences, &IndexMap<String, RowValue>),
@@ -259,18 +298,12 @@ fn differences(
     if printed.column(&wanted.column).is_none() {
         mistakes.push(format!("table {} has no column `{}`", wanted.table, wanted.column));
     }
-    /// Rows of a series with the same value of what rises along it.
-    struct Level {
-        along: f64,
-        printed: Vec<f64>,
-        measured: Vec<f64>,
-    }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for (number, row) in rows(printed).iter().enumerate().filter(|(_, row)| matches(&wanted.rows, row)) {
         let Some(in_print) = printed.cell(number, &wanted.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
         let named: Result<Vec<String>, String> = wanted.series.iter().map(|w| resolve(w, row)).collect();
-        let along = resolve(&wanted.along, row).and_then(|t| t.parse::<f64>().map_err(|_| format!("`{t}` is no number")));
+        let along = resolve(&wanted.along, row).and_then(|t| t.parse::<f64>().map_err(|_| format!("`{t}` is not a number")));
         let (Ok(named), Ok(along), Ok(of_row)) = (named, along, factors(point, row)) else { continue };
         let found = match collect(measured, &of_row, &wanted.value, row) {
             Ok(found) if !found.is_empty() => found,
@@ -280,9 +313,7 @@ fn differences(
                 continue;
             }
         };
-        // the value itself, or what says which row it is
-        let about = printed.definition.columns.iter().filter(|c| c.id == wanted.column || matches!(c.kind, Kind::Label | Kind::Setting));
-        let misprints: Vec<_> = about.filter_map(|c| printed.misprint(number, &c.id)).collect();
+        let misprints = misprints(printed, number, &wanted.column);
         let unknown = misprints.iter().any(|m| m.likely.is_none());
         for misprint in &misprints {
             let name = &paper.anomalies[misprint.anomaly].id;
@@ -295,35 +326,18 @@ fn differences(
             continue;
         }
         let in_print = printed.misprint(number, &wanted.column).and_then(|m| m.likely?.number()).unwrap_or(in_print);
-        let levels = series.entry(named).or_default();
-        let at = levels.iter().position(|l| l.along == along).unwrap_or_else(|| {
-            levels.push(Level { along, printed: Vec::new(), measured: Vec::new() });
-            levels.len() - 1
-        });
-        levels[at].printed.push(in_print);
-        levels[at].measured.extend(found.into_iter().map(|(_, v)| v));
+        add_level(series.entry(named).or_default(), along, in_print, found);
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let reason = wanted.reason();
-    let mut steps = Vec::new();
-    for (named, mut levels) in series {
-        levels.sort_by(|a, b| a.along.total_cmp(&b.along));
-        for pair in levels.windows(2) {
-            let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
-            let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
-            let agreement = agreement(measured, (printed, None), wanted.tolerance_pct, reason.as_ref());
-            steps.push(SeriesStep { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
-        }
-    }
     JoinedDifferences {
         id: wanted.id.clone(),
         title: wanted.title.clone(),
         caption: wanted.caption.clone(),
         unit: wanted.value.unit.word(),
         tolerance_pct: wanted.tolerance_pct,
+        steps: steps(series, wanted.tolerance_pct, reason.as_ref()),
         reason,
         corrected,
         left_out,
-        steps,
     }
 }

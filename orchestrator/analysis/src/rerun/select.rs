@@ -37,12 +37,12 @@ fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, String> {
         Some(pattern) => Regex::new(pattern)
             .ok()
             .and_then(|r| r.captures(cell)?.get(1).map(|m| m.as_str().to_owned()))
-            .ok_or_else(|| format!("`{cell}` is none of what the campaigns run"))?,
+            .ok_or_else(|| format!("no campaign runs `{cell}`"))?,
     };
     if from.values.is_empty() {
         return Ok(part);
     }
-    from.values.get(&part).cloned().ok_or_else(|| format!("`{part}` is none of what the campaigns run"))
+    from.values.get(&part).cloned().ok_or_else(|| format!("no campaign runs `{part}`"))
 }
 
 /// The factors of the points that a row is about, as the index writes them.
@@ -64,7 +64,7 @@ pub fn factors(point: &IndexMap<String, RowValue>, row: &RowCells) -> Result<Ind
 pub enum Images {
     /// Those of all ranks.
     Ranks,
-    /// The largest files among them, so many; `None`: as many as the point has aggregators.
+    /// This number of the largest files among them; `None`: one for each aggregator of the point.
     Largest(Option<usize>),
     /// All but those.
     ButLargest(Option<usize>),

@@ -154,7 +154,7 @@ fn rows_without_runs_say_why() {
             "1 2: its run failed (disk-full): no space left",
             "1 3: npb-bt is not installed: no bt.C.36 or bt.C.x in npb, PATH",
             "1 5: it has not been run yet",
-            "1 6: `FT` is none of what the campaigns run",
+            "1 6: no campaign runs `FT`",
             "1 7: class D needs more memory",
             "2 3: it needs 3 nodes",
         ]
@@ -243,13 +243,13 @@ fn what_is_wrong_in_the_file_is_said() {
     }
     for (from, to, wanted) in [
         ("schema = 1", "schema = 2", "format 2 of measured tables is not known"),
-        ("mpi = \"mpich-ch3\"", "mip = \"mpich-ch3\"", "`mip` is no factor of a point"),
+        ("mpi = \"mpich-ch3\"", "mip = \"mpich-ch3\"", "unknown factor `mip`"),
         ("column = \"benchmark\", values", "column = \"benchmark\", pattern = '(a)(b)', values", "must have one group"),
         ("tolerance_pct = 30", "tolerance = 30", "unknown key `tolerance`"),
         ("campaigns = [", "campagins = [", "unknown key `campagins`"),
         (", explains = [45.5, 51.5]", "", "table 1, `lb`: `because` without `explains`"),
         ("because = \"today's libraries\", ", "", "table 1, `lb`: `explains` without `because`"),
-        ("explains = [45.5, 51.5]", "explains = [51.5, 45.5]", "table 1, `lb`: [51.5, 45.5] is no range"),
+        ("explains = [45.5, 51.5]", "explains = [51.5, 45.5]", "table 1, `lb`: [51.5, 45.5] is not a range"),
     ] {
         let said = join(&MEASURED.replacen(from, to, 1)).expect_err(wanted);
         assert!(said.contains(wanted) && said.contains("measured.toml:"), "{said}");

@@ -35,7 +35,7 @@ impl Example {
             if value.fract() == 0.0 && value >= 0.0 {
                 Ok(value as u32)
             } else {
-                Err(Because::Other(format!("`{quantity}` is no whole number")))
+                Err(Because::Other(format!("`{quantity}` is not a whole number")))
             }
         };
         let mut points = Vec::new();

@@ -142,7 +142,7 @@ impl<'a> At<'a> {
         if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
             Ok(value as u32)
         } else {
-            Err(Because::Other(format!("`{column}` is no whole number here")))
+            Err(Because::Other(format!("`{column}` is not a whole number here")))
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> At<'a> {
     /// There is no such table.
     pub fn rows_of(&self, table: &str) -> Result<impl Iterator<Item = Self> + use<'a>, Because> {
         let index = self.paper.tables.iter().position(|t| t.definition.id == table);
-        let index = index.ok_or_else(|| Because::Other(format!("there is no table {table}")))?;
+        let index = index.ok_or_else(|| Because::Other(format!("unknown table {table}")))?;
         let this = Self { table: index, column: 0, ..*self };
         Ok(this.rows())
     }

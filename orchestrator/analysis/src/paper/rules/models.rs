@@ -1,7 +1,7 @@
 //! What models say of the sizes that were measured, beside the paper's own formulas: static arrays of the programs and buffers of the MPI library.
 //!
 //! Only the arrays are known without a run. Every other constant here was read from the paper's measured cells, often from the very column beside
-//! which it stands, so that its nearness to print is no test of it. [`Modelled::basis`] says so below each table.
+//! which it stands, so that its nearness to print does not test it. [`Modelled::basis`] says so below each table.
 
 use super::{
     At, Because, ModelRule,

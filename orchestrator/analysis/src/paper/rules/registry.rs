@@ -66,7 +66,7 @@ pub(in crate::paper) fn check(used: &RuleUse, table: &TableDefinition) -> Result
     let name = used.name();
     let Some(rule) = rule(name) else {
         let hint = suggestion(name, "rules", RULES.iter().map(|r| r.name()));
-        return Err(WrongUse { message: format!("there is no rule `{name}`"), hint });
+        return Err(WrongUse { message: format!("unknown rule `{name}`"), hint });
     };
     if used.of().len() < rule.needs() {
         let message = format!("the rule `{name}` needs {} names in `of`, and there are {}", rule.needs(), used.of().len());
@@ -87,7 +87,7 @@ pub(in crate::paper) fn check_model(used: &RuleUse) -> Result<(), WrongUse> {
         Some(_) => Ok(()),
         None => {
             let hint = suggestion(used.name(), "models", MODELS.iter().map(|r| r.name()));
-            Err(WrongUse { message: format!("there is no model `{}`", used.name()), hint })
+            Err(WrongUse { message: format!("unknown model `{}`", used.name()), hint })
         }
     }
 }

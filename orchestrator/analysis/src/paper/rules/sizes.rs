@@ -159,7 +159,7 @@ impl Rule for Grid {
         for column in at.of()[0].split('*') {
             processes = processes.checked_mul(at.count(column)?).ok_or_else(|| Because::Other("too many processes".to_owned()))?;
         }
-        let number = |i: usize| at.of()[i].parse::<u32>().map_err(|_| Because::Other(format!("`{}` is no whole number", at.of()[i])));
+        let number = |i: usize| at.of()[i].parse::<u32>().map_err(|_| Because::Other(format!("`{}` is not a whole number", at.of()[i])));
         let edge = number(1)?;
         Ok(Recomputed::new(own_checkpoint_mib(processes, edge, edge, edge, number(2)?, 8)?))
     }
@@ -233,7 +233,7 @@ impl Rule for MemoryArea {
         if !at.is_empty("area_start_hex") {
             let address = |column: &str| {
                 let text = at.text(column);
-                u64::from_str_radix(text, 16).map_err(|_| Because::Other(format!("`{text}` is no address")))
+                u64::from_str_radix(text, 16).map_err(|_| Because::Other(format!("`{text}` is not an address")))
             };
             let (start, end) = (address("area_start_hex")?, address("area_end_hex")?);
             let size = end.checked_sub(start).ok_or_else(|| Because::Other("the area ends before it starts".to_owned()))?;
