@@ -3,10 +3,7 @@
 use super::InstallError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{paths, store::StoreError};
-use cvc_engine::{
-    host::{log_tool, tool},
-    mpi,
-};
+use cvc_engine::host::{log_tool, tool};
 use std::{
     fs::File,
     process::Stdio,
