@@ -45,7 +45,8 @@ impl Write for ToFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let redacted = redact(&String::from_utf8_lossy(line)).into_owned();
         match &mut *sink() {
-            Sink::File(file) => file.write_all(redacted.as_bytes())?,
+            // a full disk is told by the journal
+            Sink::File(file) => _ = file.write_all(redacted.as_bytes()),
             Sink::Waiting(kept) if kept.len() + redacted.len() <= MOST_WAITING => kept.extend_from_slice(redacted.as_bytes()),
             Sink::Waiting(_) => {}
         }
@@ -62,12 +63,13 @@ struct ToTerminal;
 
 impl Write for ToTerminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        io::stderr().write_all(redact(&String::from_utf8_lossy(line)).as_bytes())?;
+        // a terminal that is gone is no reason to stop: machines may have to be given back
+        let _ = io::stderr().write_all(redact(&String::from_utf8_lossy(line)).as_bytes());
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 
@@ -106,12 +108,33 @@ pub enum Ended<'a> {
     Failed(&'a dyn fmt::Display),
 }
 
+/// The last command that succeeded, and how often it was repeated since: polls would fill the log.
+static REPEATED: Mutex<(String, u64)> = Mutex::new((String::new(), 0));
+
+/// Whether this command is the last one again, with the same outcome. Says how often that was, once another comes.
+fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
+    let mut last = REPEATED.lock().unwrap_or_else(PoisonError::into_inner);
+    let this = format!("{on}: {command}");
+    if succeeded && last.0 == this {
+        last.1 += 1;
+        return true;
+    }
+    let (before, times) = std::mem::replace(&mut *last, (if succeeded { this } else { String::new() }, 0));
+    if times > 0 {
+        tracing::debug!(command = before, times, "command repeated");
+    }
+    false
+}
+
 /// Writes down that a command was given to another program or machine, how long it took and how it ended. What fails is an event of the level
-/// INFO, the rest of DEBUG.
+/// INFO, the rest of DEBUG. A command that succeeds several times in a row is written once, and then how often it was repeated.
 pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: Ended<'_>) {
     let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
     let line = redact(&words.join(" ")).replace('\n', " ");
     let command = head(&line, MOST_COMMAND);
+    if is_repeated(on, &command, matches!(ended, Ended::Exit(Some(0), _))) {
+        return;
+    }
     let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
     match ended {
         Ended::Exit(Some(0), _) => tracing::debug!(on, command, seconds, exit = 0, "command"),
@@ -177,7 +200,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_COMMAND, PATTERNS, REDACTED, head, redact};
+    use super::{MOST_COMMAND, PATTERNS, REDACTED, head, is_repeated, redact};
 
     #[test]
     fn secrets_are_left_out_whatever_way_they_are_written() {
@@ -198,6 +221,15 @@ mod tests {
         assert_eq!(redact("key AKIAIOSFODNN7EXAMPLE of it"), format!("key {REDACTED} of it"));
         let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabcdef\n-----END OPENSSH PRIVATE KEY-----\nafter";
         assert!(!redact(key).contains("abcdef") && redact(key).ends_with("after"));
+    }
+
+    #[test]
+    fn only_successes_in_a_row_are_repetitions() {
+        let polls = [("n1", "poll", true, false), ("n1", "poll", true, true), ("n2", "poll", true, false), ("n2", "poll", false, false)];
+        for (on, command, succeeded, repeated) in polls {
+            assert_eq!(is_repeated(on, command, succeeded), repeated, "{on} {command} {succeeded}");
+        }
+        assert!(!is_repeated("n2", "poll", true), "after a failure it is told again");
     }
 
     #[test]

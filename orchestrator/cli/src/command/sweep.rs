@@ -82,7 +82,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     drop(out);
     let refused: Vec<&ProviderError> = looked.refused.iter().chain(refused).collect();
     for error in &refused {
-        eprintln!("error: {error}; what is there is not known");
+        eprintln!("error: {error}; cvc does not know what is left there");
     }
     let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
     for hint in hints {
@@ -90,8 +90,8 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     }
     if !looked.others.is_empty() {
         let (count, names): (usize, Vec<&str>) = (looked.others.values().sum(), looked.others.keys().map(String::as_str).collect());
-        let are = if count == 1 { "thing of other owners ({}) is" } else { "things of other owners ({}) are" };
-        let line = format!("{count} {} there: --owner NAME or --any-owner", are.replace("{}", &names.join(", ")));
+        let resources = if count == 1 { "resource" } else { "resources" };
+        let line = format!("{count} {resources} of other owners ({}); see --owner and --any-owner", names.join(", "));
         // what reads JSON reads nothing else
         if args.json { eprintln!("{line}") } else { println!("{line}") }
     }
@@ -174,19 +174,19 @@ fn total(all: &[Spent]) -> String {
     match unknown {
         0 => known,
         n if n == all.len() => "?".to_owned(),
-        n => format!("{known}, and of {n} it is not known"),
+        n => format!("{known}, and unknown for {n}"),
     }
 }
 
 fn show(looked: &Looked, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
     let found = &looked.found;
     let mut out = std::io::stdout().lock();
-    let whose = search.owner.as_ref().map_or_else(|| "anybody".to_owned(), Clone::clone);
+    let whose = search.owner.as_ref().map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
         if looked.refused.is_empty() {
             writeln!(out, "nothing of {whose} is left")?;
         } else {
-            writeln!(out, "nothing of {whose} was found where the cloud has answered")?;
+            writeln!(out, "nothing of {whose} was found where the cloud answered")?;
         }
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use crate::common::cluster::{OnLab, ssh_site};
 use cvc_testkit::{Lab, Tool, require};
+use std::fs;
 
 #[test]
 fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
@@ -17,5 +18,13 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     eprintln!("{}\n{}", said.stdout, said.stderr);
     said.expect(0);
     on.campaign.assert_whole(8);
+    // what the agent did for a run came with the run, and what the controller did is in its own log
+    for run in on.campaign.run_names() {
+        let log = fs::read_to_string(on.campaign.run_dir(&run).join("agent-trace.log")).expect("the log of the agent");
+        assert!(log.contains(&format!("run{{run={run} ")) && log.contains("launch.sh"), "{run}: {log}");
+    }
+    let session = fs::read_dir(on.campaign.root().join("logs")).expect("logs/").flatten().next().expect("a log").path();
+    let log = fs::read_to_string(session).expect("the log of the session");
+    assert!(log.contains("site{site=lab}") && log.contains("ssh") && log.contains("download"), "{log}");
     on.assert_nothing_left(&["n1", "n2", "n3", "n4"]);
 }

@@ -139,8 +139,9 @@ fn campaign(
 ) -> std::io::Result<()> {
     let local: usize = spec.sites.values().filter(|s| s.kind == cvc_core::campaign::SiteKind::Local).count();
     if stuck == 0 && points > 0 && local == 0 {
-        let text =
-            format!("{file}: whether its {points} points can run is asked when their sites are opened; see what was found of them above");
+        let text = format!(
+            "{file}: whether its {points} points can run will be checked when their sites are opened; the findings so far are above"
+        );
         return writeln!(out, "\n{}", paragraph("", &text));
     }
     if stuck == 0 && points > 0 {

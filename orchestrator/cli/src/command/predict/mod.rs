@@ -39,9 +39,9 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
     if observations.is_empty() && !args.from.is_empty() {
         let (message, hint) = if excludes.is_empty() {
-            ("nothing was observed: no run of these campaigns succeeded", "`cvc status` tells how far a campaign has come")
+            ("nothing was observed: no run of these campaigns succeeded", "`cvc status` shows the progress of a campaign")
         } else {
-            ("--exclude leaves out every observation", "leave out fewer: `--exclude` names what is not wanted, `--train` what is")
+            ("--exclude leaves out every observation", "leave out fewer: --exclude names what is left out, --train what is kept")
         };
         return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
     }
@@ -52,7 +52,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {
-            message: format!("none of the {} observations is one to train on", observations.len()),
+            message: format!("none of the {} observations matches --train", observations.len()),
             hint: format!("there are for example: {}", examples(&observations)),
         }
         .into());

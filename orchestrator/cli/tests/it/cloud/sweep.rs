@@ -77,7 +77,7 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
     // another's
     let of_bob = sweep(&vanished, &["--owner", "bob@desk"]).expect(0);
     assert!(of_bob.stdout.contains("nothing of bob@desk is left"), "{}", of_bob.stdout);
-    assert!(of_bob.stdout.contains("things of other owners (ada@laptop) are there"), "{}", of_bob.stdout);
+    assert!(of_bob.stdout.contains("resources of other owners (ada@laptop); see --owner"), "{}", of_bob.stdout);
     wait_until("a second", SECOND * 30, || kinds(&json(&sweep(&vanished, &["--dry-run", "--json", "--older-than", "1s"]))) == there);
     assert_eq!(cloud.alive(), before);
 
