@@ -1,4 +1,4 @@
-//! What the formulas refuse: no process, negative sizes, values that are no numbers.
+//! Rejects what the formulas are not made for: no process, negative sizes, values that are not numbers.
 
 use super::fit::FitError;
 

@@ -1,20 +1,9 @@
 //! A predicted number with its interval.
 
+use crate::stats::Interval;
 use serde::Serialize;
 
-/// Level of all prediction intervals.
-pub const LEVEL: f64 = 0.95;
-
-/// Where the true value is expected with probability [`LEVEL`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-/// A predicted number. It is no measurement and is never made into one.
+/// A predicted number. It is not a measurement and is never made into one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The number.

@@ -1,6 +1,6 @@
 //! Linear least squares by a QR decomposition with column pivoting, and what can be said of the result.
 
-use super::estimate::{Estimate, LEVEL};
+use super::{estimate::Estimate, stats::LEVEL};
 use nalgebra::{ColPivQR, DMatrix, DVector, Dyn};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// A column of the design counts as a combination of the others below this part of the largest diagonal element of R.
 const RANK_TOLERANCE: f64 = 1e-10;
 
-/// Why there is no fit.
+/// Why a fit is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize)]
 #[serde(tag = "refused", rename_all = "kebab-case")]
 pub enum FitError {

@@ -5,9 +5,10 @@
 use super::{
     check::{at_least_one, finite, not_negative, positive},
     curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Parameter, Sample, Setting, Tier},
-    estimate::{Estimate, Interval},
+    estimate::Estimate,
     fit::{Fit, FitError, least_squares},
     linear::{Fixed, always},
+    stats::Interval,
 };
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ const PUBLISHED_BAND: f64 = 0.14;
 /// Least and largest quotient of measured and published time in the ten runs with Open MPI.
 const PUBLISHED_OPEN_MPI: (f64, f64) = (0.8, 1.94);
 
-/// A curve that is asked for more than so many times its largest training run says so.
+/// Largest multiple of the largest training run up to which a curve is trusted without a warning.
 const FAR: u32 = 2;
 
 impl Bandwidth {
@@ -74,7 +75,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// The published model of the time of a checkpoint, s. It belongs to [`PUBLISHED_STORAGE`] and is no candidate beside observed times.
+/// The published model of the time of a checkpoint, s. It belongs to [`PUBLISHED_STORAGE`] and is not a candidate beside observed times.
 pub fn published() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {

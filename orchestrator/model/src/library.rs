@@ -2,10 +2,11 @@
 
 use super::{
     curve::{Model, ModelInfo, MpiKind, Tier},
-    estimate::{Estimate, Interval},
+    estimate::Estimate,
     fit::FitError,
     linear::{Fixed, Linear},
     scope::{Along, Common},
+    stats::Interval,
 };
 
 const fn around(value: f64, half: f64) -> Estimate {

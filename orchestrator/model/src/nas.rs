@@ -116,7 +116,7 @@ impl Problem {
         let n = u64::from(self.grid_points().ok_or_else(unknown)?);
         if self.benchmark == Benchmark::Lu {
             let (x, y) = near_square(processes).ok_or_else(|| {
-                FitError::OutOfDomain(format!("LU runs on x times y processes with y <= x <= 2y; {processes} is no such number"))
+                FitError::OutOfDomain(format!("LU runs on x times y processes with y <= x <= 2y; {processes} is not such a number"))
             })?;
             if u64::from(x) > n {
                 return Err(FitError::OutOfDomain(format!(
@@ -200,7 +200,7 @@ impl Problem {
     }
 }
 
-/// Bytes of CG's arrays for so many matrix elements.
+/// Bytes of CG's arrays for this number of matrix elements.
 fn cg_bytes_of(order: u64, rows: u64, elements: u64) -> u64 {
     4 * (3 * elements + 3 * order + 2) + 8 * (2 * elements + order + 1 + 6 * (order / rows + 2))
 }

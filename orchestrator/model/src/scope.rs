@@ -6,7 +6,7 @@ use super::{
     nas::Benchmark,
 };
 
-/// A curve that is asked for more than so many times its largest training run says so.
+/// Largest multiple of the largest training run up to which a curve is trusted without a warning.
 const FAR: u32 = 2;
 
 /// What all training runs must have in common, and whatever is asked with them.

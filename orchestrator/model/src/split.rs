@@ -18,7 +18,7 @@
 //! fn wrong(samples: Vec<Sample>, model: &dyn Model) {
 //!     split(samples, |s| s.at.processes() < 10, |training, _| {
 //!         let fitted = training.fit(model).unwrap();
-//!         fitted.judge(&training); // training points are no held-out points
+//!         fitted.judge(&training); // training points are not held-out points
 //!     });
 //! }
 //! ```

@@ -31,7 +31,7 @@ pub enum Aggregators {
 }
 
 /// The files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the aggregators, which have
-/// `surplus` MiB on top. `plain` gives the MiB of an image on a node with so many processes.
+/// `surplus` MiB on top. `plain` gives the MiB of an image on a node with that many processes.
 ///
 /// Groups come with the fullest nodes first, plain files before aggregators.
 ///

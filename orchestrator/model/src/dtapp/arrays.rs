@@ -1,6 +1,6 @@
 //! The data zone from the arrays that the source declares.
 
-use super::{HEAP_MIB, MIB, static_arrays_mib};
+use super::declared::{HEAP_MIB, static_arrays_mib};
 use crate::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
     estimate::Estimate,
@@ -8,6 +8,7 @@ use crate::{
     linear::{Fixed, Linear, Weights},
     scope::Common,
 };
+use cvc_core::units::MIB;
 
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
 pub(super) const BAND_MIB: f64 = 0.25;

@@ -1,6 +1,6 @@
 //! Cells with their halo: two parameters, the words of a cell and the thickness of its ghost layers.
 
-use super::{HEAP_MIB, MIB};
+use super::declared::HEAP_MIB;
 use crate::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
@@ -9,6 +9,7 @@ use crate::{
     nas::{Benchmark, Tiles},
     scope::{Along, Common, Scope},
 };
+use cvc_core::units::MIB;
 
 /// The model; BT, SP and LU only.
 #[derive(Debug)]

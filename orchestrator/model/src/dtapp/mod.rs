@@ -12,28 +12,17 @@
 
 mod arrays;
 mod curves;
+mod declared;
 mod halo;
 mod nonzeros;
 mod power_law;
 mod written;
 
+pub use declared::{HEAP_MIB, static_arrays_mib};
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
 pub use written::{written_mib, written_runs};
 
-use super::{curve::Model, fit::FitError, nas::Problem};
-use cvc_core::units::MIB;
-
-/// Heap and text of a NAS benchmark, MiB: 0.49 in the memory listing of the thesis (Table 5.20), and what the measured data zones have above their
-/// arrays.
-pub const HEAP_MIB: f64 = 0.5;
-
-/// MiB of the data zone of a NAS benchmark, without any run: its declared arrays ([`Problem::static_bytes`]) and [`HEAP_MIB`].
-///
-/// # Errors
-/// A number of processes on which the benchmark does not run.
-pub fn static_arrays_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
-    Ok(problem.static_bytes(processes)? as f64 / MIB + HEAP_MIB)
-}
+use super::curve::Model;
 
 /// The models of the data zone, those first that need least.
 pub fn models() -> Vec<Box<dyn Model>> {

@@ -1,6 +1,5 @@
 //! What CG fills of its arrays.
 
-use super::MIB;
 use crate::{
     curve::{Model, ModelInfo, Setting, Tier},
     fit::FitError,
@@ -8,6 +7,7 @@ use crate::{
     nas::{Benchmark, Problem},
     scope::Common,
 };
+use cvc_core::units::MIB;
 
 /// A share of the arrays as far as the matrix fills them. CG declares room for a·(k + 2)/cols nonzeros more than it makes, which grows from 7 to 30 % of its arrays on
 /// 1 to 16 processes; DMTCP 4 leaves these pages out.

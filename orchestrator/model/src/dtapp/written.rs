@@ -4,7 +4,6 @@
 //! page, pages stay empty. SP's message buffers are twice as large as what is sent; CG's matrix has fewer elements than its arrays. A process is followed through its arrays here as the program goes
 //! through them, without its values.
 
-use super::MIB;
 use crate::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
     estimate::Estimate,
@@ -13,6 +12,7 @@ use crate::{
     nas::{Benchmark, Problem, Tiles},
     scope::Common,
 };
+use cvc_core::units::MIB;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;

@@ -209,7 +209,7 @@ fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError
     Ok(answer)
 }
 
-/// Where nobody measured, the band of the measured cells means nothing.
+/// Where nothing was measured, the band of the measured cells has no meaning.
 fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
     answer.estimate.interval = None;
     answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured: no interval", at.per_node));

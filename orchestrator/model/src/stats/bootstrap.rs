@@ -1,27 +1,17 @@
 //! Bootstrap intervals of a mean, seeded by the data.
 
-use super::summary::{mean, quantile};
+use super::{
+    interval::{Interval, LEVEL},
+    moments::{mean, quantile},
+};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Resamples drawn for an interval.
+/// Number of resamples drawn for an interval.
 pub const RESAMPLES: usize = 10_000;
-
-/// Coverage that the intervals aim at.
-pub const LEVEL: f64 = 0.95;
-
-/// An interval of a mean or of a ratio of means.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
 
 /// Bias-corrected and accelerated (BCa) bootstrap interval of the mean (Efron 1987, Better bootstrap confidence intervals, section 3).
 ///

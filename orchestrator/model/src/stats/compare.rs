@@ -1,8 +1,9 @@
 //! Two samples compared: the ratio of their means with a bootstrap interval.
 
 use super::{
-    bootstrap::{Interval, RESAMPLES, below, percentile, seeded},
-    summary::mean,
+    bootstrap::{RESAMPLES, below, percentile, seeded},
+    interval::Interval,
+    moments::mean,
 };
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Pairs from which on a difference is told.
+    /// Minimum number of pairs for which a difference is stated.
     pub const ENOUGH_PAIRS: usize = 6;
 
     /// Whether the interval excludes 1 and there are values enough to say so: the difference is more than what the repeats scatter.

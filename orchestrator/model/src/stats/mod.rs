@@ -5,10 +5,14 @@
 
 mod bootstrap;
 mod compare;
+mod interval;
+mod moments;
 mod outliers;
 mod summary;
 
-pub use bootstrap::{Interval, LEVEL, RESAMPLES, mean_interval};
+pub use bootstrap::{RESAMPLES, mean_interval};
 pub use compare::{Comparison, compare, compare_paired};
+pub use interval::{Interval, LEVEL};
+pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};
-pub use summary::{Summary, mean, quantile, sample_sd};
+pub use summary::Summary;

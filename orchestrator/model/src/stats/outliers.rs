@@ -1,6 +1,6 @@
 //! Outliers by Tukey's fences, as criterion classifies them.
 
-use super::summary::quantile;
+use super::moments::quantile;
 use serde::Serialize;
 
 /// How far out a value is.
