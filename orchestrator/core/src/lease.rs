@@ -27,9 +27,9 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// Name of the tag that says the owner.
+    /// Name of the tag with the owner.
     pub const OWNER: &str = "cvc:owner";
-    /// Name of the tag that says the fleet.
+    /// Name of the tag with the fleet.
     pub const FLEET: &str = "cvc:fleet";
 
     /// Names and values, as they are written; values are cut to the 256 characters that a tag may have.
@@ -77,7 +77,7 @@ pub fn owner() -> String {
         return owner.trim().to_owned();
     }
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map_or_else(|| "unknown".to_owned(), |u| u.name);
-    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_else(|| "unknown".to_owned());
+    let machine = crate::paths::host_name().unwrap_or_else(|| "unknown".to_owned());
     format!("{user}@{machine}")
 }
 
@@ -138,7 +138,7 @@ pub struct LaunchOrder {
     /// Digest of what the instances are like; of orders of an older version none.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "alike")]
     pub config_digest: Option<String>,
-    /// After so many seconds from its first boot an instance ends by itself.
+    /// Seconds after its first boot at which an instance terminates itself.
     pub lifetime_s: u64,
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Most processes that a mapping may ask for; beyond it a typing error is likelier than a machine.
+/// Maximum number of processes of a mapping; more are a typing error.
 const MOST_PROCESSES: u32 = 1 << 20;
 
 /// A number of nodes that carry the same number of processes.
@@ -50,7 +50,7 @@ impl FromStr for Mapping {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P");
+        let bad = || format!("`{text}` is not a mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P");
         let mut groups = Vec::new();
         let mut processes: u32 = 0;
         for part in text.split('+') {
@@ -64,7 +64,7 @@ impl FromStr for Mapping {
             };
             let group = Group { nodes: number(nodes)?, processes_per_node: number(per_node)? };
             if group.nodes == 0 || group.processes_per_node == 0 {
-                return Err(format!("`{text}` is no mapping: a group needs at least one node and one process per node"));
+                return Err(format!("`{text}` is not a mapping: a group needs at least one node and one process per node"));
             }
             processes = group
                 .nodes

@@ -10,25 +10,38 @@ pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
     resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(|| base.join(written))
 }
 
-/// [`expand_below`] for what is no path relative to a file.
+/// [`expand_below`] for a path that is not relative to a file.
 pub fn expand(written: &str) -> Utf8PathBuf {
     expand_below(Utf8Path::new(""), written)
 }
 
-/// Where cvc keeps what it can make again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
+/// Files that cvc can make again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
 pub fn cache() -> Utf8PathBuf {
-    match std::env::var("XDG_CACHE_HOME") {
-        Ok(dir) if !dir.is_empty() => Utf8PathBuf::from(dir).join("cvc"),
-        _ => expand("~/.cache/cvc"),
-    }
+    base("XDG_CACHE_HOME", "~/.cache")
 }
 
-/// Where cvc keeps what only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
+/// Files that only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
 pub fn config() -> Utf8PathBuf {
-    match std::env::var("XDG_CONFIG_HOME") {
-        Ok(dir) if !dir.is_empty() => Utf8PathBuf::from(dir).join("cvc"),
-        _ => expand("~/.config/cvc"),
+    base("XDG_CONFIG_HOME", "~/.config")
+}
+
+/// What cvc remembers from one call to the next: `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
+pub fn state() -> Utf8PathBuf {
+    base("XDG_STATE_HOME", "~/.local/state")
+}
+
+/// cvc's directory in a base directory of the XDG specification.
+fn base(variable: &str, default: &str) -> Utf8PathBuf {
+    match std::env::var(variable) {
+        Ok(dir) if !dir.is_empty() => Utf8PathBuf::from(dir),
+        _ => expand(default),
     }
+    .join("cvc")
+}
+
+/// Name of this machine; `None` if it has none that is text.
+pub fn host_name() -> Option<String> {
+    cvc_probe::host_name()
 }
 
 /// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign file.

@@ -1,4 +1,4 @@
-//! A price, and where it is from.
+//! A price and its source.
 
 use crate::{
     campaign::PriceSettings,
@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where a price is from.
+/// Source of a price.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum PriceFrom {
@@ -36,7 +36,7 @@ pub enum PriceFrom {
 }
 
 impl PriceFrom {
-    /// Of which day it is; `None` where the user says it.
+    /// The day of the price; `None` if the user states it.
     pub fn date(&self) -> Option<Date> {
         match self {
             Self::Campaign => None,
@@ -73,7 +73,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// A price that is expected and not old.
+    /// A price that is neither an upper bound nor old.
     pub fn new(usd_per_hour: f64, from: PriceFrom) -> Self {
         Self { usd_per_hour, from, at_most: false, stale: false }
     }
@@ -91,7 +91,7 @@ impl Price {
     }
 }
 
-/// A price that nobody has said.
+/// A price that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPrice {
     /// Of something of a cloud.
@@ -103,7 +103,7 @@ pub enum UnknownPrice {
         region: String,
     },
     /// Of a node that is paid by the core.
-    #[error("the price of a node is not known, since it is by the core, and nobody says how many cores a node has")]
+    #[error("the node price is per core, and `cores` is not set")]
     Cores,
 }
 
@@ -117,10 +117,10 @@ impl UnknownPrice {
     }
 }
 
-/// The least that is billed for an instance.
+/// Minimum number of seconds billed for an instance.
 pub const LEAST_S: f64 = 60.0;
 
-/// What one node costs, while it is there.
+/// What one node costs while it exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRate {
     /// US dollars for an hour of one node, all parts together.
@@ -147,7 +147,7 @@ impl NodeRate {
         Self { usd_per_hour: parts.iter().map(|p| p.price.usd_per_hour).sum(), parts, least_s }
     }
 
-    /// US dollars for so long on so many nodes: the share of a run, which has its nodes to itself but is not billed by itself.
+    /// US dollars for a time on a number of nodes: the share of a run, which has its nodes to itself but is not billed separately.
     pub fn cost_of(&self, seconds: f64, nodes: u32) -> f64 {
         self.usd_per_hour * seconds.max(0.0) / 3600.0 * f64::from(nodes)
     }
@@ -190,7 +190,7 @@ impl NodeRate {
         }
     }
 
-    /// What a run has cost, which had so many nodes for so long.
+    /// The record of what a run has cost.
     pub fn record(&self, run: &RunId, seconds: f64, nodes: u32) -> Record {
         let labels = [
             ("nodes", nodes.to_string()),

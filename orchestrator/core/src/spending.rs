@@ -1,9 +1,9 @@
 //! What a campaign has cost so far: a function of its journal.
 
-use crate::price::{LEAST_S, NodeRate};
 use crate::{
-    ids::RunId,
+    ids::{NodeName, RunId},
     journal::{CampaignState, Lease},
+    price::{LEAST_S, NodeRate},
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Spent {
     pub instance_s: f64,
 }
 
-/// An instance counts its lifetime from its boot, and is off a moment after its end, seconds.
+/// Seconds added to a lifetime: an instance counts it from its boot, and takes a moment to end.
 const BOOT_S: u64 = 300;
 
 impl Spent {
@@ -74,7 +74,7 @@ pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, 
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
     for lease in &state.leases {
         if let Some(spent) = lease_cost(lease, now) {
-            sites.entry(lease.site.clone()).or_default().add(&spent);
+            sites.entry(lease.site.to_string()).or_default().add(&spent);
         }
     }
     sites
@@ -115,6 +115,6 @@ pub fn total<'a>(sites: impl IntoIterator<Item = &'a Spent>) -> Spent {
     all
 }
 
-fn distinct(nodes: &[String]) -> u32 {
+fn distinct(nodes: &[NodeName]) -> u32 {
     nodes.iter().collect::<std::collections::BTreeSet<_>>().len() as u32
 }

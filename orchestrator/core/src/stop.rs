@@ -1,8 +1,8 @@
-//! The stop_request of the user to stop a campaign under way.
+//! The user's request to stop a campaign that is running.
 
 use tokio::sync::watch;
 
-/// What the user wants of a campaign under way.
+/// What the user asks of a running campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {
     /// Go on.
@@ -13,12 +13,12 @@ pub enum StopRequest {
     StopNow,
 }
 
-/// The line on which the stop_request comes.
+/// Receives the request.
 pub type StopSignal = watch::Receiver<StopRequest>;
 
-/// Waits until the user wants to stop at once.
+/// Waits until the user asks to stop at once.
 pub async fn stop_now(stop_signal: &mut StopSignal) {
-    // the sender lives as long as the program; without one nobody can want anything
+    // the sender lives as long as the program; without it no request can come
     if stop_signal.wait_for(|w| *w == StopRequest::StopNow).await.is_err() {
         std::future::pending::<()>().await;
     }

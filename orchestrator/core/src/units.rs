@@ -12,7 +12,7 @@ pub const MIB: f64 = 1_048_576.0;
 /// When the text is not a duration, or the duration is not above zero.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
-    let wrong = || format!("`{text}` is not a duration: write a number and a unit, as in 90s, 30m, 4h or `1h 30m`");
+    let wrong = || format!("`{text}` is not a duration: write a number and a unit, as in 90s, 30m, 4h");
     let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
     let number = if is_number { text.parse::<f64>().ok() } else { None };
     let seconds = match number {
@@ -46,10 +46,10 @@ impl FromStr for ByteSize {
             "GiB" => 1 << 30,
             "TiB" => 1 << 40,
             other => {
-                return Err(format!("`{other}` is no unit of size: write B, KiB, MiB, GiB or TiB (powers of 2)"));
+                return Err(format!("unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"));
             }
         };
-        let count: u64 = digits.parse().map_err(|_| format!("`{text}` is no size: write a whole number and a unit, as in 16MiB"))?;
+        let count: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size: write a whole number and a unit, as in 16MiB"))?;
         count.checked_mul(factor).map(Self).ok_or_else(|| format!("`{text}` is larger than any file can be"))
     }
 }
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for ByteSize {
         impl serde::de::Visitor<'_> for Visitor {
             type Value = ByteSize;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size such as \"16MiB\" or a number of bytes")
+                f.write_str("a size, as in \"16MiB\" or a number of bytes")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ByteSize, E> {
                 text.parse().map_err(E::custom)

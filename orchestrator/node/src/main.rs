@@ -39,7 +39,11 @@ enum Command {
         agent_is_here: bool,
     },
     /// Answer the agent's questions about this node
-    Sentinel,
+    Sentinel {
+        /// Seconds between beats, until the agent sets another time
+        #[arg(long, default_value_t = BEAT_S)]
+        beat_s: f64,
+    },
     /// Start and watch the processes of one run
     Shepherd {
         /// The job, as JSON
@@ -81,7 +85,7 @@ fn run(command: Command) -> Result<ExitCode, String> {
             return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here).map_err(|e| e.to_string())?,
-        Command::Sentinel => cvc_probe::sentinel::main(BEAT_S).map_err(|e| e.to_string())?,
+        Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s).map_err(|e| e.to_string())?,
         Command::Shepherd { job } => cvc_probe::shepherd::main(job.as_std_path()).map_err(|e| format!("{job}: {e}"))?,
         Command::Image(args) => {
             if let Err(error) = cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()) {

@@ -170,7 +170,7 @@ fn zone_table(path: &Path) {
 
 /// The same by the program, as a user starts it: a process like its peer.
 fn zone_table_process(path: &Path) {
-    let status = Command::new(env!("CARGO_BIN_EXE_cvc-probe")).arg("image").arg(path).stdout(Stdio::null()).status();
+    let status = Command::new(cvc_testkit::node_program()).arg("image").arg(path).stdout(Stdio::null()).status();
     assert!(status.unwrap().success());
 }
 
@@ -208,7 +208,7 @@ fn bench_plain(c: &mut Criterion) {
     let mut group = c.benchmark_group("plain 1 GiB");
     for (name, path) in [("200 headers", &inputs.few), ("3000 headers", &inputs.many)] {
         group.bench_function(format!("zone table, {name}"), |b| b.iter(|| zone_table(path)));
-        group.bench_function(format!("cvc-probe image, {name}"), |b| b.iter(|| zone_table_process(path)));
+        group.bench_function(format!("cvc-node image, {name}"), |b| b.iter(|| zone_table_process(path)));
         match &inputs.mtcp_restart {
             Some(mtcp_restart) => {
                 group.bench_function(format!("mtcp_restart --simulate, {name}"), |b| b.iter(|| simulate(mtcp_restart, path)));
@@ -266,7 +266,7 @@ fn ratios() {
                 medians(51, || zone_table(path), || simulate(mtcp_restart, path)),
             );
             ratio(
-                &format!("plain, {name} headers, cvc-probe process / mtcp_restart"),
+                &format!("plain, {name} headers, cvc-node process / mtcp_restart"),
                 medians(51, || zone_table_process(path), || simulate(mtcp_restart, path)),
             );
         }

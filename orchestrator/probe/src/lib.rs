@@ -1,7 +1,13 @@
-//! What has to be done where the data lie: checkpoint images can be hundreds of gigabytes, so they are read next to their storage and only
-//! their area tables travel; and the processes of a run are watched by one of their own machine. No asynchronous runtime, no network.
+//! Work that is done where the data are: checkpoint images can have hundreds of gigabytes, so they are read next to their storage and only
+//! their area tables travel; and the processes of a run are supervised by a process on their own machine. No asynchronous runtime.
 
+pub mod atomic_file;
 pub mod image;
 pub mod proc;
 pub mod sentinel;
 pub mod shepherd;
+
+/// Name of this machine; `None` if it has none that is text.
+pub fn host_name() -> Option<String> {
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok())
+}

@@ -129,7 +129,7 @@ fn has_marker(environ: &Path, marker: &str) -> bool {
     fs::read(environ).is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes()))
 }
 
-/// How MPI libraries call their segments in `/dev/shm`.
+/// Prefixes that MPI libraries give their segments in `/dev/shm`.
 const SEGMENTS: [&str; 4] = ["mpich_shm_", "vader_segment.", "sm_segment.", "ucx_shm_posix_"];
 
 /// Shared-memory files of MPI libraries that these processes have mapped. A rank that is killed leaves its own behind: they are to be looked
@@ -151,7 +151,7 @@ pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     found
 }
 
-/// Removes what [`shared_memory`] found. What is gone already is no error.
+/// Removes what [`shared_memory`] found. What is gone already is not an error.
 pub fn remove_files(files: &[PathBuf]) {
     for file in files {
         // a file that another user owns now stays: it is not ours
@@ -159,14 +159,14 @@ pub fn remove_files(files: &[PathBuf]) {
     }
 }
 
-/// Ends processes at once. Those that are gone already are no error.
+/// Ends processes at once. Those that are gone already are not an error.
 pub fn kill_all(processes: &[ProcessId]) {
     for process in processes.iter().filter(|p| p.is_alive()) {
         signal(process.pid, Signal::SIGKILL);
     }
 }
 
-/// Sends a signal to one process; one that is gone already is no error.
+/// Sends a signal to one process; one that is gone already is not an error.
 pub fn signal(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
         // the process may have ended meanwhile: nothing to do then

@@ -2,9 +2,12 @@
 //!
 //! MPI launchers put ranks into process groups of their own, coordinators turn into daemons, and programs under DMTCP ignore SIGTERM. The
 //! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
-//! controller is gone, it ends the whole tree. What happened is left in a file, so that nobody needs to be there to see it.
+//! controller is gone, it ends the whole tree. It writes what happened to a file.
 
-use crate::proc::{self, ProcessId};
+use crate::{
+    atomic_file::{self, Durability},
+    proc::{self, ProcessId},
+};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -28,9 +31,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between TERM and KILL.
+/// Delay between TERM and KILL.
 const TERM_GRACE: Duration = Duration::from_millis(1500);
-/// How long what the main program left behind may take to end by itself.
+/// Maximum time for processes that outlive the main program to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
 
 /// What a shepherd is to start and watch.
@@ -92,13 +95,6 @@ pub enum EndedBy {
     ControllerGone,
 }
 
-/// Writes a file so that a reader sees all of it or nothing.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    fs::write(&temporary, bytes)?;
-    fs::rename(&temporary, path)
-}
-
 /// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does too
 /// if the job says so. Must be called in a process of its own, with one thread.
 pub fn run(job: &Job) -> io::Result<Exit> {
@@ -112,7 +108,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
 
     let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
-    write_whole(&job.pid_file, &serde_json::to_vec(&me)?)?;
+    atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
     let begin = Instant::now();
     let main = match start(job, mask) {
         Ok(pid) => pid,
@@ -128,7 +124,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
                 leftovers: 0,
                 start_error: Some(format!("{}: {error}", job.argv.first().map_or("", String::as_str))),
             };
-            write_whole(&job.exit_file, &serde_json::to_vec(&exit)?)?;
+            atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
             return Ok(exit);
         }
     };
@@ -153,7 +149,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         leftovers,
         start_error: None,
     };
-    write_whole(&job.exit_file, &serde_json::to_vec(&exit)?)?;
+    atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
     Ok(exit)
 }
 

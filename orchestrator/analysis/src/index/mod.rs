@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::StoreError;
 use cvc_core::{
     ids::PointId,
-    journal::{self, Attempt, CampaignState, RunHistory, RunState},
+    journal::{Attempt, CampaignState, RunHistory, RunState},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
     point::{Excluded, ExcludedBy, Point, Repeat},
@@ -56,7 +56,7 @@ impl Index {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
         let journal = campaign.join("journal.jsonl");
         // Without a journal it is a campaign that was planned and never run.
-        let state = if journal.exists() { CampaignState::of(&journal::read(&journal)?) } else { CampaignState::default() };
+        let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
         let plan = without_skipped(plan, &state);
         let path = campaign.join(FILE);
         let temporary = tempfile::Builder::new()
@@ -83,7 +83,7 @@ impl Index {
     pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
         let journal = campaign.join("journal.jsonl");
-        let state = if journal.exists() { CampaignState::of(&journal::read(&journal)?) } else { CampaignState::default() };
+        let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
         let plan = without_skipped(plan, &state);
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
         let temporary = tempfile::Builder::new()
@@ -157,8 +157,8 @@ fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
         let (Some(order), Some(spent)) = (&lease.order, spending::lease_cost(lease, last)) else { continue };
         insert.execute(params![
             seq,
-            lease.name,
-            lease.site,
+            lease.name.as_str(),
+            lease.site.as_str(),
             order.region,
             order.instance_type,
             order.spot,

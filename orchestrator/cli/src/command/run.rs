@@ -13,8 +13,8 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_controller::{
-    error::OverBudget,
     cost::{self, PriceBook},
+    error::OverBudget,
     install::Lock,
     observe::Progress,
     runner::{Options, run_campaign},

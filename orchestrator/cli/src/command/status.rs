@@ -10,7 +10,7 @@ use crate::{
 };
 use cvc_core::{
     ids::PointId,
-    journal::{self, CampaignState, RunState},
+    journal::{CampaignState, RunState},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
     store::read_text,
@@ -19,8 +19,7 @@ use std::{collections::HashMap, io::Write};
 
 pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
-    let entries = journal::read(&dir.journal())?;
-    let state = CampaignState::of(&entries);
+    let state = CampaignState::read(&dir.journal())?;
     let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {
         status: ExitStatus::Store,
         message: format!("{}: {e}", dir.plan()),
@@ -73,8 +72,8 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         points.add_row(row);
     }
     writeln!(out, "campaign {}: {} runs succeeded, {} failed, {} left", plan.campaign, total[0], total[1], total[2])?;
-    if let Some(last) = entries.last() {
-        writeln!(out, "last entry of the journal: {:.0}", last.at)?;
+    if let Some((_, last)) = state.span {
+        writeln!(out, "last entry of the journal: {last:.0}")?;
     }
     writeln!(out, "\n{}", points.trim_fmt())?;
     if !failures.is_empty() {

@@ -49,7 +49,7 @@ impl OnLab {
     /// The number of the campaign's last job.
     fn job(&self) -> String {
         let acquired = self.campaign.events("lease-acquired");
-        acquired.last().and_then(|e| e["job"].as_str()).expect("a job").to_owned()
+        acquired.last().and_then(|e| e["by"]["job"].as_str()).expect("a job").to_owned()
     }
 
     /// Starts `cvc run`, and waits until this many jobs were submitted in all.

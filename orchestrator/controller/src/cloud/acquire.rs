@@ -7,7 +7,7 @@ use crate::provider::{ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prep
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
     campaign::Market,
-    journal::Event,
+    journal::{Acquired, Event},
     price::NodeRate,
     stop::{StopRequest, StopSignal},
 };
@@ -81,8 +81,8 @@ impl Fleet {
             let order = self.order(offer, prepared, facts, *spot, zone.clone(), count)?;
             let lease = order.lease().to_owned();
             self.write(Event::LeaseIntended {
-                lease: lease.clone(),
-                site: self.name.clone(),
+                lease: lease.clone().into(),
+                site: self.name.clone().into(),
                 nodes: count,
                 order: Some(Box::new(order.clone())),
             })
@@ -98,12 +98,12 @@ impl Fleet {
                 Ok(()) => return Ok(true),
                 Err(CampaignError::Provider { error, .. }) if error.elsewhere() || error.kind == ErrorKind::Quota => {
                     self.reporter.note(format!("{}: {error}", self.name));
-                    self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
+                    self.write(Event::LeaseReleased { lease: lease.into(), how: error.to_string() }).await;
                     last = Some(*error);
                 }
                 Err(CampaignError::Provider { error, site }) => {
                     if error.left == SideEffect::Clear {
-                        self.write(Event::LeaseReleased { lease, how: error.to_string() }).await;
+                        self.write(Event::LeaseReleased { lease: lease.into(), how: error.to_string() }).await;
                     }
                     return Err(CampaignError::Provider { error, site });
                 }
@@ -304,8 +304,8 @@ impl Fleet {
                 Err(error) => return Err(self.error(error)),
             }
         };
-        let ids: Vec<&str> = instances.iter().map(|i| i.id.as_str()).collect();
-        self.write(Event::LeaseAcquired { lease: order.lease().to_owned(), job: ids.join(",") }).await;
+        let by = Acquired::instances(instances.iter().map(|i| i.id.as_str()));
+        self.write(Event::LeaseAcquired { lease: order.lease().into(), by }).await;
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use cvc_core::lease::{Tags, owner};
 use cvc_core::{
     campaign::Cluster,
     hosts::HostEntry,
-    journal::{Event, Lease},
+    journal::{Acquired, Event, Lease},
     stop::{StopRequest, StopSignal},
 };
 use std::{
@@ -234,7 +234,9 @@ impl Fleet {
         let entry = cvc_core::journal::Entry { seq: 0, at: jiff::Timestamp::now(), event };
         let mut state = self.state();
         let mut folded = cvc_core::journal::CampaignState { leases: std::mem::take(&mut state.leases), ..Default::default() };
-        folded.apply(&entry);
+        if let Err(illegal) = folded.apply(&entry) {
+            self.reporter.note(format!("{}: internal error (please report): {illegal}", self.name));
+        }
         state.leases = folded.leases;
     }
 
@@ -358,7 +360,8 @@ impl Fleet {
             let of_it: Vec<String> = lease.instances().into_iter().filter(|id| failed.contains_key(*id)).map(str::to_owned).collect();
             if let Some(first) = of_it.first() {
                 let why = failed[first].to_string();
-                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: of_it, why }).await;
+                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: of_it.into_iter().map(Into::into).collect(), why })
+                    .await;
             }
         }
         // their addresses may come again with other keys
@@ -379,7 +382,12 @@ impl Fleet {
         for lease in self.open_leases() {
             let of_it: Vec<String> = lease.instances().into_iter().filter(|id| ids.iter().any(|i| i == id)).map(str::to_owned).collect();
             if !of_it.is_empty() {
-                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: of_it, why: "not needed any more".into() }).await;
+                self.write(Event::LeaseLost {
+                    lease: lease.name.clone(),
+                    instances: of_it.into_iter().map(Into::into).collect(),
+                    why: "not needed any more".into(),
+                })
+                .await;
             }
         }
         Ok(())
@@ -403,12 +411,12 @@ impl Fleet {
     /// Leases that an earlier controller ordered, without having heard what came of them: the same order again gives the same instances.
     async fn settle_open_leases(&self) -> Result<(), CampaignError> {
         for lease in self.open_leases() {
-            let Some(order) = lease.order.as_ref().filter(|_| lease.job.is_none()) else { continue };
+            let Some(order) = lease.order.as_ref().filter(|_| !lease.is_acquired()) else { continue };
             let seen = self.observed().await?;
-            let there: Vec<String> = seen.values().filter(|i| i.lease == lease.name).map(|i| i.id.clone()).collect();
+            let there: Vec<String> = seen.values().filter(|i| lease.name == i.lease).map(|i| i.id.clone()).collect();
             if there.len() == order.count as usize {
                 self.reporter.note(format!("{}: {} was ordered, and is there: {}", self.name, lease.name, there.join(", ")));
-                self.write(Event::LeaseAcquired { lease: lease.name.clone(), job: there.join(",") }).await;
+                self.write(Event::LeaseAcquired { lease: lease.name.clone(), by: Acquired::instances(there) }).await;
                 continue;
             }
             self.reporter.note(format!("{}: {} was ordered, and its answer was not heard; it is asked for again", self.name, lease.name));
@@ -435,7 +443,8 @@ impl Fleet {
             if let Some(first) = gone.first() {
                 let why = seen.get(first).and_then(|i| i.reason.clone()).unwrap_or_else(|| "it is not there any more".into());
                 self.reporter.note(format!("{}: {} is gone: {why}", self.name, gone.join(", ")));
-                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: gone, why }).await;
+                self.write(Event::LeaseLost { lease: lease.name.clone(), instances: gone.into_iter().map(Into::into).collect(), why })
+                    .await;
             }
         }
     }
@@ -453,11 +462,11 @@ impl Fleet {
             let known = self.open_leases().into_iter().find(|l| l.name == order.lease());
             if known.is_none() {
                 self.reporter.note(format!("{}: takes over what the campaign {} has kept: {instances}", self.name, order.tags.campaign));
-                let (lease, site) = (order.lease().to_owned(), self.name.clone());
+                let (lease, site) = (order.lease().into(), self.name.clone().into());
                 self.write(Event::LeaseIntended { lease, site, nodes: order.count, order: Some(Box::new(order.clone())) }).await;
             }
-            if known.is_none_or(|l| l.job.is_none() || l.kept_until.is_some()) {
-                self.write(Event::LeaseAcquired { lease: order.lease().to_owned(), job: instances.clone() }).await;
+            if known.is_none_or(|l| !l.is_acquired() || l.kept_until.is_some()) {
+                self.write(Event::LeaseAcquired { lease: order.lease().into(), by: Acquired::from_text(instances) }).await;
             }
         }
     }
@@ -489,7 +498,7 @@ impl Fleet {
 
     /// How long after an order without an answer its instances may still come to sight.
     pub(super) fn may_still_show(&self) -> Option<Duration> {
-        let young = self.open_leases().iter().any(|l| l.job.is_none());
+        let young = self.open_leases().iter().any(|l| !l.is_acquired());
         young.then_some(SHOWN_LIMIT)
     }
 }

@@ -75,7 +75,8 @@ impl Fleet {
     fn may_have(&self) -> Option<String> {
         let leases = self.open_leases();
         // instances by their names, or the order whose answer is not known
-        let ids = |lease: &cvc_core::journal::Lease| if lease.job.is_some() { lease.instances().join(", ") } else { lease.name.clone() };
+        let ids =
+            |lease: &cvc_core::journal::Lease| if lease.is_acquired() { lease.instances().join(", ") } else { lease.name.to_string() };
         let costly: Vec<String> = leases.iter().map(ids).collect();
         if costly.is_empty() {
             let fleet = &self.tags.fleet;

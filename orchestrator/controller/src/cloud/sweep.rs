@@ -89,10 +89,7 @@ pub struct Known {
 
 /// Where directories of campaigns are remembered: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
 fn registry() -> Utf8PathBuf {
-    match std::env::var("XDG_STATE_HOME") {
-        Ok(dir) if Utf8Path::new(&dir).is_absolute() => Utf8PathBuf::from(dir).join("cvc/campaigns"),
-        _ => cvc_core::paths::expand("~/.local/state/cvc/campaigns"),
-    }
+    cvc_core::paths::state().join("campaigns")
 }
 
 /// Remembers the directory of a campaign that uses a cloud, so that a sweep from any other directory leaves alone what it uses. Gives a note
@@ -167,7 +164,10 @@ impl Known {
             Ok(entries) => entries,
             Err(error) => return self.unknown(name, &error),
         };
-        let state = CampaignState::of(&entries);
+        let state = match CampaignState::of(&entries) {
+            Ok(state) => state,
+            Err(illegal) => return self.unknown(name, &illegal.in_file(&dir.journal())),
+        };
         let orders = || state.leases.iter().filter_map(|l| Some((l, l.order.as_ref()?)));
         for (_, order) in orders() {
             let account = Account::of_order(order);

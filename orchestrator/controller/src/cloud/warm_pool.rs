@@ -49,7 +49,8 @@ pub(super) fn put(
     until: jiff::Timestamp,
     leases: &[Lease],
 ) -> Result<(), CampaignError> {
-    let leases = leases.iter().filter_map(|l| Some(((**l.order.as_ref()?).clone(), l.job.clone()?))).collect();
+    let leases =
+        leases.iter().filter_map(|l| l.is_acquired().then_some(((**l.order.as_ref()?).clone(), l.instances().join(",")))).collect();
     let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: request.config_digest.clone(), until, leases };
     let text = serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;

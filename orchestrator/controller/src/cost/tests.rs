@@ -3,7 +3,7 @@ use crate::provider::{FleetRequest, Quote};
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, PriceSettings, Volume},
-    journal::{CampaignState, Entry, Event},
+    journal::{Acquired, CampaignState, Entry, Event},
     lease::{LaunchOrder, Tags},
     price::NodeRate,
     spending::{Spent, campaign_cost, total},
@@ -193,7 +193,7 @@ fn intended(name: &str, count: u32, usd: Option<f64>) -> Event {
 fn folded(events: Vec<(i64, Event)>) -> CampaignState {
     let entries: Vec<Entry> =
         (1..).zip(events).map(|(seq, (s, event))| Entry { seq, at: Timestamp::from_second(s).expect("a time"), event }).collect();
-    CampaignState::of(&entries)
+    CampaignState::of(&entries).expect("a legal journal")
 }
 
 fn spent(events: Vec<(i64, Event)>, now: i64) -> Spent {
@@ -202,7 +202,7 @@ fn spent(events: Vec<(i64, Event)>, now: i64) -> Spent {
 
 #[test]
 fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
-    let acquired = || Event::LeaseAcquired { lease: "l".into(), job: "i-1,i-2".into() };
+    let acquired = || Event::LeaseAcquired { lease: "l".into(), by: Acquired::instances(["i-1", "i-2"]) };
     let lost = || Event::LeaseLost { lease: "l".into(), instances: vec!["i-2".into()], why: "taken back".into() };
     let released = || Event::LeaseReleased { lease: "l".into(), how: "done".into() };
     let usd = Some(3.6);
@@ -224,7 +224,7 @@ fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
 
 #[test]
 fn an_unknown_price_is_counted_as_unknown() {
-    let acquired = Event::LeaseAcquired { lease: "l".into(), job: "i-1,i-2".into() };
+    let acquired = Event::LeaseAcquired { lease: "l".into(), by: Acquired::instances(["i-1", "i-2"]) };
     let all = spent(vec![(0, intended("l", 2, None)), (5, acquired)], 1000);
     assert_eq!((all.usd, all.unknown, all.is_known(), all.instance_s), (0.0, 2, false, 2000.0));
 }

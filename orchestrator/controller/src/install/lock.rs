@@ -136,7 +136,7 @@ impl Lock {
         let text = format!(
             "# What was installed for this campaign. `cvc install` writes it; `cvc run` stops where a site has something else.\n{body}"
         );
-        cvc_probe::shepherd::write_whole(file.as_std_path(), text.as_bytes()).map_err(StoreError::io("write", &file))
+        cvc_core::store::write_whole(&file, text.as_bytes())
     }
 
     /// What of a site must be as it was: versions by package, for the roles.

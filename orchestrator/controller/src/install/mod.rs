@@ -84,7 +84,7 @@ pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> 
     std::fs::create_dir_all(to).map_err(StoreError::io("make", to))?;
     let put = |name: &str, text: String| {
         let file = to.join(name);
-        cvc_probe::shepherd::write_whole(file.as_std_path(), text.as_bytes()).map_err(StoreError::io("write", &file))?;
+        cvc_core::store::write_whole(&file, text.as_bytes())?;
         Ok::<_, StoreError>(file)
     };
     let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|t| t + "\n").unwrap_or_default();

@@ -94,7 +94,7 @@ impl AgentHandle {
         setting.reporter.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
         if setting.slurm.is_some() {
             for lease in leases.iter().filter(|l| !l.released) {
-                Self::end_job(setting, &lease.name, "nothing was left to run").await?;
+                Self::end_job(setting, lease.name.as_str(), "nothing was left to run").await?;
             }
         } else if setting.head_node.get(&setting.root.join("orders.json")).await?.is_some() {
             Self::new(setting, &setting.root.clone(), None).close().await?;
@@ -106,7 +106,7 @@ impl AgentHandle {
     pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), CampaignError> {
         if let Some(client) = &setting.slurm {
             client.cancel(job, CLOSE_LIMIT).await?;
-            setting.reporter.write(Event::LeaseReleased { lease: job.to_owned(), how: how.to_owned() }).await;
+            setting.reporter.write(Event::LeaseReleased { lease: job.into(), how: how.to_owned() }).await;
         }
         Ok(())
     }
@@ -298,7 +298,7 @@ impl AgentHandle {
         if let (Some(client), Some(job)) = (&setting.slurm, &self.job) {
             client.cancel(job, CLOSE_LIMIT).await?;
             let how = self.agent_state.state().over.as_ref().map(|o| o.detail.clone()).unwrap_or_default();
-            setting.reporter.write(Event::LeaseReleased { lease: job.clone(), how }).await;
+            setting.reporter.write(Event::LeaseReleased { lease: job.into(), how }).await;
         }
         Ok(())
     }

@@ -193,10 +193,10 @@ impl Remote {
             // nodes are what the queue may give: their names are not known before
             let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
             remote.ready = Ready { nodes, ..Ready::default() };
-            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.clone()).collect());
+            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.to_string()).collect());
             return Ok(Some(remote));
         }
-        let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.clone());
+        let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.to_string());
         match remote.connect_agent(resumed, &mut stop_signal).await? {
             Some(agent) => remote.ready = agent.ready.clone(),
             None => return Ok(None),

@@ -11,7 +11,8 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::{
-    journal::Event,
+    ids::{LeaseId, SiteName},
+    journal::{Acquired, Event},
     stop::{StopRequest, StopSignal},
 };
 use std::{sync::Arc, time::Duration};
@@ -157,15 +158,15 @@ impl AgentJob<'_> {
 
     /// Submits the job and waits for its nodes, again if Slurm forgets it.
     async fn submit(&self, submission: &Submission, stop_signal: &mut StopSignal) -> Result<Next, CampaignError> {
-        let lease = self.name().to_owned();
+        let lease = LeaseId::from(self.name());
         if *submission != Submission::Adopted {
-            let (site, nodes) = (self.setting.name.clone(), self.request.nodes);
+            let (site, nodes) = (SiteName::from(&self.setting.name), self.request.nodes);
             self.setting.reporter.write(Event::LeaseIntended { lease: lease.clone(), site, nodes, order: None }).await;
         }
         let mut forgotten = 0;
         loop {
             let id = self.client.submit_after(&self.request, submission.past()).await?;
-            self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), job: id.to_string() }).await;
+            self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), by: Acquired::Job(id.to_string().into()) }).await;
             self.note(&format!("job {id} ({lease}) asks for {} nodes", self.request.nodes));
             let waited = self.wait(&id, stop_signal).await;
             match (classify(submission, forgotten, &waited), waited) {
@@ -228,7 +229,7 @@ impl AgentJob<'_> {
     async fn restart_fresh(&self, leased: bool, how: &str) -> Result<(), CampaignError> {
         self.setting.clean(self.root).await?;
         if leased {
-            self.setting.reporter.write(Event::LeaseReleased { lease: self.name().to_owned(), how: how.to_owned() }).await;
+            self.setting.reporter.write(Event::LeaseReleased { lease: self.name().into(), how: how.to_owned() }).await;
         }
         self.setting.make(self.root).await?;
         Ok(())
@@ -238,7 +239,7 @@ impl AgentJob<'_> {
     async fn release(&self, how: &str) -> Result<(), CampaignError> {
         self.client.cancel(self.name(), CLOSE_LIMIT).await?;
         self.setting.clean(self.root).await?;
-        self.setting.reporter.write(Event::LeaseReleased { lease: self.name().to_owned(), how: how.to_owned() }).await;
+        self.setting.reporter.write(Event::LeaseReleased { lease: self.name().into(), how: how.to_owned() }).await;
         Ok(())
     }
 }

@@ -59,7 +59,7 @@ impl Books<'_> {
         let of_run = |task: &Task| Some(self.by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()));
         let of_lease = |lease: &Lease| {
             let order = lease.order.as_ref().filter(|_| !lease.released)?;
-            let alive = if lease.job.is_some() { lease.instances().len() - lease.lost.len() } else { order.count as usize };
+            let alive = if lease.is_acquired() { lease.instances().len() - lease.lost.len() } else { order.count as usize };
             Some(order.usd_per_hour? / 3600.0 * alive as f64)
         };
         let runs: f64 = self.scheduler.under_way().values().filter_map(of_run).sum();

@@ -85,8 +85,8 @@ impl CampaignRunner<'_> {
     pub(super) fn sites_with_something(&self) -> Vec<String> {
         let state = self.journal.state();
         let leased = state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
-        let all: std::collections::BTreeSet<&String> = state.open_sites.iter().chain(leased).collect();
-        all.into_iter().cloned().collect()
+        let all: std::collections::BTreeSet<_> = state.open_sites.iter().chain(leased).collect();
+        all.into_iter().map(ToString::to_string).collect()
     }
 
     /// Gives back what a cloud gave for a site that the campaign file does not know any more.
@@ -98,7 +98,7 @@ impl CampaignRunner<'_> {
         self.sites.fleets.remove(name);
         self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
-            Ok(()) => self.journal.write(Event::SiteClosed { site: name.to_owned() }),
+            Ok(()) => self.journal.write(Event::SiteClosed { site: name.into() }),
             Err(error) => {
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
@@ -183,7 +183,7 @@ impl CampaignRunner<'_> {
         self.sites.remove(site);
         self.while_listening(async move { fleet.down("the campaign does not need it any more").await }).await??;
         self.sites.fleets.remove(site);
-        self.journal.write(Event::SiteClosed { site: site.to_owned() })
+        self.journal.write(Event::SiteClosed { site: site.into() })
     }
 
     /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to
@@ -234,7 +234,7 @@ impl CampaignRunner<'_> {
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
-                self.journal.write(Event::SiteClosed { site: site.to_owned() })?;
+                self.journal.write(Event::SiteClosed { site: site.into() })?;
                 Ok(false)
             }
             Err(error) => {

@@ -20,16 +20,16 @@ impl Journaled {
     /// Opens the journal of a campaign and folds what it has.
     pub(super) fn open(path: &Utf8Path, campaign: &str) -> Result<Self, StoreError> {
         let (journal, entries) = Journal::open(path, campaign)?;
-        Ok(Self { journal, state: CampaignState::of(&entries), mute: false })
+        let state = CampaignState::of(&entries).map_err(|illegal| illegal.in_file(path))?;
+        Ok(Self { journal, state, mute: false })
     }
 
-    /// Appends an event, syncs it, and takes it into the state.
+    /// Appends an event, syncs it, and takes it into the state. An event that cannot follow is an error of cvc and is not written: the journal
+    /// could not be read again.
     pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
+        self.state.check(&event).map_err(CampaignError::internal)?;
         match self.journal.append(event) {
-            Ok(entry) => {
-                self.state.apply(&entry);
-                Ok(())
-            }
+            Ok(entry) => self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string())),
             Err(error) => {
                 self.mute = true;
                 Err(error.into())

@@ -155,7 +155,7 @@ pub async fn run_campaign(
     if options.retry_failed {
         runner.forget_failures()?;
     }
-    let digest = blake3::hash(&plan_json).to_hex()[..16].to_owned();
+    let digest = cvc_core::ids::short_digest(&plan_json);
     runner.journal.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
     let walked = runner.carry_out().await;
     // whatever went wrong, nothing is left on other machines; what costs also if that cannot be written down
@@ -473,11 +473,12 @@ impl CampaignRunner<'_> {
         let resumed = matches!(state.run(&run), Some(RunState::Open { .. }));
         if resumed {
             // it is where the earlier controller had it, unless that was of a version that did not say so
-            let before = history.and_then(|history| history.attempts.last()).map(|a| a.nodes.clone());
+            let before =
+                history.and_then(|history| history.attempts.last()).map(|a| a.nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
             nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
         } else {
             let elsewhere = if matches!(place, Place::Remote(_)) { nodes.clone() } else { Vec::new() };
-            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere })?;
+            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere.into_iter().map(Into::into).collect() })?;
         }
         let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
         let task = Task {

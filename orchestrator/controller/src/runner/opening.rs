@@ -170,9 +170,9 @@ impl CampaignRunner<'_> {
             }
             Admission::Forgotten => return self.close_forgotten(&plan.site).await,
         };
-        let was_open = self.journal.state().open_sites.contains(&plan.site);
+        let was_open = self.journal.state().open_sites.contains(plan.site.as_str());
         if !was_open {
-            self.journal.write(Event::SiteOpened { site: plan.site.clone() })?;
+            self.journal.write(Event::SiteOpened { site: plan.site.clone().into() })?;
         }
         let work = self.opening(&plan, context, stop_signal).await;
         let points = points_of(self.plan, &plan.site).cloned().collect();
@@ -224,7 +224,7 @@ impl CampaignRunner<'_> {
                 kept?;
             }
             // the user wants to stop, or it was only to be closed: nothing is left there
-            Ok(None) => self.journal.write(Event::SiteClosed { site })?,
+            Ok(None) => self.journal.write(Event::SiteClosed { site: site.into() })?,
             Err(error) if purpose == Purpose::Clear => {
                 // what is there stays for the next session, and does not keep others from what is wanted
                 self.observer.on(&Progress::Site { what: error.to_string() });
@@ -234,14 +234,14 @@ impl CampaignRunner<'_> {
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
                 // nothing is left there, or that would be the error
-                self.journal.write(Event::SiteClosed { site })?;
+                self.journal.write(Event::SiteClosed { site: site.into() })?;
                 self.scheduler.obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
             }
             Err(error) => {
                 self.scheduler.obstruct(points, &error.to_string());
                 if is_only {
                     if has_left_nothing(&error, self.journal.state(), &site, was_open) {
-                        self.journal.write(Event::SiteClosed { site })?;
+                        self.journal.write(Event::SiteClosed { site: site.into() })?;
                     }
                     // what earlier sessions have left elsewhere is cleared all the same
                     return Ok(Some(error));

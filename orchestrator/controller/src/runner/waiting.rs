@@ -65,7 +65,7 @@ impl CampaignRunner<'_> {
         for remote in remotes {
             let site = remote.name().to_owned();
             match self.while_listening(async move { remote.close().await }).await? {
-                Ok(()) => self.journal.write(Event::SiteClosed { site })?,
+                Ok(()) => self.journal.write(Event::SiteClosed { site: site.into() })?,
                 Err(error) if first.is_none() => first = Some(error),
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }

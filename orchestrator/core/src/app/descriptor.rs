@@ -169,7 +169,7 @@ pub struct Workload {
     pub output_mib: Option<f64>,
 }
 
-/// How a run proves that it worked. Exit code 0 alone is no success.
+/// How a run proves that it worked. Exit code 0 alone does not mean success.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Success {
@@ -310,7 +310,7 @@ pub fn not_shared(app: &str, mapping: &Mapping, storage: &str) -> String {
     )
 }
 
-/// Why an application cannot run on so many processes.
+/// Why an application cannot run on this number of processes.
 pub fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
     if !rule.rule.has(processes) {
         let family = match rule.rule {

@@ -91,7 +91,11 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
     for (name, workload) in &app.workloads {
         for (key, value) in [("core_s", workload.core_s), ("data_mib", workload.data_mib), ("output_mib", workload.output_mib)] {
             if value.is_some_and(|v| !v.is_finite() || v < 0.0) {
-                fail(&["workloads".into(), name.as_str().into(), key.into()], format!("`{key}` is no amount"), "write a number, 0 or more");
+                fail(
+                    &["workloads".into(), name.as_str().into(), key.into()],
+                    format!("`{key}` is not an amount"),
+                    "write a number, 0 or more",
+                );
             }
         }
     }
@@ -104,7 +108,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
         if !figure.scale.is_finite() || figure.scale == 0.0 {
-            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number other than 0");
+            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is not a factor".to_owned(), "write a number other than 0");
         }
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
@@ -112,7 +116,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             fail(&["outputs".into(), i.into(), "files".into()], "no file is named".to_owned(), "give at least one pattern");
         }
         if !outputs.scale.is_finite() || outputs.scale <= 0.0 {
-            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is no factor".to_owned(), "write a number above 0");
+            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is not a factor".to_owned(), "write a number above 0");
         }
     }
     for (way, pattern, groups) in patterns(app) {
@@ -225,12 +229,12 @@ pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(
             });
             // Strict mode does not reach conditions: a misspelt one would always be false.
             if let Some(name) = conditions(text).find(|name| sample.pointer(&format!("/{}", name.replace('.', "/"))).is_none()) {
-                errors.push((way.clone(), format!("the template fails for the workload {workload}: there is no value `{name}`")));
+                errors.push((way.clone(), format!("the template fails for the workload {workload}: unknown value `{name}`")));
                 break;
             }
             if let Err(e) = engine.render("t", &sample) {
                 let reason = match e.reason() {
-                    handlebars::RenderErrorReason::MissingVariable(Some(name)) => format!("there is no value `{name}`"),
+                    handlebars::RenderErrorReason::MissingVariable(Some(name)) => format!("unknown value `{name}`"),
                     other => other.to_string().replace('\n', " "),
                 };
                 errors.push((way.clone(), format!("the template fails for the workload {workload}: {reason}")));

@@ -1,10 +1,10 @@
 //! From the tables of factors to grids: names are looked up, defaults filled in, rules attached.
 
 use super::{
+    checker::Checker,
     factor::{Entry, Factor, Value},
     grid::{Column, Grid, Rule},
     model::Site,
-    settings::Checker,
 };
 use crate::{
     app::LoadedApp,
@@ -13,7 +13,7 @@ use crate::{
 use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
 use indexmap::IndexMap;
 
-/// Most combinations of a matrix; beyond it a typing error is likelier than a stop_request.
+/// Maximum number of combinations of a matrix; more are more likely a typing error than intended.
 const MOST_COMBINATIONS: usize = 20_000_000;
 
 /// A rule as written.

@@ -91,5 +91,5 @@ pub enum SlurmLauncher {
     Srun,
 }
 
-/// Slurm sends SIGTERM so long before the time limit, seconds; it may be up to a minute earlier.
+/// Delay between Slurm's SIGTERM and the time limit, seconds; the signal may come up to a minute earlier.
 pub const WARNING_S: u32 = 30;

@@ -1,10 +1,10 @@
 //! Checks of what a site says of its machines.
 
 use super::{
+    checker::{Checker, Place, path_text},
     cluster::{Cluster, SlurmSettings},
     model::SiteKind,
     raw::{RawHost, RawSite, RawSlurm},
-    settings::{Checker, Place, path_text},
 };
 use crate::{
     hosts::{HostEntry, SshSettings},
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// Not heard of for so long, a node is lost: longer than a busy machine's hiccups, shorter than anybody wants to wait.
+/// Default silence after which a node is lost, seconds: longer than a busy machine's hiccups, short enough to wait for.
 const LOST_AFTER_S: f64 = 15.0;
 
 /// The machines of a site; `None` for a local one.
@@ -138,7 +138,7 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
             identity_file: table.identity_file.clone(),
         },
     };
-    // what ssh would take for an option, or a shell for something else, is no name of a host
+    // what ssh would take for an option, or a shell for something else, is not a valid host name
     let plain = |text: &str| {
         !text.is_empty() && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
     };
@@ -146,13 +146,13 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
         if !plain(text) {
             check.fail(
                 place(&[]),
-                format!("`{text}` is no name of a host"),
+                format!("`{text}` is not a valid host name"),
                 "write its name or address alone; user and port have keys of their own",
             );
         }
     }
     if let Some(user) = entry.user.as_ref().filter(|u| !plain(u)) {
-        check.fail(place(&[]), format!("`{user}` is no name of a user"), "write the login name");
+        check.fail(place(&[]), format!("`{user}` is not a valid user name"), "write the login name");
     }
     entry.user = entry.user.take().or_else(|| user.map(str::to_owned));
     entry
@@ -183,7 +183,11 @@ fn slurm(check: &mut Checker<'_>, raw: Option<&RawSlurm>, place: &Place<'_>) -> 
     }
     for (i, arg) in raw.sbatch_args.iter().enumerate() {
         if !arg.starts_with('-') || arg.contains(char::is_control) {
-            check.fail(at(&["sbatch_args".into(), i.into()]), format!("`{arg}` is no option of sbatch"), "write options as in `--mem=0`");
+            check.fail(
+                at(&["sbatch_args".into(), i.into()]),
+                format!("`{arg}` is not an option of sbatch"),
+                "write options as in `--mem=0`",
+            );
         }
     }
     Some(SlurmSettings {

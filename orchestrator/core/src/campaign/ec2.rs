@@ -38,7 +38,7 @@ pub struct Ec2Settings {
     pub instance_store: Option<String>,
     /// Directory that the first node exports by NFS and all others mount; `None`: none.
     pub nfs: Option<String>,
-    /// An instance ends by itself so many seconds after cvc was last there, whatever became of cvc.
+    /// Seconds after which an instance terminates itself once cvc no longer extends its deadline.
     pub lifetime_s: f64,
     /// How long instances are kept after the campaign for the next one, seconds; `None`: not at all.
     pub keep_s: Option<f64>,

@@ -1,20 +1,20 @@
 //! Checks of what a site says of EC2 and of prices, and of the budget.
 
 use super::{
+    checker::{Checker, Place, path_text},
     cluster_settings::kind_name,
     ec2::{Budget, Ec2Settings, Image, PriceSettings},
     model::SiteKind,
     raw::{RawBudget, RawEc2, RawImage},
-    settings::{Checker, Place, path_text},
 };
 use crate::source::{Step, suggestion};
 use crate::units;
 
 /// Images that cvc finds by their publisher and name.
 pub const KNOWN_IMAGES: [&str; 5] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "amazon-linux-2023"];
-/// An instance ends by itself after so long: most of a working day, and no weekend.
+/// Default lifetime of an instance, after which it terminates itself: most of a working day, and not a weekend.
 const LIFETIME_S: f64 = 4.0 * 3600.0;
-/// From the order until ssh answers; a minute is usual.
+/// Default limit for an instance to answer by ssh after the order; a minute is usual.
 const READY_LIMIT_S: f64 = 300.0;
 /// Types of EBS volumes.
 const DISKS: [&str; 7] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard"];
@@ -32,20 +32,20 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
     let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
     let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
     if !plain(&raw.region) {
-        check.fail(at(&["region".into()]), format!("`{}` is no region", raw.region), "write it as in `us-east-1`");
+        check.fail(at(&["region".into()]), format!("`{}` is not a valid region", raw.region), "write it as in `us-east-1`");
     }
     if raw.instance_types.is_empty() {
         check.fail(at(&["instance_types".into()]), "the list of instance types is empty", "write at least one, as in [\"c5.xlarge\"]");
     }
     for (i, name) in raw.instance_types.iter().enumerate() {
         if !plain(name) || !name.contains('.') {
-            check.fail(at(&["instance_types".into(), i.into()]), format!("`{name}` is no instance type"), "write it as in `c5.xlarge`");
+            check.fail(at(&["instance_types".into(), i.into()]), format!("unknown instance type `{name}`"), "write it as in `c5.xlarge`");
         }
     }
     for (i, zone) in raw.zones.iter().enumerate() {
         if !plain(zone) || !zone.starts_with(&raw.region) {
             let hint = format!("write it as in `{}a`", raw.region);
-            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is no zone of {}", raw.region), hint);
+            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is not a zone of {}", raw.region), hint);
         }
     }
     if raw.subnet.is_some() && raw.zones.len() > 1 {
@@ -55,7 +55,7 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         && !endpoint.starts_with("http://")
         && !endpoint.starts_with("https://")
     {
-        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is no address of a service"), "begin with http:// or https://");
+        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is not the address of a service"), "begin with http:// or https://");
     }
     for (key, limit) in [("max_price_usd", raw.max_price_usd)] {
         if limit.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
@@ -69,7 +69,7 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         && !is_network(from)
     {
         let hint = "write a network as in 203.0.113.7/32";
-        check.fail(at(&["allow_from".into()]), format!("`{from}` is no network"), hint);
+        check.fail(at(&["allow_from".into()]), format!("`{from}` is not a network"), hint);
     }
     disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
     for (i, volume) in raw.volumes.iter().enumerate() {
@@ -137,13 +137,13 @@ fn is_network(text: &str) -> bool {
 fn mount(check: &mut Checker<'_>, path: &str, span: &dyn Fn() -> Option<crate::source::Span>) {
     path_text(check, path, span());
     if !path.starts_with('/') || path.trim_end_matches('/').is_empty() || path.contains(char::is_whitespace) {
-        check.fail(span(), format!("`{path}` is no place to mount a disk"), "write an absolute path without spaces, as in \"/scratch\"");
+        check.fail(span(), format!("`{path}` is not a valid mount point"), "write an absolute path without spaces, as in \"/scratch\"");
     }
 }
 
 fn disk(check: &mut Checker<'_>, what: &str, kind: &str, iops: Option<u32>, throughput: Option<u32>, place: &Place<'_>) {
     if !DISKS.contains(&kind) {
-        check.fail(place(&["type".into()]), format!("`{kind}` is no type of volume"), suggestion(kind, "known types", DISKS));
+        check.fail(place(&["type".into()]), format!("unknown type of volume `{kind}`"), suggestion(kind, "known types", DISKS));
     }
     if iops.is_some() && !matches!(kind, "gp3" | "io1" | "io2") {
         check.fail(place(&["iops".into()]), format!("`iops` for {what} of the type {kind}"), "only gp3, io1 and io2 have a choice");

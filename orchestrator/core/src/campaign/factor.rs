@@ -1,5 +1,6 @@
 //! Factors and their values, as written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
 
+use super::checker::Checker;
 use crate::source::{Source, SourceError, Span, suggestion};
 use crate::{
     mapping::Mapping,
@@ -11,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Most processes of one point, as in [`Mapping`].
+/// Maximum number of processes of a point, as in [`Mapping`].
 const MOST_PROCESSES: i64 = 1 << 20;
 
 /// A factor.
@@ -161,7 +162,7 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     if good {
         Ok(())
     } else {
-        Err((format!("`{name}` is no name for a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
+        Err((format!("`{name}` is not a valid name of a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
     }
 }
 
@@ -309,5 +310,29 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             },
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
         })),
+    }
+}
+
+/// Conditions: like a matrix, but free factors may be named without `user`.
+pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
+    let (mut plain, mut users) = (DeTable::new(), DeTable::new());
+    for (key, value) in table {
+        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
+        target.insert(key.clone(), value.clone());
+    }
+    let mut found = entries(check.source, &plain, Amount::Some, check.errors);
+    if !users.is_empty() {
+        let mut wrapped = DeTable::new();
+        wrapped.insert(Spanned::new(0..0, "user".into()), Spanned::new(0..0, DeValue::Table(users)));
+        found.extend(entries(check.source, &wrapped, Amount::Some, check.errors));
+    }
+    found
+}
+
+/// Whether two values of a free factor are equal; 1 and 1.0 are.
+pub fn same_user(a: &UserValue, b: &UserValue) -> bool {
+    match (a, b) {
+        (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
+        _ => a == b,
     }
 }

@@ -1,23 +1,20 @@
-//! The combinations of a matrix, walked as index vectors: nothing but the current combination is in memory.
+//! A matrix as columns of values along axes.
 //!
 //! A grid has axes; an axis is one factor, or several that are zipped. A column is a factor's value for each position of its axis, so a
 //! zipped, a derived (mapping from processes) and a defaulted factor (class from app) look the same to what reads them.
 
 use super::{
-    factor::{Entry, Factor, Value},
-    model::{Moment, Spec, TracerKind},
+    factor::{Entry, Factor, Value, same_user},
+    model::Site,
 };
 use crate::{
-    app::{
-        LoadedApp,
-        descriptor::{Descriptor, illegal_count, not_shared},
-    },
+    app::LoadedApp,
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Point, UserValue},
+    point::{CheckpointerKind, Compression, UserValue},
     units::ByteSize,
 };
 use indexmap::IndexMap;
-use std::{borrow::Cow, collections::HashSet};
+use std::collections::HashSet;
 
 /// The values of a factor along an axis.
 #[derive(Clone, Debug)]
@@ -27,7 +24,7 @@ pub struct Column<T> {
 }
 
 impl<T> Column<T> {
-    fn at(&self, index: &[usize]) -> &T {
+    pub fn at(&self, index: &[usize]) -> &T {
         &self.values[index[self.axis]]
     }
 }
@@ -73,15 +70,6 @@ pub struct Grid {
     pub rules: Vec<Rule>,
 }
 
-/// A combination, judged.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Combination {
-    /// It runs.
-    Runs(Point),
-    /// It does not.
-    Excluded(Excluded),
-}
-
 impl Grid {
     /// Number of combinations.
     pub fn len(&self) -> usize {
@@ -99,203 +87,8 @@ impl Grid {
             rows.iter().zip(values).map(|(row, v)| *v != Compression::None && (without.contains(row) || !earlier.insert(row))).collect();
     }
 
-    fn point(&self, spec: &Spec, index: &[usize]) -> Point {
-        let text = |map: Option<&String>| map.cloned().unwrap_or_default();
-        let checkpointer = *self.checkpointer.at(index);
-        let mut user = self.first_user.clone();
-        for (value, (_, column)) in user.values_mut().zip(&self.user) {
-            value.clone_from(column.at(index));
-        }
-        Point {
-            site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
-            app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
-            class: self.class.at(index).clone(),
-            mapping: self.mapping.at(index).clone(),
-            mpi: self.mpi.at(index).clone(),
-            checkpointer,
-            compression: *self.compression.at(index),
-            aggregators: *self.aggregators.at(index),
-            cb_buffer: *self.cb_buffer.at(index),
-            storage: self.storage.at(index).clone(),
-            user,
-        }
-    }
-
-    fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
-        let mut point = self.point(spec, index);
-        match self.excluded(spec, index) {
-            Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
-            None => {
-                if point.checkpointer != CheckpointerKind::Dmtcp {
-                    point.compression = Compression::None;
-                }
-                Combination::Runs(point)
-            }
-        }
-    }
-
-    fn excluded<'a>(&'a self, spec: &Spec, index: &[usize]) -> Option<(ExcludedBy, Cow<'a, str>)> {
-        for rule in &self.rules {
-            if rule.conditions.iter().all(|c| c.matches[index[c.axis]]) {
-                return Some((ExcludedBy::Rule, Cow::Borrowed(&rule.reason)));
-            }
-        }
-        let (site_name, site) = spec.sites.get_index(*self.site.at(index))?;
-        let (app_name, app) = spec.apps.get_index(*self.app.at(index))?;
-        let descriptor = &app.descriptor;
-        let mapping = self.mapping.at(index);
-        let processes = mapping.processes();
-        let no = |by, reason: String| Some((by, Cow::Owned(reason)));
-
-        if let Some(given) = self.processes.as_ref().map(|p| *p.at(index)).filter(|p| *p != processes) {
-            return no(ExcludedBy::Combination, format!("{given} processes, but the mapping {mapping} has {processes}"));
-        }
-        if mapping.nodes() > site.nodes() {
-            return no(ExcludedBy::Site, format!("{mapping} needs {} nodes; the site `{site_name}` has {}", mapping.nodes(), site.nodes()));
-        }
-        let mpi = self.mpi.at(index);
-        if !site.mpi.contains_key(mpi) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no MPI library `{mpi}`"));
-        }
-        let storage = self.storage.at(index);
-        if !site.storage.contains_key(storage) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no storage area `{storage}`"));
-        }
-        let class = self.class.at(index);
-        if !descriptor.workloads.contains_key(class) {
-            let known = descriptor.workloads.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return no(ExcludedBy::Application, format!("{app_name} has no workload `{class}`; it has: {known}"));
-        }
-        if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
-            return no(ExcludedBy::Application, reason);
-        }
-        // an area without a path is what the nodes turn out to share
-        let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == super::StorageKind::NodeLocal);
-        let own_checkpoint = *self.checkpointer.at(index) == CheckpointerKind::Application;
-        if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
-            return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
-        }
-        self.senseless(spec, index, app_name, descriptor)
-    }
-
-    /// Combinations without meaning, and known hazards.
-    fn senseless<'a>(&'a self, spec: &Spec, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
-        let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
-        let checkpointer = *self.checkpointer.at(index);
-        let aggregators = *self.aggregators.at(index);
-        let processes = self.mapping.at(index).processes();
-        if let Some(count) = aggregators.filter(|a| *a > processes) {
-            let plural = if processes == 1 { "" } else { "es" };
-            return no(format!("{count} aggregators, but only {processes} process{plural}"));
-        }
-        if !descriptor.io.collective {
-            let factor = match (aggregators, self.cb_buffer.at(index)) {
-                (Some(_), _) => Some("aggregators have"),
-                (None, Some(_)) => Some("the collective buffer has"),
-                (None, None) => None,
-            };
-            if let Some(factor) = factor {
-                return no(format!("{app} does no collective I/O: {factor} no effect on it"));
-            }
-        }
-        match checkpointer {
-            CheckpointerKind::Application if descriptor.checkpoint.is_none() => {
-                return no(format!("{app} writes no checkpoints of its own"));
-            }
-            CheckpointerKind::Dmtcp => {
-                if spec.trace.tracer == TracerKind::Darshan {
-                    let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack ends; \
-                                  trace with strace, or run Darshan without checkpoints";
-                    return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
-                }
-                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = spec.checkpoint.moment
-                    && descriptor.progress.is_none()
-                {
-                    return no(format!("the output of {app} does not tell its steps, so step {step} cannot be waited for; use at_s"));
-                }
-            }
-            CheckpointerKind::Application | CheckpointerKind::None => {}
-        }
-        if checkpointer != CheckpointerKind::Dmtcp && self.shadowed[index[self.compression.axis]] {
-            return Some((
-                ExcludedBy::Combination,
-                Cow::Borrowed("compression has no effect without DMTCP; the point without it stands for this one"),
-            ));
-        }
-        None
-    }
-}
-
-/// Walks every combination of a campaign, in the order of the file: the matrix, its last axis fastest, then the extra points.
-pub struct Expansion<'a> {
-    spec: &'a Spec,
-    grid: usize,
-    index: Vec<usize>,
-    done: bool,
-}
-
-impl<'a> Expansion<'a> {
-    pub fn new(spec: &'a Spec) -> Self {
-        let mut all = Self { spec, grid: 0, index: Vec::new(), done: false };
-        all.enter(0);
-        all
-    }
-
-    fn enter(&mut self, grid: usize) {
-        self.grid = grid;
-        match self.spec.grids.get(grid) {
-            Some(grid) => self.index = vec![0; grid.axes.len()],
-            None => self.done = true,
-        }
-    }
-}
-
-impl Iterator for Expansion<'_> {
-    type Item = Combination;
-
-    fn next(&mut self) -> Option<Combination> {
-        if self.done {
-            return None;
-        }
-        let grid = self.spec.grids.get(self.grid)?;
-        let judged = grid.judge(self.spec, &self.index);
-        // The odometer: the last axis moves first.
-        let mut moved = false;
-        for (position, size) in self.index.iter_mut().zip(&grid.axes).rev() {
-            *position += 1;
-            if *position < *size {
-                moved = true;
-                break;
-            }
-            *position = 0;
-        }
-        if !moved {
-            self.enter(self.grid + 1);
-        }
-        Some(judged)
-    }
-}
-
-impl Spec {
-    /// Every combination, judged, in the order of the file.
-    pub fn expand(&self) -> Expansion<'_> {
-        Expansion::new(self)
-    }
-
-    /// How many combinations there are, excluded ones included.
-    pub fn combinations(&self) -> usize {
-        self.grids.iter().map(Grid::len).sum()
-    }
-}
-
-impl Grid {
     /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
-    pub fn condition(
-        &self,
-        entry: &Entry,
-        sites: &IndexMap<String, super::model::Site>,
-        apps: &IndexMap<String, LoadedApp>,
-    ) -> Option<Condition> {
+    pub fn condition(&self, entry: &Entry, sites: &IndexMap<String, Site>, apps: &IndexMap<String, LoadedApp>) -> Option<Condition> {
         fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
             let matches = column.values.iter().map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v))).collect();
             Condition { axis: column.axis, matches }
@@ -321,13 +114,5 @@ impl Grid {
                 among(column, entry, |v, u| matches!(v, Value::User(w) if same_user(w, u)))
             }
         })
-    }
-}
-
-/// Whether two values of a free factor are equal; 1 and 1.0 are.
-pub fn same_user(a: &UserValue, b: &UserValue) -> bool {
-    match (a, b) {
-        (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
-        _ => a == b,
     }
 }

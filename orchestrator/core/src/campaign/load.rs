@@ -1,15 +1,17 @@
 //! Reading a campaign file: sections are decoded one by one, so that independent errors are all reported.
 
 use super::{
-    Spec,
     build::{self, Known, WrittenRule},
+    checker::{Checker, Place, is_name},
     ec2_settings,
-    factor::{self, Amount, BUILT_IN, Entry, Factor, Value},
+    factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
     grid::Grid,
     model::{Site, TraceSettings},
-    predict::{self, PredictSettings},
+    predict::PredictSettings,
+    predict_settings,
     raw::{RawCheckpoint, RawReport, RawRun, RawSite, RawTrace, SECTIONS},
-    settings::{self, Checker, is_name},
+    settings,
+    spec::Spec,
     variant,
 };
 use crate::app;
@@ -105,7 +107,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     let title = name.clone().unwrap_or_default();
     let report = settings_section(&mut check, table, "report", |check, raw: RawReport, place| settings::report(check, raw, &title, place));
     let budget = table.contains_key("budget").then(|| settings_section(&mut check, table, "budget", ec2_settings::budget)).flatten();
-    let predict = predict::read(&mut check, table);
+    let predict = predict_settings::read(&mut check, table);
     let tables = tables(&mut check, table);
 
     let mut app_dirs = app_dirs.to_vec();
@@ -138,7 +140,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     };
     // Every point is looked at, so only when all the rest is sound.
     if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
-        predict::check_points(&mut check, &spec, settings, key_span(table, "predict"));
+        predict_settings::check_points(&mut check, &spec, settings, key_span(table, "predict"));
     }
     Some(spec)
 }
@@ -176,7 +178,7 @@ fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
         let span = table.get("name").map(Spanned::span);
         check.fail(
             span,
-            format!("`{name}` is no name for a campaign"),
+            format!("`{name}` is not a valid name of a campaign"),
             "use small letters, digits, `-` and `_`, beginning with a letter or digit",
         );
     }
@@ -221,7 +223,7 @@ fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     check: &mut Checker<'_>,
     table: &DeTable<'t>,
     section: &str,
-    read: impl FnOnce(&mut Checker<'_>, R, &settings::Place<'_>) -> T,
+    read: impl FnOnce(&mut Checker<'_>, R, &Place<'_>) -> T,
 ) -> Option<T> {
     let raw = match table.get(section).map(|value| check.source.decode::<R>(value)) {
         None => R::default(),
@@ -239,7 +241,7 @@ fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     Some(read(check, raw, &place))
 }
 
-/// The tables of a `[[list]]`; what is no list of tables is an error.
+/// The tables of a `[[list]]`; anything but a list of tables is an error.
 fn list_of_tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>, key: &str) -> Vec<(&'d DeTable<'t>, Span)> {
     let Some(value) = table.get(key) else { return Vec::new() };
     let mut all = Vec::new();
@@ -363,27 +365,11 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
         return None;
     };
     let Some(conditions) = when.get_ref().as_table().filter(|t| !t.is_empty()) else {
-        let message = if when.get_ref().is_table() { "`when` is empty and would exclude everything" } else { "`when` is no table" };
+        let message = if when.get_ref().is_table() { "`when` is empty and would exclude everything" } else { "`when` is not a table" };
         check.fail(Some(when.span()), message, "name at least one factor, as in when = { mpi = \"openmpi\" }");
         return None;
     };
     Some(WrittenRule { when: conditions_of(check, conditions), reason: reason? })
-}
-
-/// Conditions: like a matrix, but free factors may be named without `user`.
-pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
-    let (mut plain, mut users) = (DeTable::new(), DeTable::new());
-    for (key, value) in table {
-        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
-        target.insert(key.clone(), value.clone());
-    }
-    let mut entries = factor::entries(check.source, &plain, Amount::Some, check.errors);
-    if !users.is_empty() {
-        let mut wrapped = DeTable::new();
-        wrapped.insert(Spanned::new(0..0, "user".into()), Spanned::new(0..0, DeValue::Table(users)));
-        entries.extend(factor::entries(check.source, &wrapped, Amount::Some, check.errors));
-    }
-    entries
 }
 
 /// Loads every application that is named, in the order of first use.
@@ -400,7 +386,7 @@ fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<
             let known = app::load::known(dirs);
             let hint = suggestion(name, "descriptors found", known.iter().map(String::as_str))
                 + &format!("; an application is a file apps/{name}.toml");
-            check.fail(Some(span.clone()), format!("there is no descriptor of the application `{name}`"), hint);
+            check.fail(Some(span.clone()), format!("no descriptor of the application `{name}` was found"), hint);
             continue;
         };
         match app::load::load(&path) {
@@ -449,7 +435,7 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
 /// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
 fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
     let all_entries = || tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
-    for entry in predict::entries_of(known, predict) {
+    for entry in predict_settings::entries_of(known, predict) {
         let names = |of: &dyn Fn(&Site) -> Vec<String>| known.sites.values().flat_map(of).collect::<Vec<_>>();
         match &entry.factor {
             Factor::Site => build::check_names(check, entry, "site", &known.sites.keys().cloned().collect::<Vec<_>>()),

@@ -1,35 +1,38 @@
 //! The campaign file: read with source positions, checked, and turned into a [`Spec`].
 
 mod build;
+mod checker;
 mod cluster;
 mod cluster_settings;
 mod ec2;
 mod ec2_settings;
+mod expansion;
 mod factor;
 mod grid;
 mod install;
+mod install_settings;
 mod load;
 mod model;
 mod predict;
+mod predict_settings;
 mod raw;
 mod settings;
+mod spec;
 mod variant;
 
 pub use cluster::{Allocation, Cluster, SlurmLauncher, SlurmSettings, WARNING_S};
 pub use ec2::{Budget, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
 pub use ec2_settings::KNOWN_IMAGES;
-
-pub use grid::{Combination, Expansion};
-
+pub use expansion::{Combination, Expansion};
 pub use install::InstallSettings;
 pub use load::{load, load_text, load_variant};
 pub use model::{
     CheckpointSettings, DmtcpSettings, Format, Moment, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings, RunSettings, Site,
-    SiteKind, Spec, StorageArea, StorageKind, TraceSettings, TracerKind,
+    SiteKind, StorageArea, StorageKind, TraceSettings, TracerKind,
 };
-
 pub use predict::{PredictSettings, Role};
 pub use raw::schema;
+pub use spec::Spec;
 
 /// The JSON Schema of application descriptors.
 pub fn app_schema() -> serde_json::Value {

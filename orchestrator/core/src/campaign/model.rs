@@ -1,56 +1,10 @@
-//! What a campaign file says, once checked: every default filled in, every name known, every number in its range.
+//! Sites and settings of a campaign file, once checked: every default filled in, every name known, every number in its range.
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
-use crate::app::LoadedApp;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, sync::Arc};
-
-/// A checked campaign.
-#[derive(Clone, Debug)]
-pub struct Spec {
-    /// The campaign file.
-    pub path: PathBuf,
-    /// Its text, as read; with a variant, that variant is named in it, so that what is stored is read again as the same campaign.
-    pub text: Arc<str>,
-    /// Name of the campaign; with a variant, `NAME-VARIANT`.
-    pub name: String,
-    /// The variant that was laid over the file.
-    pub variant: Option<String>,
-    /// All variants of the file, in its order.
-    pub variants: Vec<String>,
-    /// One line for people; may be empty.
-    pub description: String,
-    /// Places where runs happen, by name, in the order of the file.
-    pub sites: IndexMap<String, Site>,
-    /// The applications that the matrix and the extra points name, in the order of first use.
-    pub apps: IndexMap<String, LoadedApp>,
-    /// Repeats, order, limits.
-    pub run: RunSettings,
-    /// When and how checkpoints are taken.
-    pub checkpoint: CheckpointSettings,
-    /// What is traced.
-    pub trace: TraceSettings,
-    /// What is reported.
-    pub report: ReportSettings,
-    /// What it may cost.
-    pub budget: Option<super::Budget>,
-    /// What is predicted from what, if anything is.
-    pub predict: Option<super::PredictSettings>,
-    /// The matrix, then each extra point.
-    pub grids: Vec<super::grid::Grid>,
-}
-
-impl Spec {
-    /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
-    pub fn into_variant(self, variant: &str, text: &str) -> Self {
-        let name = format!("{}-{variant}", self.name);
-        let title = if self.report.title == self.name { name.clone() } else { self.report.title };
-        Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }
-    }
-}
 
 /// A place where runs happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,7 +50,7 @@ impl Site {
 }
 
 impl Site {
-    /// Nodes that are wanted of it for points of which the largest mapping has so many.
+    /// Number of nodes to ask for when the largest mapping of the points needs `most`.
     pub fn nodes_for(&self, most: u32) -> u32 {
         let side_by_side = self.cluster.as_ref().is_some_and(|c| c.side_by_side);
         if side_by_side { self.nodes() } else { most.min(self.nodes()) }

@@ -1,29 +1,8 @@
 //! `[predict]`: which points models are fitted on, which they are judged on, and how well they must do.
 
-use super::{
-    build::Known,
-    factor::{self, Entry, Factor, Value},
-    grid::{Combination, same_user},
-    load::conditions_of,
-    model::Spec,
-    settings::Checker,
-};
-use crate::source::{Span, suggestion};
-use crate::{
-    point::Point,
-    quantity::{self, Quantity},
-};
+use super::factor::{Entry, Factor, Value, same_user};
+use crate::{point::Point, quantity::Quantity, source::Span};
 use indexmap::IndexMap;
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
-
-/// Keys of the section.
-const KEYS: [&str; 4] = ["train", "held_out", "max_error", "min_coverage"];
-
-/// Larger bounds bound nothing.
-const LARGEST_ERROR_PCT: f64 = 1000.0;
 
 /// Which side of the split a point is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,15 +16,18 @@ pub enum Role {
 /// Conditions all of which a point must meet.
 #[derive(Clone, Debug)]
 pub struct When {
+    /// The values of each factor that is named.
     pub entries: Vec<Entry>,
+    /// Where they stand in the file.
     pub span: Span,
 }
 
 /// What is predicted from what, and the bounds of the gate.
 #[derive(Clone, Debug, Default)]
 pub struct PredictSettings {
+    /// Points that models are fitted on: those that meet one of these.
     pub train: Vec<When>,
-    /// `None`: every point that is no training point.
+    /// Points that models are judged on; `None`: every point that is not a training point.
     pub held_out: Option<Vec<When>>,
     /// Largest mean error of a quantity over the held-out points of a program and MPI library, percent.
     pub max_error_pct: IndexMap<Quantity, f64>,
@@ -68,12 +50,14 @@ impl PredictSettings {
     }
 }
 
-fn any(conditions: &[When], point: &Point) -> bool {
+/// Whether a point meets one of these.
+pub(super) fn any(conditions: &[When], point: &Point) -> bool {
     conditions.iter().any(|w| w.matches(point))
 }
 
 impl When {
-    fn matches(&self, point: &Point) -> bool {
+    /// Whether a point meets them.
+    pub(super) fn matches(&self, point: &Point) -> bool {
         self.entries.iter().all(|entry| entry.values.iter().any(|(value, _)| is(&entry.factor, value, point)))
     }
 }
@@ -95,134 +79,4 @@ fn is(factor: &Factor, value: &Value, point: &Point) -> bool {
         Factor::CbBuffer => *value == Value::Buffer(point.cb_buffer),
         Factor::User(user) => matches!(value, Value::User(v) if point.user.get(user).is_some_and(|of| same_user(v, of))),
     }
-}
-
-/// Reads the section; `None` without one or after an error.
-pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSettings> {
-    let value = table.get("predict")?;
-    let Some(section) = value.get_ref().as_table() else {
-        let message = format!("{} where a table belongs", factor::kind(value.get_ref()));
-        check.fail(Some(value.span()), message, "write [predict] with `train`, as in train = [{ processes = [1, 4, 9] }]");
-        return None;
-    };
-    for (key, _) in section {
-        let name = key.get_ref().as_ref();
-        if !KEYS.contains(&name) {
-            check.fail(Some(key.span()), format!("unknown key `{name}`"), suggestion(name, "known keys here", KEYS));
-        }
-    }
-    let train = match section.get("train") {
-        Some(train) => conditions(check, "train", train),
-        None => {
-            let hint = "say which points models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
-            check.fail(Some(value.span()), "the key `train` is missing", hint);
-            Vec::new()
-        }
-    };
-    let held_out = section.get("held_out").map(|value| conditions(check, "held_out", value));
-    let max_error_pct = section.get("max_error").map(|value| bounds(check, value)).unwrap_or_default();
-    let min_coverage_pct = section.get("min_coverage").and_then(|value| {
-        let hint = "write a part of the held-out cells in percent, above 0 and at most 100, as in min_coverage = 90";
-        percent(check, "min_coverage", value, 100.0, hint)
-    });
-    Some(PredictSettings { train, held_out, max_error_pct, min_coverage_pct })
-}
-
-/// A list of tables in the words of `when`.
-fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<When> {
-    let hint = format!("write a list of tables in the words of an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
-    let DeValue::Array(list) = value.get_ref() else {
-        check.fail(Some(value.span()), format!("{} where a list of conditions belongs", factor::kind(value.get_ref())), hint);
-        return Vec::new();
-    };
-    if list.is_empty() {
-        check.fail(Some(value.span()), format!("the list `{key}` is empty"), hint);
-        return Vec::new();
-    }
-    let mut all = Vec::new();
-    for item in list.iter() {
-        match item.get_ref().as_table() {
-            None => {
-                check.fail(Some(item.span()), format!("{} where a condition belongs", factor::kind(item.get_ref())), hint.clone());
-            }
-            Some(inner) if inner.is_empty() => {
-                let message = format!("a condition of `{key}` is empty and would match everything");
-                check.fail(Some(item.span()), message, "name at least one factor, as in { processes = 4 }");
-            }
-            Some(inner) => all.push(When { entries: conditions_of(check, inner), span: item.span() }),
-        }
-    }
-    all
-}
-
-fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Quantity, f64> {
-    let mut bounds = IndexMap::new();
-    let Some(table) = value.get_ref().as_table() else {
-        let message = format!("{} where a table of quantities belongs", factor::kind(value.get_ref()));
-        check.fail(Some(value.span()), message, "write percents by quantity, as in max_error = { image = 1.0, stored = 2.0 }");
-        return bounds;
-    };
-    for (key, value) in table {
-        let name = key.get_ref().as_ref();
-        let Some(quantity) = quantity::named_short(name) else {
-            let hint = suggestion(name, "quantities", quantity::JUDGED.map(quantity::short));
-            check.fail(Some(key.span()), format!("unknown quantity `{name}`"), hint);
-            continue;
-        };
-        let hint = "write the largest mean error in percent, above 0 and at most 1000, as in 1.0";
-        if let Some(bound) = percent(check, name, value, LARGEST_ERROR_PCT, hint) {
-            bounds.insert(quantity, bound);
-        }
-    }
-    bounds
-}
-
-fn percent(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>, most: f64, hint: &str) -> Option<f64> {
-    match check.source.decode::<f64>(value) {
-        Ok(percent) if percent > 0.0 && percent <= most => return Some(percent),
-        Ok(percent) => check.fail(Some(value.span()), format!("`{key}` is {percent} percent"), hint),
-        Err(e) => check.errors.push(e),
-    }
-    None
-}
-
-/// Looks at every point: each condition must match one, none may be on both sides, and both sides must have some.
-pub fn check_points(check: &mut Checker<'_>, spec: &Spec, settings: &PredictSettings, section: Option<Span>) {
-    let held_out = settings.held_out.as_deref().unwrap_or_default();
-    let mut used = [vec![false; settings.train.len()], vec![false; held_out.len()]];
-    let (mut judged, mut both) = (0usize, None);
-    for combination in spec.expand() {
-        let Combination::Runs(point) = combination else { continue };
-        for (used, conditions) in used.iter_mut().zip([&settings.train[..], held_out]) {
-            for (used, condition) in used.iter_mut().zip(conditions) {
-                *used |= condition.matches(&point);
-            }
-        }
-        let trains = any(&settings.train, &point);
-        if settings.role(&point) == Some(Role::HeldOut) {
-            judged += 1;
-        }
-        if trains && both.is_none() {
-            both = held_out.iter().find(|w| w.matches(&point)).map(|w| (point.clone(), w.span.clone()));
-        }
-    }
-    let unmatched = used.iter().flatten().any(|used| !used);
-    for (key, used, conditions) in [("train", &used[0], &settings.train[..]), ("held_out", &used[1], held_out)] {
-        for condition in used.iter().zip(conditions).filter(|(used, _)| !**used).map(|(_, c)| c) {
-            let hint = "compare with [matrix] and [[points]]; `cvc plan` without [predict] shows the points that run";
-            check.fail(Some(condition.span.clone()), format!("this condition of `{key}` matches no point that runs"), hint);
-        }
-    }
-    if let Some((point, span)) = both {
-        let message = format!("the point {} is a training point and held out", point.label());
-        check.fail(Some(span), message, "a model is never judged on what it was fitted on: let `train` and `held_out` not overlap");
-    } else if judged == 0 && !unmatched {
-        let hint = "let at least one point be no training point, or add one to [matrix] or [[points]]";
-        check.fail(section, "there are no held-out points: every point is a training point", hint);
-    }
-}
-
-/// Names must exist, or a misspelt condition would silently match less.
-pub fn entries_of<'a>(known: &'a Known<'_>, settings: Option<&'a PredictSettings>) -> impl Iterator<Item = &'a Entry> {
-    known.rules.iter().flat_map(|r| &r.when).chain(settings.into_iter().flat_map(PredictSettings::entries))
 }

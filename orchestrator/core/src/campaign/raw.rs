@@ -712,7 +712,7 @@ pub struct RawPredict {
     /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
     #[schemars(length(min = 1))]
     train: Vec<IndexMap<String, serde_json::Value>>,
-    /// Conditions for the points that models are judged on. Default: every point that is no training point.
+    /// Conditions for the points that models are judged on. Default: every point that is not a training point.
     #[serde(default)]
     #[schemars(length(min = 1))]
     held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,

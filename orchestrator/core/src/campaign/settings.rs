@@ -1,55 +1,16 @@
-//! Checks of the sections that are no factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
+//! Checks of the sections that are not factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
-    cluster_settings, ec2_settings, install,
+    checker::{Checker, Place, is_name, path_text},
+    cluster_settings, ec2_settings, install_settings,
     model::{
         CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
         StorageArea, StorageKind,
     },
     raw::{RawCheckpoint, RawMoment, RawMpi, RawReport, RawRun, RawSite, Seconds},
 };
-use crate::source::{Source, SourceError, Span, Step, suggestion};
+use crate::source::{Step, suggestion};
 use indexmap::IndexMap;
-
-/// A year: longer limits are typing errors.
-const LONGEST_S: f64 = 31_536_000.0;
-
-/// Where a key of a section stands.
-pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
-
-/// Collects the errors of one file.
-pub struct Checker<'a> {
-    pub source: &'a Source,
-    pub errors: &'a mut Vec<SourceError>,
-}
-
-impl Checker<'_> {
-    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, hint: impl Into<String>) {
-        self.errors.push(self.source.error(span, message, hint.into()));
-    }
-
-    /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
-    pub fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
-        if (low..=high).contains(&value) {
-            return value;
-        }
-        self.fail(place(&[key.into()]), format!("`{key}` is {value}"), format!("write a whole number from {low} to {high}"));
-        value.clamp(low, high)
-    }
-
-    pub fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
-        if !(value > 0.0 && value <= LONGEST_S) {
-            self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
-        }
-    }
-}
-
-/// A name that becomes a part of paths and of text in tables.
-pub fn is_name(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
-}
 
 pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
@@ -153,12 +114,16 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
     let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
     let price = ec2_settings::price(check, kind, raw.price, place);
-    let install = install::install(check, kind, &raw, place);
+    let install = install_settings::install(check, kind, &raw, place);
     let mut storage = IndexMap::new();
     for (area, raw) in raw.storage {
         let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
         if !is_name(&area) {
-            check.fail(place(&way), format!("`{area}` is no name for a storage area"), "use small letters, digits, `-`, `_` and `.`");
+            check.fail(
+                place(&way),
+                format!("`{area}` is not a valid name of a storage area"),
+                "use small letters, digits, `-`, `_` and `.`",
+            );
         }
         if let Some(path) = &raw.path {
             path_text(check, path, place(&["storage".into(), area.as_str().into(), "path".into()]));
@@ -176,7 +141,11 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
             place(&way)
         };
         if !is_name(&library) {
-            check.fail(place(&[]), format!("`{library}` is no name for an MPI library"), "use small letters, digits, `-`, `_` and `.`");
+            check.fail(
+                place(&[]),
+                format!("`{library}` is not a valid name of an MPI library"),
+                "use small letters, digits, `-`, `_` and `.`",
+            );
         }
         let checked = mpi_library(check, raw, &place);
         mpi.insert(library, checked);
@@ -188,7 +157,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         }
     }
     if !is_name(name) {
-        check.fail(place(&[]), format!("`{name}` is no name for a site"), "use small letters, digits, `-`, `_` and `.`");
+        check.fail(place(&[]), format!("`{name}` is not a valid name of a site"), "use small letters, digits, `-`, `_` and `.`");
     }
     Some(Site {
         kind: kind?,
@@ -240,12 +209,4 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         }
     }
     MpiLibrary { family: raw.family, source, env: raw.env, args: raw.args, io: raw.io }
-}
-
-pub fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
-    if path.trim().is_empty() {
-        check.fail(span, "an empty path", "write a path, or remove the key to get its default");
-    } else if path.contains('\0') {
-        check.fail(span, "a path cannot contain a zero byte", "remove it");
-    }
 }

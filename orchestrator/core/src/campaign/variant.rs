@@ -4,9 +4,9 @@
 //! variant says points at the variant.
 
 use super::{
+    checker::{Checker, is_name},
     factor::kind,
     raw::SECTIONS,
-    settings::{Checker, is_name},
 };
 use crate::source::{Source, Span, suggestion};
 use toml::{
@@ -64,7 +64,7 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     for (name, span, variant) in &all {
         if !is_name(name) || name.contains('.') {
             let hint = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
-            check.fail(Some(span.clone()), format!("`{name}` is no name for a variant"), hint);
+            check.fail(Some(span.clone()), format!("`{name}` is not a valid name of a variant"), hint);
         }
         for (key, _) in *variant {
             let key_name = key.get_ref().as_ref();
@@ -85,7 +85,7 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
         (None, None) => return None,
     };
     let Some((_, _, variant)) = all.iter().find(|(name, _, _)| *name == wanted) else {
-        check.fail(span, format!("there is no variant `{wanted}`"), suggestion(&wanted, "variants of this file", names));
+        check.fail(span, format!("unknown variant `{wanted}`"), suggestion(&wanted, "variants of this file", names));
         return None;
     };
     let variant = (*variant).clone();

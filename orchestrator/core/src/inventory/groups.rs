@@ -1,14 +1,15 @@
 //! Groups, their hosts and variables, and what a host has of all of them.
 
-use super::{Complaint, complain};
+use super::error::{Complaint, InventoryError, complain};
 use crate::hosts::HostEntry;
 use indexmap::{IndexMap, IndexSet};
+use std::path::Path;
 
 /// The group of all hosts.
 pub(super) const ALL: &str = "all";
 /// The group of hosts that are in no other.
 pub(super) const UNGROUPED: &str = "ungrouped";
-/// More hosts than any site has: a range that was not meant.
+/// Maximum number of hosts; more come from a range that was not meant.
 pub(super) const MOST_HOSTS: usize = 100_000;
 
 /// Variables with the line that gave each.
@@ -170,14 +171,28 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
     if let Some((key, port, line)) = of(["ansible_port", "ansible_ssh_port"]) {
         match port.parse::<u16>() {
             Ok(number @ 1..) => entry.port = Some(number),
-            Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is no port")),
+            Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is not a port")),
         }
     }
     if let Some((key, file, line)) = of(["ansible_private_key_file", "ansible_ssh_private_key_file"]) {
         if file.contains("{{") || file.trim().is_empty() || file.contains(char::is_control) {
-            return complain(line, format!("{key} `{file}` is no path"));
+            return complain(line, format!("{key} `{file}` is not a path"));
         }
         entry.identity_file = Some(file);
     }
     Ok(entry)
+}
+
+/// The hosts of a group, or what is wrong with the file.
+pub(super) fn entries(path: &Path, groups: Result<Groups, Complaint>, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
+    let line = |complaint: Complaint| InventoryError::Line { path: path.to_owned(), line: complaint.line, problem: complaint.problem };
+    let groups = groups.map_err(line)?;
+    if !groups.has(group) {
+        return Err(InventoryError::NoGroup { path: path.to_owned(), group: group.to_owned(), known: groups.names() });
+    }
+    let hosts = groups.entries(group).map_err(line)?;
+    if hosts.is_empty() {
+        return Err(InventoryError::Empty { path: path.to_owned(), group: group.to_owned() });
+    }
+    Ok(hosts)
 }

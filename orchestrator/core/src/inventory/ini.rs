@@ -1,7 +1,7 @@
 //! Inventories in INI, by the rules of Ansible's own reader.
 
 use super::{
-    Complaint, complain,
+    error::{Complaint, complain},
     groups::{ALL, Groups, UNGROUPED, Vars},
     ranges,
 };
@@ -48,13 +48,13 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
             continue;
         }
         if line.starts_with('[') && line.ends_with(']') {
-            return complain(number, format!("`{line}` is no section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces"));
+            return complain(number, format!("`{line}` is not a section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces"));
         }
         match &section {
             Section::Hosts(group) => host(&mut groups, &group.clone(), line, number)?,
             Section::Vars(group) => {
                 let Some((key, value)) = line.split_once('=') else {
-                    return complain(number, format!("`{line}` is no variable: write KEY=VALUE"));
+                    return complain(number, format!("`{line}` is not a variable: write KEY=VALUE"));
                 };
                 let pair = (key.trim().to_owned(), (literal(value.trim()), number));
                 vars.push((group.clone(), number, Vars::from_iter([pair])));
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
             Section::Children(group) => {
                 let name = line.split('#').next().unwrap_or(line).trim();
                 if name.is_empty() || name.contains([':', ']']) || name.contains(char::is_whitespace) {
-                    return complain(number, format!("`{line}` is no name of a group"));
+                    return complain(number, format!("`{line}` is not a valid group name"));
                 }
                 children.push((group.clone(), name.to_owned(), number));
             }
@@ -80,7 +80,7 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
         }
         let group = groups.group(&group);
         if let Some((priority, line)) = vars.get("ansible_group_priority") {
-            group.priority = priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is no whole number")))?;
+            group.priority = priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is not a whole number")))?;
         }
         group.vars.extend(vars);
     }
@@ -107,7 +107,7 @@ fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(
     let mut vars = Vars::new();
     for word in rest {
         let Some((key, value)) = word.split_once('=') else {
-            return complain(number, format!("`{word}` is no variable of the host: write KEY=VALUE, in quotes where there are blanks"));
+            return complain(number, format!("`{word}` is not a variable of the host: write KEY=VALUE, in quotes where there are blanks"));
         };
         vars.insert(key.to_owned(), (literal(value), number));
     }

@@ -1,8 +1,8 @@
 //! What only Ansible can read: `ansible-inventory --list`.
 
 use super::{
-    InventoryError, entries,
-    groups::{ALL, Groups, UNGROUPED, Vars},
+    error::InventoryError,
+    groups::{self, ALL, Groups, UNGROUPED, Vars},
 };
 use crate::hosts::HostEntry;
 use camino::Utf8PathBuf;
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A dynamic inventory asks a cloud or a data base.
+/// Maximum time for a dynamic inventory, which may ask a cloud or a database.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Why this one cannot be read here, if it cannot.
@@ -49,9 +49,9 @@ pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec
     let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
     let failed = |said: String| InventoryError::Ansible { path: path.to_owned(), said };
     let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
-    let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is no JSON: {e}")))?;
-    entries(path, Ok(groups(&value)), group).map_err(|error| match error {
-        // there is no line to point at
+    let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is not JSON: {e}")))?;
+    groups::entries(path, Ok(groups_of(&value)), group).map_err(|error| match error {
+        // the answer has no lines to point at
         InventoryError::Line { problem, .. } => failed(problem),
         other => other,
     })
@@ -100,7 +100,7 @@ fn ask(command: &mut Command) -> Result<String, String> {
 }
 
 /// Groups and hosts of its answer; variables are merged already, so groups have none.
-fn groups(value: &Value) -> Groups {
+fn groups_of(value: &Value) -> Groups {
     let mut groups = Groups::default();
     groups.group(ALL);
     groups.group(UNGROUPED);

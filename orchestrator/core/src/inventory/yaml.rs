@@ -1,19 +1,19 @@
 //! Inventories in YAML (and JSON, which is YAML too).
 
 use super::{
-    Complaint, complain,
+    error::{Complaint, complain},
     groups::{ALL, Groups, UNGROUPED, Vars},
     ranges,
 };
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
-/// More levels of groups than anybody has.
+/// Maximum depth of nested groups.
 const MOST_DEEP: usize = 64;
 
 /// Reads an inventory.
 pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     let documents =
-        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("it is no YAML: {}", error.info())))?;
+        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("it is not YAML: {}", error.info())))?;
     let mut groups = Groups::default();
     groups.group(ALL);
     groups.group(UNGROUPED);
@@ -46,7 +46,7 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
                 let group = groups.group(name);
                 if let Some((priority, line)) = vars.get("ansible_group_priority") {
                     group.priority =
-                        priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is no whole number")))?;
+                        priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is not a whole number")))?;
                 }
                 group.vars.extend(vars);
             }
@@ -80,11 +80,11 @@ fn table<'a, 'b>(value: &'a MarkedYaml<'b>, what: &str) -> Result<Vec<(String, &
             .iter()
             .map(|(key, value)| match scalar(key) {
                 Some(name) => Ok((name, value, line_of(key))),
-                None => complain(line_of(key), format!("{what} has a key that is no text")),
+                None => complain(line_of(key), format!("{what} has a key that is not text")),
             })
             .collect(),
         YamlData::Value(Scalar::Null) => Ok(Vec::new()),
-        _ => complain(line_of(value), format!("{what} is no mapping: write `NAME:` on lines of their own")),
+        _ => complain(line_of(value), format!("{what} is not a mapping: write `NAME:` on lines of their own")),
     }
 }
 

@@ -1,7 +1,10 @@
 //! What can be written into a journal. The state of a campaign is a fold over these.
 
-use crate::ids::RunId;
-use crate::outcome::Outcome;
+use crate::{
+    ids::{InstanceId, JobId, LeaseId, NodeName, PointId, RunId, SiteName},
+    lease::LaunchOrder,
+    outcome::Outcome,
+};
 use serde::{Deserialize, Serialize};
 
 /// One line of `journal.jsonl`.
@@ -41,12 +44,12 @@ pub enum Event {
     /// About to put something on the machines of a site.
     SiteOpened {
         /// Which site.
-        site: String,
+        site: SiteName,
     },
     /// Nothing of cvc's is left on the machines of a site.
     SiteClosed {
         /// Which site.
-        site: String,
+        site: SiteName,
     },
     /// About to start a run; written and synced before anything is started.
     RunIntended {
@@ -56,7 +59,7 @@ pub enum Event {
         attempt: u32,
         /// Nodes that it is given, in the order of the mapping; none on this machine.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
-        nodes: Vec<String>,
+        nodes: Vec<NodeName>,
     },
     /// The shepherd of the run is alive.
     RunStarted {
@@ -93,68 +96,69 @@ pub enum Event {
     /// A point failed too often; its remaining runs are not tried.
     PointQuarantined {
         /// Digest of the point.
-        point: crate::ids::PointId,
+        point: PointId,
         /// Runs of it that failed.
         failures: u32,
     },
-    /// Points cannot run here, because something is not installed; asked anew by every controller.
+    /// Points cannot run here, because something is not installed; every controller checks again.
     PointsSkipped {
         /// Digests of the points.
-        points: Vec<crate::ids::PointId>,
+        points: Vec<PointId>,
         /// What is missing, and how to fix it.
         reason: String,
     },
-    /// The user asked for failed runs to be tried again: a point that was set aside no longer is.
+    /// The user asked to retry failed runs: the point is no longer quarantined.
     PointReleased {
         /// Digest of the point.
-        point: crate::ids::PointId,
+        point: PointId,
     },
     /// About to ask a scheduler or a cloud for nodes; written and synced before it is asked.
     LeaseIntended {
         /// Its name: that of the job, or the client token.
-        lease: String,
+        lease: LeaseId,
         /// For which site.
-        site: String,
+        site: SiteName,
         /// Nodes.
         nodes: u32,
         /// What a cloud is asked for, word for word.
         #[serde(skip_serializing_if = "Option::is_none", default)]
-        order: Option<Box<crate::lease::LaunchOrder>>,
+        order: Option<Box<LaunchOrder>>,
     },
     /// The scheduler has taken it, or the cloud has launched it.
     LeaseAcquired {
         /// Its name.
-        lease: String,
-        /// The scheduler's number of it; of a cloud's lease its instances, with commas.
-        job: String,
+        lease: LeaseId,
+        /// What it consists of. Version 0.1.0 called this `job`.
+        #[serde(alias = "job")]
+        by: Acquired,
     },
-    /// The deadline at which a cloud's instances end by themselves was moved on.
+    /// The deadline at which a cloud's instances terminate themselves was extended.
     LeaseExtended {
         /// Its name.
-        lease: String,
+        lease: LeaseId,
         /// Until when.
         until: jiff::Timestamp,
     },
-    /// A cloud's lease goes on after the campaign: the next one with the same settings may take it over, until then.
+    /// A cloud's lease is kept after the campaign: until then the next campaign with the same settings may take it over.
     LeaseKept {
         /// Its name.
-        lease: String,
+        lease: LeaseId,
         /// Until when.
         until: jiff::Timestamp,
     },
-    /// Nodes of a lease are there no more, though nobody gave them back.
+    /// Instances of a lease are gone, although the lease was not released.
     LeaseLost {
         /// Its name.
-        lease: String,
+        lease: LeaseId,
         /// Which instances.
-        instances: Vec<String>,
+        instances: Vec<InstanceId>,
         /// Why.
         why: String,
     },
-    /// It is over, and nothing of it is left.
+    /// The lease is over, and nothing of it is left.
     LeaseReleased {
         /// Its name.
-        lease: String,
+        lease: LeaseId,
         /// How it ended.
         how: String,
     },
@@ -170,4 +174,55 @@ pub enum Event {
         /// Runs that failed.
         failed: u64,
     },
+}
+
+/// What a lease consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", from = "WrittenAcquired")]
+pub enum Acquired {
+    /// A job of a scheduler.
+    Job(JobId),
+    /// Instances of a cloud.
+    Instances(Vec<InstanceId>),
+}
+
+impl Acquired {
+    /// Reads the text that version 0.1.0 wrote: the identifier of a job, or those of instances (which begin with `i-`), separated by commas.
+    pub fn from_text(text: &str) -> Self {
+        if text.starts_with("i-") {
+            Self::Instances(text.split(',').filter(|id| !id.is_empty()).map(InstanceId::from).collect())
+        } else {
+            Self::Job(text.into())
+        }
+    }
+
+    /// Instances with these identifiers.
+    pub fn instances<I: Into<InstanceId>>(ids: impl IntoIterator<Item = I>) -> Self {
+        Self::Instances(ids.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Both forms of [`Acquired`] in journals.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenAcquired {
+    Text(String),
+    Typed(TypedAcquired),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum TypedAcquired {
+    Job(JobId),
+    Instances(Vec<InstanceId>),
+}
+
+impl From<WrittenAcquired> for Acquired {
+    fn from(written: WrittenAcquired) -> Self {
+        match written {
+            WrittenAcquired::Text(text) => Self::from_text(&text),
+            WrittenAcquired::Typed(TypedAcquired::Job(job)) => Self::Job(job),
+            WrittenAcquired::Typed(TypedAcquired::Instances(ids)) => Self::Instances(ids),
+        }
+    }
 }

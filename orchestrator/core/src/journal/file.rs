@@ -8,8 +8,8 @@ use std::{
     io::{Read, Seek, SeekFrom, Write},
 };
 
-/// Version of the format that this program writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+/// Version of the format that this program writes, and the newest that it reads. Version 2 tells the job of a lease from its instances.
+pub const FORMAT: u32 = 2;
 
 /// Reads a journal. A torn last line (the machine lost power while it was written) is left out; anything else that is damaged is an error.
 pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
@@ -38,7 +38,7 @@ fn parse(path: &Utf8Path, text: &[u8]) -> Result<(Vec<Entry>, u64), StoreError> 
             }
         };
         if entry.seq != number as u64 {
-            return Err(StoreError::damaged(path, number, format!("entry {} stands where {number} is due", entry.seq)));
+            return Err(StoreError::damaged(path, number, format!("expected entry {number}, found entry {}", entry.seq)));
         }
         if let (1, Event::Opened { format, .. }) = (number, &entry.event)
             && *format > FORMAT
@@ -67,7 +67,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or makes the journal and gives what stands in it. A torn last line is cut off.
+    /// Opens or creates the journal and returns its entries. A torn last line is cut off.
     pub fn open(path: &Utf8Path, campaign: &str) -> Result<(Self, Vec<Entry>), StoreError> {
         let fail = |action| StoreError::io(action, path);
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
@@ -99,18 +99,18 @@ impl Journal {
         let mut line = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         line.push(b'\n');
         #[cfg(debug_assertions)]
-        dies("before", self.next);
+        die_if_asked("before", self.next);
         self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(StoreError::io("append to", &self.path))?;
         #[cfg(debug_assertions)]
-        dies("after", self.next);
+        die_if_asked("after", self.next);
         self.next += 1;
         Ok(entry)
     }
 }
 
-/// Tests kill the controller at every record: with `CVC_KILL_AT=before:N` or `after:N` it dies as by `kill -9` there. Not in releases.
+/// Kills this process at a record: with `CVC_KILL_AT=before:N` or `after:N` it dies as by `kill -9` there. For tests; not in releases.
 #[cfg(debug_assertions)]
-fn dies(when: &str, seq: u64) {
+fn die_if_asked(when: &str, seq: u64) {
     if std::env::var("CVC_KILL_AT").is_ok_and(|at| at == format!("{when}:{seq}")) {
         // nothing goes on after it
         let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
@@ -167,7 +167,7 @@ mod tests {
         std::fs::write(&path, text.replacen("run-intended", "run-imagined", 1)).expect("writes");
         let error = read(&path).expect_err("damaged").to_string();
         assert!(error.contains("journal.jsonl") && error.contains("line 3"), "{error}");
-        std::fs::write(&path, text.replacen("\"format\":1", "\"format\":7", 1)).expect("writes");
+        std::fs::write(&path, text.replacen("\"format\":2", "\"format\":7", 1)).expect("writes");
         let error = read(&path).expect_err("newer").to_string();
         assert!(error.contains('7') && error.contains("newer"), "{error}");
     }

@@ -4,6 +4,6 @@ pub mod event;
 mod file;
 mod state;
 
-pub use event::{Entry, Event};
+pub use event::{Acquired, Entry, Event};
 pub use file::{FORMAT, Journal, read};
-pub use state::{Attempt, CampaignState, Lease, RunHistory, RunState};
+pub use state::{Attempt, CampaignState, IllegalEvent, Lease, RunHistory, RunState};

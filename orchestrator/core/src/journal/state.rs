@@ -1,11 +1,13 @@
 //! The state of a campaign: a fold over its journal.
 
-use super::event::{Entry, Event};
-use crate::outcome::{Cause, Outcome};
+use super::event::{Acquired, Entry, Event};
 use crate::{
-    ids::{PointId, RunId},
+    ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
     lease::LaunchOrder,
+    outcome::{Cause, Outcome},
+    store::StoreError,
 };
+use camino::Utf8Path;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -46,10 +48,10 @@ pub struct Attempt {
     pub ended: Option<Timestamp>,
     /// How it ended; `None` while it runs and when it was cut off.
     pub outcome: Option<Outcome>,
-    /// Cut off by the end of the controller.
+    /// Whether it was cut off by the end of its controller.
     pub abandoned: bool,
     /// Nodes that it was given; none on this machine.
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeName>,
 }
 
 /// What the journal says of one run.
@@ -100,64 +102,103 @@ pub struct CampaignState {
     pub span: Option<(Timestamp, Timestamp)>,
     /// Versions of cvc that began the journal.
     pub cvc: Vec<String>,
-    /// How often a controller began or resumed work.
+    /// Number of times that a controller began or resumed work.
     pub sessions: u64,
-    /// Sites on whose machines something of cvc's may be.
-    pub open_sites: BTreeSet<String>,
-    /// How often it was interrupted by the user.
+    /// Sites on whose machines cvc may have left something.
+    pub open_sites: BTreeSet<SiteName>,
+    /// Number of times that the user interrupted it.
     pub interruptions: u64,
-    /// What schedulers were asked for, in order.
+    /// Leases that schedulers and clouds were asked for, in order.
     pub leases: Vec<Lease>,
 }
 
-/// Nodes that a scheduler was asked for.
+/// Nodes that a scheduler or a cloud was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// Its name: that of the job.
-    pub name: String,
+    /// Its name: that of the job, or the client token.
+    pub name: LeaseId,
     /// For which site.
-    pub site: String,
-    /// The scheduler's number of it, once it has said it.
-    pub job: Option<String>,
+    pub site: SiteName,
+    /// What the scheduler or the cloud gave, once that is known.
+    pub by: Option<Acquired>,
     /// What a cloud was asked for.
     pub order: Option<Box<LaunchOrder>>,
-    /// When it was asked for, and since when it was there.
+    /// When it was asked for.
     pub intended: Timestamp,
-    /// When it was there.
+    /// When it was acquired.
     pub acquired: Option<Timestamp>,
     /// Instances of it that are gone, and since when.
-    pub lost: BTreeMap<String, Timestamp>,
-    /// Until when it is kept for a next campaign, which may have taken it over.
+    pub lost: BTreeMap<InstanceId, Timestamp>,
+    /// Until when it is kept for the next campaign, which may have taken it over.
     pub kept_until: Option<Timestamp>,
-    /// When its instances end by themselves, as far as that was moved on since they were launched.
+    /// When its instances terminate themselves, if that was extended since they were launched.
     pub deadline: Option<Timestamp>,
-    /// Whether it is known to be over.
+    /// Whether it is over.
     pub released: bool,
-    /// Since when.
+    /// When it was released.
     pub ended: Option<Timestamp>,
 }
 
 impl Lease {
+    /// Whether the scheduler has accepted it, or the cloud has launched it.
+    pub fn is_acquired(&self) -> bool {
+        self.by.is_some()
+    }
+
+    /// The scheduler's identifier of the job.
+    pub fn job(&self) -> Option<&str> {
+        match &self.by {
+            Some(Acquired::Job(job)) => Some(job.as_str()),
+            Some(Acquired::Instances(_)) | None => None,
+        }
+    }
+
     /// Instances that a cloud has launched for it.
     pub fn instances(&self) -> Vec<&str> {
-        self.job
-            .as_deref()
-            .filter(|_| self.order.is_some())
-            .into_iter()
-            .flat_map(|ids| ids.split(','))
-            .filter(|id| !id.is_empty())
-            .collect()
+        match &self.by {
+            Some(Acquired::Instances(ids)) => ids.iter().map(InstanceId::as_str).collect(),
+            Some(Acquired::Job(_)) | None => Vec::new(),
+        }
+    }
+}
+
+/// An event that does not follow from those before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {line}: {problem}")]
+pub struct IllegalEvent {
+    /// Number of the entry, which is its line in the journal.
+    pub line: u64,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl IllegalEvent {
+    /// The error of the journal in which it was found.
+    pub fn in_file(self, path: &Utf8Path) -> StoreError {
+        let hint = "restore the journal from a copy, or move the campaign's directory away and run the campaign again";
+        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), format!("{}; {hint}", self.problem))
     }
 }
 
 impl CampaignState {
     /// Folds a journal.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+    ///
+    /// # Errors
+    /// When an event does not follow from those before it.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self, IllegalEvent> {
         let mut state = Self::default();
         for entry in entries {
-            state.apply(entry);
+            state.apply(entry)?;
         }
-        state
+        Ok(state)
+    }
+
+    /// Reads and folds the journal in this file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
+    pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
+        Self::of(&super::read(path)?).map_err(|illegal| illegal.in_file(path))
     }
 
     /// Where a run stands; `None` if it was not tried.
@@ -170,8 +211,80 @@ impl CampaignState {
         self.leases.iter().filter(|l| l.site == site).cloned().collect()
     }
 
-    /// Takes in one line.
-    pub fn apply(&mut self, Entry { at, event, .. }: &Entry) {
+    /// Checks whether an event may follow. What 0.1.0 wrote twice without harm stays legal: the closing of a site and the release of a lease.
+    ///
+    /// # Errors
+    /// What is wrong, when it may not.
+    pub fn check(&self, event: &Event) -> Result<(), String> {
+        match event {
+            Event::Opened { .. } if self.span.is_some() => Err("the journal is opened a second time".to_owned()),
+            Event::RunIntended { run, attempt, .. } => match self.run(run) {
+                Some(RunState::Open { attempt: open, .. }) => {
+                    Err(format!("attempt {attempt} at run {run} is intended while attempt {open} is under way"))
+                }
+                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => {
+                    Err(format!("attempt {attempt} at run {run} is intended although the run has succeeded"))
+                }
+                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => Ok(()),
+            },
+            Event::RunStarted { run, attempt, .. } => self.check_under_way(run, *attempt, "started"),
+            Event::RunFinished { run, attempt, .. } => self.check_under_way(run, *attempt, "finished"),
+            Event::RunAbandoned { run, attempt, .. } => self.check_under_way(run, *attempt, "abandoned"),
+            Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
+                Err(format!("point {point} is quarantined a second time"))
+            }
+            Event::PointReleased { point } if !self.quarantined.contains(point) => {
+                Err(format!("point {point} is released but was not quarantined"))
+            }
+            Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
+            Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
+            Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
+            Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
+            Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
+            Event::Opened { .. }
+            | Event::Started { .. }
+            | Event::SiteOpened { .. }
+            | Event::SiteClosed { .. }
+            | Event::PointQuarantined { .. }
+            | Event::PointsSkipped { .. }
+            | Event::PointReleased { .. }
+            | Event::LeaseIntended { .. }
+            | Event::Interrupted { .. }
+            | Event::Completed { .. } => Ok(()),
+        }
+    }
+
+    fn check_under_way(&self, run: &RunId, attempt: u32, what: &str) -> Result<(), String> {
+        match self.run(run) {
+            Some(RunState::Open { attempt: open, .. }) if *open == attempt => Ok(()),
+            Some(RunState::Open { attempt: open, .. }) => {
+                Err(format!("attempt {attempt} at run {run} is {what} while attempt {open} is under way"))
+            }
+            Some(RunState::Abandoned { .. } | RunState::Finished { .. }) => {
+                Err(format!("attempt {attempt} at run {run} is {what} after the run has ended"))
+            }
+            None => Err(format!("attempt {attempt} at run {run} is {what} but was never intended")),
+        }
+    }
+
+    fn check_lease(&self, name: &LeaseId, what: &str) -> Result<(), String> {
+        if self.leases.iter().any(|l| l.name == *name) {
+            return Ok(());
+        }
+        Err(format!("lease {name} is {what} but was never intended"))
+    }
+
+    /// Adds one entry.
+    ///
+    /// # Errors
+    /// When the event does not follow from those before it; the state is then as it was.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalEvent> {
+        self.check(&entry.event).map_err(|problem| IllegalEvent { line: entry.seq, problem })?;
+        self.take_in(entry);
+        Ok(())
+    }
+
+    fn take_in(&mut self, Entry { at, event, .. }: &Entry) {
         self.span = Some((self.span.map_or(*at, |s| s.0), *at));
         match event {
             Event::Opened { cvc, .. } => self.cvc.push(cvc.clone()),
@@ -189,22 +302,22 @@ impl CampaignState {
             }
             Event::RunIntended { run, attempt, nodes } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
-                let attempt = self.stands(run, *attempt, state);
+                let attempt = self.set_run(run, *attempt, state);
                 attempt.started = Some(*at);
                 attempt.nodes.clone_from(nodes);
             }
             Event::RunStarted { run, attempt, pid, start_ticks } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
-                self.stands(run, *attempt, state).started.get_or_insert(*at);
+                self.set_run(run, *attempt, state).started.get_or_insert(*at);
             }
             Event::RunFinished { run, attempt, outcome, records } => {
                 let state = RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records: records.clone() };
-                let attempt = self.stands(run, *attempt, state);
+                let attempt = self.set_run(run, *attempt, state);
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
             }
             Event::RunAbandoned { run, attempt, .. } => {
-                let attempt = self.stands(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
+                let attempt = self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
                 attempt.ended = Some(*at);
                 attempt.abandoned = true;
             }
@@ -216,7 +329,7 @@ impl CampaignState {
                 self.leases.push(Lease {
                     name: lease.clone(),
                     site: site.clone(),
-                    job: None,
+                    by: None,
                     order: order.clone(),
                     intended: *at,
                     acquired: None,
@@ -227,9 +340,9 @@ impl CampaignState {
                     ended: None,
                 });
             }
-            Event::LeaseAcquired { lease, job } => {
+            Event::LeaseAcquired { lease, by } => {
                 if let Some(lease) = self.lease(lease) {
-                    lease.job = Some(job.clone());
+                    lease.by = Some(by.clone());
                     lease.acquired.get_or_insert(*at);
                     lease.kept_until = None;
                 }
@@ -266,12 +379,12 @@ impl CampaignState {
         }
     }
 
-    fn lease(&mut self, name: &str) -> Option<&mut Lease> {
-        self.leases.iter_mut().rfind(|l| l.name == name)
+    fn lease(&mut self, name: &LeaseId) -> Option<&mut Lease> {
+        self.leases.iter_mut().rfind(|l| l.name == *name)
     }
 
-    /// Sets where a run stands, and gives the attempt that is meant.
-    fn stands(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
+    /// Sets the state of a run and returns the attempt that the event is about.
+    fn set_run(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
         let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory { state: state.clone(), attempts: Vec::new() });
         history.state = state;
         history.under_way(attempt)
@@ -284,6 +397,10 @@ mod tests {
 
     fn entries(events: Vec<Event>) -> Vec<Entry> {
         (1..).zip(events).map(|(seq, event)| Entry { seq, at: Timestamp::from_second(seq as i64).expect("a time"), event }).collect()
+    }
+
+    fn folded(entries: &[Entry]) -> CampaignState {
+        CampaignState::of(entries).expect("a legal journal")
     }
 
     #[test]
@@ -305,7 +422,8 @@ mod tests {
             Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
             Event::RunIntended { run: b.clone(), attempt: 1, nodes: vec![] },
             Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
-        ]));
+        ]))
+        .expect("a legal journal");
         let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()) };
         assert_eq!((state.run(&a), state.runs[&a].attempts.len(), state.runs[&a].failure()), (Some(&end), 2, None));
         assert_eq!((state.run(&b), state.runs[&b].attempts.len()), (Some(&RunState::Abandoned { attempts: 0 }), 2));
@@ -319,13 +437,74 @@ mod tests {
             Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
             Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
         ]);
-        assert_eq!(CampaignState::of(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));
-        let state = CampaignState::of(&journal);
+        assert_eq!(folded(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));
+        let state = folded(&journal);
         assert_eq!(state.run(&run), Some(&RunState::Open { attempt: 1, shepherd: Some((7, 9)) }));
         // the intent is the start, and there is one attempt of it
         assert_eq!(state.runs[&run].attempts.len(), 1);
         assert_eq!(state.runs[&run].attempts[0].started, Some(journal[1].at));
         journal.push(Entry { seq: 4, at: journal[2].at, event: Event::Completed { succeeded: 0, failed: 0 } });
-        assert!(CampaignState::of(&journal).completed && state.sessions == 1);
+        assert!(folded(&journal).completed && state.sessions == 1);
+    }
+
+    #[test]
+    fn an_event_that_does_not_follow_is_refused_with_its_line_and_changes_nothing() {
+        let (run, point) = (RunId::from_written("a"), PointId::from_written("p"));
+        let intended = |attempt| Event::RunIntended { run: run.clone(), attempt, nodes: vec![] };
+        let finished = |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None };
+        let started = |attempt| Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 };
+        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![] };
+        let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned() };
+        let lease = || LeaseId::from("l");
+        let until = Timestamp::UNIX_EPOCH;
+        let cases: Vec<(Vec<Event>, Event, &str)> = vec![
+            (vec![opened()], opened(), "opened a second time"),
+            (vec![], started(1), "never intended"),
+            (vec![], finished(1), "never intended"),
+            (vec![], abandoned(1), "never intended"),
+            (vec![intended(1)], intended(2), "under way"),
+            (vec![intended(1)], finished(2), "attempt 1 is under way"),
+            (vec![intended(1), finished(1)], finished(1), "has ended"),
+            (vec![intended(1), finished(1)], intended(2), "has succeeded"),
+            (vec![intended(1), abandoned(1)], started(1), "has ended"),
+            (vec![], Event::PointReleased { point: point.clone() }, "not quarantined"),
+            (
+                vec![Event::PointQuarantined { point: point.clone(), failures: 2 }],
+                Event::PointQuarantined { point, failures: 2 },
+                "a second time",
+            ),
+            (vec![], Event::LeaseAcquired { lease: lease(), by: Acquired::Job("1".into()) }, "never intended"),
+            (vec![], Event::LeaseExtended { lease: lease(), until }, "never intended"),
+            (vec![], Event::LeaseKept { lease: lease(), until }, "never intended"),
+            (vec![], Event::LeaseLost { lease: lease(), instances: vec![], why: "gone".into() }, "never intended"),
+            (vec![], Event::LeaseReleased { lease: lease(), how: String::new() }, "never intended"),
+        ];
+        for (before, event, problem) in cases {
+            let line = before.len() as u64 + 1;
+            let mut state = folded(&entries(before));
+            let untouched = state.clone();
+            let illegal = state.apply(&Entry { seq: line, at: Timestamp::UNIX_EPOCH, event: event.clone() }).expect_err("illegal");
+            assert!(illegal.line == line && illegal.problem.contains(problem), "{event:?}: {illegal}");
+            assert_eq!(state, untouched);
+            let error = illegal.in_file(Utf8Path::new("c/journal.jsonl")).to_string();
+            assert!(
+                error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")) && error.contains("restore the journal"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lease_has_a_job_or_instances_in_both_forms_of_the_journal() {
+        let by = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
+        let event = |by| Event::LeaseAcquired { lease: "l".into(), by };
+        let (job, instances) = (Acquired::Job("17".into()), Acquired::instances(["i-1", "i-2"]));
+        assert_eq!(by(r#"{"event":"lease-acquired","lease":"l","job":"17"}"#), event(job.clone()));
+        assert_eq!(by(r#"{"event":"lease-acquired","lease":"l","job":"i-1,i-2"}"#), event(instances.clone()));
+        for acquired in [job, instances] {
+            let text = serde_json::to_string(&event(acquired.clone())).expect("json");
+            assert!(text.contains("\"by\":{"), "{text}");
+            assert_eq!(by(&text), event(acquired));
+        }
     }
 }

@@ -29,7 +29,7 @@ const IMAGE_MIB_PER_S: f64 = 200.0;
 const GZIP_MIB_PER_S: f64 = 40.0;
 /// Computation of a size-only run.
 const SIZE_ONLY_S: f64 = 2.0;
-/// Core-seconds of a workload that does not say.
+/// Core-seconds of a workload whose descriptor does not state them.
 const UNKNOWN_CORE_S: f64 = 30.0;
 /// Libraries and small areas of an image, MiB.
 const LIBRARIES_MIB: f64 = 25.0;

@@ -14,12 +14,14 @@ pub type Span = Range<usize>;
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct Source {
+    /// Where it is.
     pub path: PathBuf,
+    /// What is in it.
     pub text: Arc<str>,
 }
 
 impl Source {
-    /// Reads a file; one that cannot be read or is no text is an error without position.
+    /// Reads a file; one that cannot be read or is not text is an error without a position.
     pub fn read(path: &std::path::Path) -> Result<Self, SourceError> {
         let fail = |message: String, hint: &str| SourceError {
             message,
@@ -65,9 +67,9 @@ impl Source {
         }
         if message.starts_with("string values must be quoted") {
             let (message, hint) = if written.is_empty() {
-                ("there is no value after the `=`".to_owned(), "write a value, or remove the key".to_owned())
+                ("the value after the `=` is missing".to_owned(), "write a value, or remove the key".to_owned())
             } else {
-                (format!("`{written}` is no value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
+                (format!("`{written}` is not a value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
             };
             return self.error(span, message, hint);
         }
@@ -87,7 +89,9 @@ impl Source {
 /// One step from a table or list to what is in it.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
+    /// To the value of a key.
     Key(&'a str),
+    /// To an element of a list, from 0.
     Index(usize),
 }
 
@@ -128,30 +132,16 @@ pub fn key_span(table: &DeTable<'_>, key: &str) -> Option<Span> {
 
 /// The candidate that a misspelt name probably meant.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let name: Vec<char> = name.chars().take(64).flat_map(char::to_lowercase).collect();
+    let comparable = |text: &str| text.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
+    let name = comparable(name);
+    let length = name.chars().count();
     candidates
         .into_iter()
-        .map(|c| (distance(&name, &c.chars().take(64).flat_map(char::to_lowercase).collect::<Vec<_>>()), c))
-        .filter(|(d, c)| *d <= (name.len().max(c.len()) / 3).max(1))
+        // swaps of neighbours count as one change
+        .map(|c| (strsim::osa_distance(&name, &comparable(c)), c))
+        .filter(|(d, c)| *d <= (length.max(c.len()) / 3).max(1))
         .min_by_key(|(d, _)| *d)
         .map(|(_, c)| c)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours from one name to the other.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]));
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 /// `did you mean X? WHAT: a, b, c`.
@@ -202,7 +192,7 @@ fn plain_words(message: &str) -> (String, Option<String>) {
     let known = [
         ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
         ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
-        ("seconds belong here", "no seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
+        ("seconds belong here", "expected seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
     ];
     for (beginning, message_here, hint) in known {
         if message.starts_with(beginning) {

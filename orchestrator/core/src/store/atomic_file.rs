@@ -2,26 +2,14 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use std::{fs::File, io::Write};
+use cvc_probe::atomic_file::{self, Durability};
 
-/// Writes a file so that after a crash there is the old content or the new one: temporary file, sync, rename.
+/// Writes a file so that after a crash or a loss of power it has the old content or the new one.
 pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io("write", path)(e);
-    let directory = path.parent().filter(|p| !p.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    // temporary files are private; what is kept is as readable as any other file of the user's
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(fail)?;
-    }
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
-    File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
+    atomic_file::write(path.as_std_path(), bytes, Durability::Synced).map_err(StoreError::io("write", path))
 }
 
-/// Removes a file, or a directory with all below it. That nothing is there is no error.
+/// Removes a file, or a directory with all below it. A path that does not exist is not an error.
 ///
 /// # Errors
 /// When something is there and cannot be removed.

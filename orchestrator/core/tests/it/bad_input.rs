@@ -56,6 +56,6 @@ fn a_file_that_is_missing_or_no_text_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("binary.toml");
     std::fs::write(&path, [b'a', 0xff, 0xfe]).expect("written");
-    let errors = cvc_core::campaign::load(&path, &[]).expect_err("it is no text");
+    let errors = cvc_core::campaign::load(&path, &[]).expect_err("it is not text");
     assert!(errors.to_string().contains("byte 1 is not UTF-8 text"), "{errors}");
 }

@@ -144,7 +144,7 @@ fn yaml(groups: &[Group]) -> String {
     let mut out = String::from("---\nall:\n  hosts:\n    alone:\n      ansible_user: me\n  vars: {ansible_user: everybody}\n");
     for (i, group) in groups.iter().enumerate() {
         out += &format!("g{i}:\n");
-        // a key twice is no YAML
+        // a key twice is not YAML
         let hosts: BTreeMap<&String, &Vars> = group.hosts.iter().map(|(p, v)| (p, v)).collect();
         out += if hosts.is_empty() { "" } else { "  hosts:\n" };
         out.extend(hosts.iter().map(|(pattern, vars)| format!("    '{pattern}':\n{}", table(vars, "      "))));
@@ -233,7 +233,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let bad = [
         ("hosts", "n1\n[a]\nn[1:\n", 3, "without its `]`"),
-        ("hosts", "[a]\nn1 port\n", 2, "`port` is no variable"),
+        ("hosts", "[a]\nn1 port\n", 2, "`port` is not a variable"),
         ("hosts", "[a]\nn1 x='y\n", 2, "quote is not closed"),
         ("hosts", "[a:children]\nb\n", 2, "there is no [b]"),
         ("hosts", "n1\n[b:vars]\nx=1\n", 2, "there is no [b]"),
@@ -244,7 +244,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
         ("hosts.yml", "all:\n  hosts:\n    n1: {\n", 4, "no YAML"),
     ];
     let its_own = [
-        ("hosts", "n1 ansible_port=0\n", 1, "is no port"),
+        ("hosts", "n1 ansible_port=0\n", 1, "is not a port"),
         ("hosts", "n1\nn2 ansible_host=\"{{ address }}\"\n", 2, "is a template"),
         ("hosts", "-oProxyCommand=sh\n", 1, "cannot be given to ssh"),
         ("hosts.yml", "all:\n  host:\n    n1:\n", 2, "none of `hosts`"),

@@ -420,7 +420,7 @@ pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFo
 
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
-    let digest = std::fs::read(&prepared.program).map(|b| blake3::hash(&b).to_hex()[..16].to_owned()).unwrap_or_default();
+    let digest = std::fs::read(&prepared.program).map(|b| cvc_core::ids::short_digest(&b)).unwrap_or_default();
     let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
     if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
         notes

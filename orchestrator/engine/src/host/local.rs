@@ -3,6 +3,7 @@
 use super::{Host, HostError, MOST_OUTPUT, Output, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
+use cvc_probe::atomic_file::Durability;
 use std::{
     collections::BTreeMap,
     process::Stdio,
@@ -74,7 +75,7 @@ impl Host for LocalHost {
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
-        cvc_probe::shepherd::write_whole(to.as_std_path(), content).map_err(|source| HostError::File {
+        cvc_probe::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(|source| HostError::File {
             host: "localhost".into(),
             action: "write",
             path: to.to_string(),

@@ -31,7 +31,7 @@ const PROPERTY_PARENT: u64 = 2;
 const PROPERTY_CHILD: u64 = 4;
 /// `size` of the last header.
 const END_MARKER: u64 = u64::MAX;
-/// No address space is larger (57 bits: five-level page tables), so no area can be.
+/// Maximum size of an area: the largest address space (57 bits: five-level page tables).
 const MAX_ADDRESS: u64 = 1 << 57;
 /// Length of the name field in every layout.
 const NAME_LEN: usize = 1024;

@@ -98,7 +98,7 @@ fn within(subdirectory: Option<&Path>) -> String {
     }
 }
 
-/// Runs the command, writing to `out`. A reader that goes away (`cvc image ... | head`) is no error.
+/// Runs the command, writing to `out`. A reader that goes away (`cvc image ... | head`) is not an error.
 ///
 /// # Errors
 /// [`ImageCommandError`], to be printed as it is.

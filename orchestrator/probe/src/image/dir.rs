@@ -9,16 +9,14 @@ use super::{
     reader::read_image,
     zones::Zones,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
     fs, io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// What a process is in the computation.
@@ -260,7 +258,7 @@ fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<
     let work = || {
         while let Some((i, candidate)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, candidates.get(i)?))) {
             let result = read_image(&dir.join(&candidate.name));
-            *results[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            *results[i].lock() = Some(result);
         }
     };
     std::thread::scope(|scope| {
@@ -272,7 +270,7 @@ fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<
         }
         work();
     });
-    results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner).expect("every candidate was read")).collect()
+    results.into_iter().map(|slot| slot.into_inner().expect("every candidate was read")).collect()
 }
 
 /// The file name without what every image's name has.

@@ -12,7 +12,7 @@ pub struct ImageError {
     pub path: PathBuf,
     /// Where: an offset in the uncompressed image. None when the problem is the file as a whole.
     pub offset: Option<u64>,
-    /// Is the file gzip'd? Then `offset` is no position in the file but in what it inflates to.
+    /// Is the file gzip'd? Then `offset` is a position in the inflated content and not in the file.
     pub gzip: bool,
     /// What is wrong.
     pub kind: ImageErrorKind,

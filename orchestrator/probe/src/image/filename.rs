@@ -15,11 +15,11 @@ pub struct ImageName {
     pub time: u64,
 }
 
-/// What stands at the end of an image's name.
+/// Suffix of an image's name.
 pub(super) const SUFFIX: &str = ".dmtcp";
-/// What stands at its start.
+/// Prefix of an image's name.
 pub(super) const PREFIX: &str = "ckpt_";
-/// What stands at the end while it is being written.
+/// Suffix while the image is being written.
 pub(super) const TEMPORARY_SUFFIX: &str = ".dmtcp.temp";
 /// What stands in place of [`SUFFIX`] in the name of the directory of saved files.
 pub(super) const FILES_SUFFIX: &str = "_files";

@@ -8,9 +8,9 @@ use super::{
 use flate2::{Decompress, FlushDecompress, Status};
 use std::{fs::File, io::Read};
 
-/// Compressed bytes read at a time.
+/// Number of compressed bytes read at a time.
 const INPUT: usize = 128 * 1024;
-/// Inflated bytes kept at a time: small enough to stay in a core's cache.
+/// Number of inflated bytes kept at a time: small enough to stay in a core's cache.
 const OUTPUT: usize = 256 * 1024;
 /// log2 of gzip's window.
 const WINDOW_BITS: u8 = 15;
@@ -37,7 +37,7 @@ pub(super) struct GzipSource {
 impl GzipSource {
     /// `file` stands at its start.
     pub(super) fn new(file: File) -> Self {
-        // The input is read once from front to back. A hint only: its failure is no error.
+        // The input is read once from front to back. A hint only: its failure is not an error.
         let _ = nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
         Self {
             file,

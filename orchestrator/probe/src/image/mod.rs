@@ -20,6 +20,7 @@ mod reader;
 mod show;
 mod source;
 mod structural;
+mod zone_rules;
 mod zones;
 
 pub use area::Area;

@@ -91,7 +91,7 @@ impl From<RegionText> for Region {
 fn from_hex<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
     let digits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    digits.ok_or_else(|| serde::de::Error::custom(format_args!("`{text}` is no address: expected 0x and hexadecimal digits")))
+    digits.ok_or_else(|| serde::de::Error::custom(format_args!("`{text}` is not an address: expected 0x and hexadecimal digits")))
 }
 
 impl Region {

@@ -23,7 +23,7 @@ pub(super) struct PlainSource {
 impl PlainSource {
     /// `len` is the length of the file when it was opened: what is written behind it meanwhile is not looked at.
     pub(super) fn new(file: File, len: u64) -> Self {
-        // Without this the kernel reads ahead of every header, i.e. most of the data. A hint only: its failure is no error.
+        // Without this the kernel reads ahead of every header, i.e. most of the data. A hint only: its failure is not an error.
         let _ = nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM);
         Self { file, len, at: 0, window: Box::new([0; WINDOW]), window_at: 0, window_len: 0 }
     }

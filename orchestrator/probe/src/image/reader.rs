@@ -11,8 +11,8 @@ use super::{
     name::Name,
     plain::PlainSource,
     source::Source,
-    structural,
-    zones::{self, Sub, Zone},
+    structural, zone_rules,
+    zones::{Sub, Zone},
 };
 use std::{
     fs::File,
@@ -20,11 +20,11 @@ use std::{
     path::Path,
 };
 
-/// Pages searched for the second signature of a v2 or v3 image. What is before it are names and paths: some kilobytes.
+/// Number of pages searched for the second signature of a v2 or v3 image. What is before it are names and paths: some kilobytes.
 const MAX_DMTCP_PAGES: u64 = 4096;
-/// Regions kept. Linux lets a process map 65,530 by default, and few sites raise that above a million.
+/// Maximum number of regions kept. Linux lets a process map 65,530 by default, and few sites raise that above a million.
 const MAX_REGIONS: usize = 4 << 20;
-/// Bytes of names kept, for the same reason.
+/// Maximum number of bytes of names kept, for the same reason.
 const MAX_NAME_BYTES: usize = 256 << 20;
 
 /// What to keep beside the regions.
@@ -70,7 +70,7 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
 /// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.
 ///
 /// # Errors
-/// What waiting does not fix: no such file, not an image, damaged.
+/// Errors that waiting does not fix: missing file, not an image, damaged.
 pub fn is_complete(path: &Path) -> Result<bool, ImageError> {
     match read_image(path) {
         Ok(_) => Ok(true),
@@ -174,7 +174,7 @@ impl Parser {
         };
         let Table { areas, mut regions, .. } = table;
         structural::classify(&mut regions, &header);
-        zones::classify_literal(&mut regions);
+        zone_rules::classify_literal(&mut regions);
         Ok(Image {
             path: std::path::PathBuf::new(),
             format: Format { family, area_layout },
@@ -186,8 +186,8 @@ impl Parser {
             data_bytes,
             end_marker_offset,
             fixed_overhead_bytes,
-            zones: zones::sum(&regions),
-            sub_zones: zones::sub_zones(&regions),
+            zones: zone_rules::sum(&regions),
+            sub_zones: zone_rules::sub_zones(&regions),
             regions,
             areas,
         })

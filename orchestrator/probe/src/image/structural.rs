@@ -4,14 +4,15 @@ use super::{
     area::PROT_WRITE,
     header::Header,
     model::Region,
-    zones::{Sub, is_path, is_shared_memory},
+    zone_rules::{is_path, is_shared_memory},
+    zones::Sub,
 };
 
-/// malloc gets memory for its arenas in aligned pieces of this size.
+/// Size and alignment of the pieces that malloc's arenas consist of.
 const ARENA: u64 = 64 << 20;
-/// The default stack of a thread.
+/// Default size of a thread's stack.
 const THREAD_STACK: u64 = 8 << 20;
-/// More anonymous memory behind a library than this is not its static data.
+/// Maximum size of the anonymous memory behind a library that counts as its static data.
 const MAX_LIB_BSS: u64 = 1 << 20;
 
 /// A region as the process had it: the lines of the listing that layouts A and B split it into, taken together.

@@ -1,6 +1,5 @@
-//! Zones of an image: application data, libraries, shared memory. The literal rule, and the sums by zone.
+//! Zones of an image (application data, libraries, shared memory) and the types of their sums.
 
-use super::model::Region;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
 /// A zone of a checkpoint image.
@@ -181,15 +180,6 @@ pub struct RuleSums {
 }
 
 impl RuleSums {
-    fn add(&mut self, zone: Zone, region: &Region) {
-        self.r#virtual.add(zone, region.virtual_bytes());
-        if region.is_accessible() {
-            self.accessible.add(zone, region.virtual_bytes());
-        }
-        self.stored.add(zone, region.stored);
-        self.stored_with_headers.add(zone, region.stored + region.headers * super::PAGE as u64);
-    }
-
     /// Adds another image's sums.
     pub(super) fn add_all(&mut self, other: &Self) {
         self.r#virtual.add_all(&other.r#virtual);
@@ -237,64 +227,6 @@ pub struct SubZone {
     pub headers: u64,
 }
 
-/// Paths of shared memory.
-const SHARED_PATHS: [&[u8]; 6] = [b"/dev/shm/", b"/SYSV", b"/dev/zero", b"/dev/hugepages", b"/dev/infiniband", b"/memfd:"];
-
-/// Shared flag, or a path of shared memory.
-pub(super) fn is_shared_memory(region: &Region) -> bool {
-    region.flags & super::area::MAP_SHARED != 0 || SHARED_PATHS.iter().any(|prefix| region.name.as_bytes().starts_with(prefix))
-}
-
-/// A file, as opposed to `[heap]` and the like.
-pub(super) fn is_path(region: &Region) -> bool {
-    region.name.as_bytes().starts_with(b"/")
-}
-
-/// The literal rule. Where there is no `[heap]`, no line ends the application's data: all of it is DTAPP. Where the heap has
-/// several lines (runs, in layouts A and B), the last one counts.
-pub(super) fn classify_literal(regions: &mut [Region]) {
-    let data_ends = regions.iter().rposition(|region| region.name.as_bytes() == b"[heap]").unwrap_or(regions.len());
-    for (i, region) in regions.iter_mut().enumerate() {
-        region.literal = if i <= data_ends {
-            Zone::Dtapp
-        } else if is_path(region) && !is_shared_memory(region) {
-            Zone::Lb
-        } else {
-            Zone::Shmem
-        };
-    }
-}
-
-/// Sums by zone of classified regions.
-pub(super) fn sum(regions: &[Region]) -> Zones {
-    let mut zones = Zones::default();
-    for region in regions {
-        zones.literal.add(region.literal, region);
-        zones.structural.add(region.zone, region);
-    }
-    zones
-}
-
-/// Sums by sub-zone of classified regions, in the order of their first region.
-pub(super) fn sub_zones(regions: &[Region]) -> Vec<SubZone> {
-    let mut sums: Vec<SubZone> = Vec::new();
-    for region in regions {
-        let found = sums.iter().position(|sum| sum.sub == region.sub).unwrap_or_else(|| {
-            sums.push(SubZone { zone: region.zone, sub: region.sub, n: 0, r#virtual: 0, accessible: 0, stored: 0, headers: 0 });
-            sums.len() - 1
-        });
-        let sum = &mut sums[found];
-        sum.n += 1;
-        sum.r#virtual = sum.r#virtual.saturating_add(region.virtual_bytes());
-        if region.is_accessible() {
-            sum.accessible = sum.accessible.saturating_add(region.virtual_bytes());
-        }
-        sum.stored += region.stored;
-        sum.headers += region.headers;
-    }
-    sums
-}
-
 /// As an object with keys such as `DTAPP/heap`.
 pub(super) fn serialize_sub_zones<S: Serializer>(sums: &[SubZone], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(sums.len()))?;
@@ -329,7 +261,7 @@ pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(deserializer: D) 
                     let zone = Zone::ALL.into_iter().find(|z| z.as_str() == zone)?;
                     Some((zone, Sub::ALL.into_iter().find(|s| s.as_str() == sub)?))
                 });
-                let (zone, sub) = named.ok_or_else(|| de::Error::custom(format_args!("`{key}` is no sub-zone")))?;
+                let (zone, sub) = named.ok_or_else(|| de::Error::custom(format_args!("unknown sub-zone `{key}`")))?;
                 let SubZoneSums { n, r#virtual, accessible, stored, headers } = map.next_value()?;
                 sums.push(SubZone { zone, sub, n, r#virtual, accessible, stored, headers });
             }

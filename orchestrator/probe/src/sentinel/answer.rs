@@ -7,14 +7,14 @@ use super::{
     request::{Answer, Request},
 };
 use crate::image;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Between TERM and KILL of what was guarded.
+/// Delay between TERM and KILL of guarded runs.
 const GUARD_GRACE: Duration = Duration::from_millis(1500);
 
 /// A sentinel without its line: it answers, and remembers what it guards.
@@ -34,7 +34,7 @@ struct Guarded {
 impl Guarded {
     fn end(&self, marker: &str) -> Ended {
         let ended = end::end(marker, &self.dirs, GUARD_GRACE);
-        // nobody is left to be told
+        // the agent is gone
         let _ = remove::remove(&self.remove, &[]);
         ended
     }
@@ -47,7 +47,7 @@ pub(super) fn now_ns() -> i64 {
 }
 
 impl Sentinel {
-    /// Answers one request. May take as long as reading terabytes does: call it where that disturbs nobody.
+    /// Answers one request. It may take as long as reading terabytes does: call it on a thread of its own.
     ///
     /// # Errors
     /// What could not be done, in words, with the path.
@@ -57,11 +57,11 @@ impl Sentinel {
                 end::check(marker, dirs)?;
                 remove::all_removable(remove)?;
                 let guarded = Guarded { dirs: dirs.clone(), remove: remove.clone() };
-                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).insert(marker.clone(), guarded);
+                self.guarded.lock().insert(marker.clone(), guarded);
                 Ok(Answer::Done)
             }
             Request::Unguard { marker } => {
-                self.guarded.lock().unwrap_or_else(PoisonError::into_inner).remove(marker);
+                self.guarded.lock().remove(marker);
                 Ok(Answer::Done)
             }
             Request::Facts { .. }
@@ -84,7 +84,7 @@ impl Sentinel {
 
     /// Ends what is guarded, and guards it no more.
     pub fn end_guarded(&self) -> Vec<Ended> {
-        let guarded = std::mem::take(&mut *self.guarded.lock().unwrap_or_else(PoisonError::into_inner));
+        let guarded = std::mem::take(&mut *self.guarded.lock());
         // side by side: each may need its grace
         std::thread::scope(|scope| {
             let ending: Vec<_> = guarded.iter().map(|(marker, guarded)| scope.spawn(move || guarded.end(marker))).collect();

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long processes may take to vanish after KILL: one that waits for a dead server's disk may never.
+/// Maximum time for processes to vanish after KILL: one that waits for a dead server's disk may never.
 const KILL_LIMIT: Duration = Duration::from_secs(15);
 
 /// What was ended.

@@ -106,7 +106,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
 
 /// The node's own name.
 pub(super) fn host() -> String {
-    nix::unistd::gethostname().map(|h| h.to_string_lossy().into_owned()).unwrap_or_default()
+    crate::host_name().unwrap_or_default()
 }
 
 /// Processors by `/proc/cpuinfo`.

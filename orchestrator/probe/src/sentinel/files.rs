@@ -9,9 +9,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// No more of a file than this is read for [`tail`], whatever is asked for: it is for logs.
+/// Maximum number of bytes that [`tail`] reads: it is for logs.
 const MOST_TAIL: u64 = 64 << 20;
-/// Most files that patterns may stand for.
+/// Maximum number of files that patterns may match.
 const MOST_FILES: usize = 100_000;
 
 /// Something in a directory.

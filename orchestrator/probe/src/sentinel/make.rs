@@ -45,7 +45,7 @@ fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
 }
 
-/// Under another name first, so that nobody reads half of it.
+/// Written under another name first, so that no reader sees half of it.
 fn write(file: &NewFile) -> std::io::Result<()> {
     let name = file.path.file_name().ok_or_else(|| std::io::Error::other("it has no name"))?;
     let mut hidden = std::ffi::OsString::from(".");

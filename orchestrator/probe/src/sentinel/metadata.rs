@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use ureq::{Agent, Body, http::Response};
 
-/// Where every instance finds it.
+/// Address of the metadata service, the same on every instance.
 pub const METADATA: &str = "http://169.254.169.254";
-/// It is on the same machine.
+/// Time limit of a request: the service is on the same machine.
 const LIMIT: Duration = Duration::from_secs(2);
-/// A token is for one look.
+/// Lifetime of a token, which is used for one query.
 const TOKEN_LIFE_S: &str = "60";
-/// The longest of its answers that are wanted.
+/// Maximum length of an answer.
 const LONGEST: u64 = 16 << 10;
 
 /// The cloud takes a machine back.
@@ -101,7 +101,7 @@ mod tests {
         thread,
     };
 
-    /// A service that speaks as the real one: tokens by PUT alone, nothing without one. It serves so many requests.
+    /// A service that speaks as the real one: tokens by PUT alone, nothing without one. It serves a given number of requests.
     fn service(entries: &[(&str, &str)], requests: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -146,7 +146,7 @@ mod tests {
         let address = service(&[("spot/instance-action", "soon")], 2);
         assert!(notice(Some(&address)).expect_err("no JSON").contains("soon"));
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        let said = instance(Some(&format!("http://{silent}"))).expect_err("nobody listens");
+        let said = instance(Some(&format!("http://{silent}"))).expect_err("not listening");
         assert!(said.contains(&format!("the metadata service at http://{silent} does not answer")), "{said}");
     }
 }

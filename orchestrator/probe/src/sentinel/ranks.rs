@@ -18,7 +18,7 @@ pub struct RankProcess {
     pub program: String,
 }
 
-/// In which variables process managers tell a process its rank, the surer ones first: Hydra and PMI2, PMIx, Open MPI.
+/// Variables in which process managers give a process its rank, most reliable first: Hydra and PMI2, PMIx, Open MPI.
 const RANK_VARIABLES: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"];
 
 /// The rank that a process was given. srun numbers everything that it starts, launchers' proxies and the batch script too, so that its own

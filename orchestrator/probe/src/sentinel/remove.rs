@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Fewest parts of a path, the root counted: `/tmp/run` has three.
+/// Minimum number of components of a path that may be removed, the root included: `/tmp/run` has three.
 const FEWEST_PARTS: usize = 3;
 
 /// Whether a path may be removed with all that is in it.
@@ -55,7 +55,7 @@ pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), String> {
     paths.iter().try_for_each(|p| removable(p))
 }
 
-/// Removes one, whatever it is. What is not there is no error.
+/// Removes a file or directory. A missing one is not an error.
 pub(super) fn remove_one(path: &Path) -> Result<(), String> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => remove_tree(path),

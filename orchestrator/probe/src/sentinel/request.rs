@@ -32,7 +32,7 @@ pub enum Request {
     },
     /// Makes a run's directories and files anew. Answer: [`Answer::Done`], or an error that says what could not be made.
     Make {
-        /// Removed before, with all that is in them; what is not there is no error.
+        /// Removed before, with all that is in them; a missing one is not an error.
         #[serde(default)]
         remove: Vec<PathBuf>,
         /// Directories with their modes; missing parents are made as well.
@@ -109,7 +109,7 @@ pub enum Request {
         /// The files.
         files: Vec<PathBuf>,
     },
-    /// Removes; what is not there is no error. Answer: [`Answer::Done`].
+    /// Removes paths; a missing one is not an error. Answer: [`Answer::Done`].
     Remove {
         /// Directories, with all that is in them.
         #[serde(default)]
@@ -129,7 +129,7 @@ pub enum Request {
     Read {
         /// The file.
         path: PathBuf,
-        /// At most so many of its last bytes.
+        /// Maximum number of its last bytes.
         most_bytes: u64,
     },
 }

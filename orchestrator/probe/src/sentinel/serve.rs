@@ -20,13 +20,13 @@ use std::{
 
 /// Number of the protocol; both ends must speak the same.
 pub const PROTOCOL: u32 = 1;
-/// Longest request. Those that write files are the long ones.
+/// Maximum length of a request. Those that write files are the long ones.
 const LONGEST_REQUEST: u64 = 64 << 20;
-/// So many lines unread, and beats are left out: nobody listens at the moment.
+/// Number of unread lines from which beats are left out, since the agent is not reading.
 const MOST_WAITING: usize = 16;
-/// How long a line is listened to once more before its silence counts.
+/// Additional time to listen before silence counts as loss.
 const LAST_LOOK: Duration = Duration::from_millis(200);
-/// Answers that are nearly ready are still given when the line has closed: somebody may have piped requests in by hand.
+/// Delay between the end of input and the exit, in which answers that are nearly ready are still given.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// A line of a sentinel. One of the parts is there.
@@ -112,7 +112,7 @@ pub fn main(beat_s: f64) -> io::Result<()> {
     let closer = events.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         while mask.wait().is_err() {}
-        // when nobody listens any more the sentinel is ending already
+        // without a reader the sentinel is ending already
         let _ = closer.send(Event::Closed);
     })?;
     serve_events(io::stdin(), io::stdout(), beat_s, events, &happens)
@@ -213,7 +213,7 @@ fn listen(input: impl Read, events: &Sender<Event>) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(_) | Err(_) => {
-                // when nobody listens any more the sentinel is ending already
+                // without a reader the sentinel is ending already
                 let _ = events.send(Event::Closed);
                 return;
             }
@@ -255,7 +255,7 @@ fn understand(line: &[u8]) -> Heard {
     }
 }
 
-/// What a sentinel says goes through one thread: a full pipe stops nobody but it.
+/// Writes everything that a sentinel says on one thread: a full pipe blocks only that one.
 #[derive(Clone)]
 struct Voice {
     lines: Sender<Vec<u8>>,
@@ -271,7 +271,7 @@ impl Voice {
         std::thread::Builder::new().name("voice".into()).spawn(move || {
             for line in to_say {
                 if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-                    // nobody can be told any more
+                    // the agent is gone
                     let _ = events.send(Event::Closed);
                     return;
                 }
@@ -289,7 +289,7 @@ impl Voice {
         });
         line.push(b'\n');
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        // the thread has ended only when nobody reads
+        // the thread has ended only if the agent is gone
         let _ = self.lines.send(line);
     }
 }

@@ -1,4 +1,4 @@
-//! Input that is no image, or no whole one: one clear error, no panic, no memory by what a header claims.
+//! Input that is not an image, or not a whole one: one clear error, no panic, no allocation of what a header claims.
 
 use crate::common::{self, Kind, gzip, small};
 use cvc_probe::image::{ImageError, ImageErrorKind, is_complete, read_image};
@@ -16,7 +16,7 @@ impl Scratch {
     }
     fn error(&self, bytes: &[u8]) -> ImageError {
         fs::write(self.path(), bytes).unwrap();
-        let error = read_image(&self.path()).map(|_| ()).expect_err("this is no good image");
+        let error = read_image(&self.path()).map(|_| ()).expect_err("this is not a good image");
         assert!(error.to_string().contains(self.path().to_str().unwrap()), "{error}");
         assert!(!error.hint().is_empty());
         error

@@ -142,7 +142,7 @@ fn bin_or_skip(test: &str) -> Option<PathBuf> {
     bin
 }
 
-/// The C program, or `sleep` where there is no compiler.
+/// The C program, or `sleep` without a compiler.
 fn program(dir: &Path) -> Vec<PathBuf> {
     let (source, program) = (dir.join("patches.c"), dir.join("patches"));
     fs::write(&source, PROGRAM).unwrap();
@@ -205,7 +205,7 @@ fn a_gzip_image_made_now_is_listed_as_dmtcp_lists_it() {
     check("a_gzip_image_made_now_is_listed_as_dmtcp_lists_it", "--gzip");
 }
 
-/// A restarted process has the environment of nobody: it is known by the files that it has open in the run's directories.
+/// A restarted process lacks the environment of its run: it is known by the files that it has open in the run's directories.
 #[test]
 fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term() {
     let Some(bin) = bin_or_skip("a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term") else { return };

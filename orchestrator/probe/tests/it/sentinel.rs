@@ -26,7 +26,7 @@ struct Sentinel {
 
 impl Sentinel {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cvc-probe"))
+        let mut child = Command::new(cvc_testkit::node_program())
             .arg("sentinel")
             .args(args)
             .stdin(Stdio::piped())
@@ -48,7 +48,7 @@ impl Sentinel {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
 
-    /// The next line that is no beat.
+    /// The next line that is not a beat.
     fn answer(&mut self) -> Said {
         loop {
             let said = self.hear();
@@ -205,11 +205,11 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
     }
 }
 
-/// Nobody reads what it says: a pipe whose other end is closed, while its input stays open.
+/// Its output is not read: a pipe whose other end is closed, while its input stays open.
 #[test]
-fn it_goes_when_nobody_hears_it() {
+fn it_exits_without_a_reader() {
     let (read, write) = std::io::pipe().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cvc-probe"))
+    let mut child = Command::new(cvc_testkit::node_program())
         .args(["sentinel", "--beat-s", "0.05"])
         .stdin(Stdio::piped())
         .stdout(write)

@@ -5,7 +5,7 @@ pub mod measured;
 
 use cvc_core::{
     ids::{PointId, RunId},
-    journal::event::{Entry, Event},
+    journal::event::{Acquired, Entry, Event},
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
     point::{CheckpointerKind, Compression, Excluded, ExcludedBy, PlannedPoint, Point, Repeat, UserValue},
@@ -136,6 +136,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
             records.retain(|r| r.labels.is_empty() && !r.name.starts_with("ckpt"));
         }
         write_run(&dir.join(format!("runs/{}", run.id)), &planned.point, &records);
+        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
         journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
     }
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
@@ -189,14 +190,14 @@ pub fn campaign_with_costs(dir: &Path) {
         nodes: 4,
         order: Some(Box::new(order("c5.xlarge", false, Some(0.18)))),
     });
-    journal.push(Event::LeaseAcquired { lease: "c5-1".into(), job: "i-1,i-2,i-3,i-4".into() });
+    journal.push(Event::LeaseAcquired { lease: "c5-1".into(), by: Acquired::instances(["i-1", "i-2", "i-3", "i-4"]) });
     journal.push(Event::LeaseIntended {
         lease: "spot-1".into(),
         site: "spot".into(),
         nodes: 4,
         order: Some(Box::new(order("c9.xlarge", true, None))),
     });
-    journal.push(Event::LeaseAcquired { lease: "spot-1".into(), job: "i-5,i-6,i-7,i-8".into() });
+    journal.push(Event::LeaseAcquired { lease: "spot-1".into(), by: Acquired::instances(["i-5", "i-6", "i-7", "i-8"]) });
     let mut noise = Noise(3);
     for run in &plan.runs {
         let point = &plan.points.iter().find(|p| p.id == run.point).expect("a point").point;
@@ -226,6 +227,7 @@ pub fn campaign_with_costs(dir: &Path) {
             });
         }
         write_run(&dir.join(format!("runs/{}", run.id)), point, &records);
+        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
         journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
     }
     journal.push(Event::LeaseReleased { lease: "c5-1".into(), how: "done".into() });
@@ -271,12 +273,19 @@ pub fn many_points() -> Vec<Point> {
 struct Journal {
     text: String,
     seq: u64,
+    ticks: i64,
 }
 
 impl Journal {
     fn push(&mut self, event: Event) {
+        self.ticks += 1;
+        self.push_at_once(event);
+    }
+
+    /// Appends an event at the time of the one before it.
+    fn push_at_once(&mut self, event: Event) {
         self.seq += 1;
-        let at = jiff::Timestamp::from_second(1_900_000_000 + self.seq as i64 * 5).expect("a time");
+        let at = jiff::Timestamp::from_second(1_900_000_000 + self.ticks * 5).expect("a time");
         self.text += &serde_json::to_string(&Entry { seq: self.seq, at, event }).expect("json");
         self.text.push('\n');
     }

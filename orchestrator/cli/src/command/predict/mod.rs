@@ -12,11 +12,8 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::{
-    predict::{
-        Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index,
-        merge_repeated,
-    },
+use cvc_analysis::predict::{
+    Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index, merge_repeated,
 };
 use cvc_model::split;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! The answer of `cvc predict`.
 
-use cvc_analysis::predict::{ScheduleBudget, Forecast, JudgedQuantity, Observation};
+use cvc_analysis::predict::{Forecast, JudgedQuantity, Observation, ScheduleBudget};
 use serde::Serialize;
 
 /// Everything that the command says, as JSON.

@@ -1,7 +1,7 @@
 //! Ranks that are elsewhere, that never end, and points side by side.
 
-use crate::common::cluster::LIMIT;
 use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, on_lab, scripted, site, turn};
+use crate::common::cluster::LIMIT;
 use cvc_testkit::{Lab, Tool, require, wait_until};
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     assert!(said.stderr.contains("was ordered, and is there"), "{}", said.stderr);
     assert_eq!(cloud.cloud.instances().iter().map(|i| &i.id).collect::<Vec<_>>(), [&launched[0].id]);
     let acquired = cloud.on.campaign.events("lease-acquired");
-    assert_eq!((acquired.len(), acquired[0]["job"].as_str()), (1, Some(launched[0].id.as_str())));
+    assert_eq!((acquired.len(), acquired[0]["by"]["instances"][0].as_str()), (1, Some(launched[0].id.as_str())));
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 }

@@ -1,0 +1,51 @@
+//! Collects the errors of a file, and the checks that all sections share.
+
+use crate::source::{Source, SourceError, Span, Step};
+
+/// Maximum number of seconds of a limit: a year. Longer ones are typing errors.
+const LONGEST_S: f64 = 31_536_000.0;
+
+/// Where a key of a section stands.
+pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
+
+/// Collects the errors of one file.
+pub struct Checker<'a> {
+    pub source: &'a Source,
+    pub errors: &'a mut Vec<SourceError>,
+}
+
+impl Checker<'_> {
+    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, hint: impl Into<String>) {
+        self.errors.push(self.source.error(span, message, hint.into()));
+    }
+
+    /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
+    pub fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
+        if (low..=high).contains(&value) {
+            return value;
+        }
+        self.fail(place(&[key.into()]), format!("`{key}` is {value}"), format!("write a whole number from {low} to {high}"));
+        value.clamp(low, high)
+    }
+
+    pub fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
+        if !(value > 0.0 && value <= LONGEST_S) {
+            self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
+        }
+    }
+}
+
+/// A name that becomes a part of paths and of text in tables.
+pub fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
+}
+
+pub fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
+    if path.trim().is_empty() {
+        check.fail(span, "an empty path", "write a path, or remove the key to get its default");
+    } else if path.contains('\0') {
+        check.fail(span, "a path cannot contain a zero byte", "remove it");
+    }
+}
