@@ -144,7 +144,7 @@ pub fn check_points(check: &mut Checker<'_>, spec: &Spec, settings: &PredictSett
         let message = format!("the point {} is a training point and held out", point.label());
         check.fail(Some(span), message, "a model is never judged on what it was fitted on: let `train` and `held_out` not overlap");
     } else if judged == 0 && !unmatched {
-        let hint = "let at least one point be no training point, or add one to [matrix] or [[points]]";
+        let hint = "leave at least one point out of `train`, or add one to [matrix] or [[points]]";
         check.fail(section, "no point is held out: every point is a training point", hint);
     }
 }
