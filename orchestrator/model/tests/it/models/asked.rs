@@ -1,6 +1,6 @@
 //! What is asked of models that they do not know, or cannot be fitted for.
 
-use crate::data::{dtapp as data_zones, on_one_node, pick, setting};
+use crate::models::data::{dtapp as data_zones, on_one_node, pick, setting};
 use cvc_model::{Answer, FitError, Fitted, Model, MpiKind, Sample, dtapp, headers, latency, library, shmem, surplus};
 
 fn zones(class: &str, processes: &[u32]) -> Vec<Sample> {

@@ -1,7 +1,7 @@
 //! Runs of today's versions: DMTCP 4.2, MPICH 4.0.2 (ch3:nemesis) and Open MPI 4.1.4, NPB 3.3 of classes A and B on one node (`dmtcp4.csv`). Trained on 1, 4 and 9
 //! processes, judged on 16 and 25.
 
-use crate::data::summary;
+use crate::models::data::summary;
 use cvc_core::mapping::Mapping;
 use cvc_model::Setting;
 use cvc_model::{
@@ -143,10 +143,10 @@ fn written_pages_without_any_run() {
         samples,
         |_| false,
         |training, held_out| {
-            let written = crate::data::pick(dtapp::models(), "dtapp-written-arrays");
+            let written = crate::models::data::pick(dtapp::models(), "dtapp-written-arrays");
             let judged = training.fit(&*written).expect("no run is needed").judge(&held_out);
-            let (covered, _) = crate::data::coverage(&judged);
-            let (mean, worst) = crate::data::mean_and_max(&judged);
+            let (covered, _) = crate::models::data::coverage(&judged);
+            let (mean, worst) = crate::models::data::mean_and_max(&judged);
             println!("written pages: {mean:.3} % (max {worst:.3}), intervals cover {covered} of {of}");
             assert!(of >= 60 && 10 * covered >= 9 * of && mean <= 1.0, "{covered} of {of}, {mean} %");
         },
@@ -154,7 +154,7 @@ fn written_pages_without_any_run() {
     for program in programs(&ALL) {
         let samples: Vec<Sample> =
             program.rows.iter().map(|row| sample(row, "dtapp")).filter(|s| SMALL.contains(&s.at.processes())).collect();
-        let whole = crate::data::pick(dtapp::models(), "dtapp-arrays");
+        let whole = crate::models::data::pick(dtapp::models(), "dtapp-arrays");
         let refused = split(samples, |_| true, |training, _| training.fit(&*whole).is_err());
         assert!(refused, "{}", program.name);
     }

@@ -1,6 +1,6 @@
 //! Every row of `model_scores.csv` that a fit or a formula of ours gives, recomputed.
 
-use crate::{
+use crate::models::{
     data::{dtapp, latencies, left_out, mean_and_max, pick, shmem, summary, surplus_model, surpluses, trained},
     targets::{errors, fifteen},
 };
@@ -117,7 +117,7 @@ fn of_shmem(row: &Row) -> Option<(f64, f64)> {
         "CG at p = 16/32" => ("CG", &[16, 32]),
         _ => ("BT SP", &[]),
     };
-    let judges = |c: &&crate::data::Shmem| {
+    let judges = |c: &&crate::models::data::Shmem| {
         app.contains(&c.app) && if test.is_empty() { !known.contains(&c.p) && !c.suspect } else { test.contains(&c.p) }
     };
     let formula: fn(u32) -> f64 = match model {
@@ -128,7 +128,7 @@ fn of_shmem(row: &Row) -> Option<(f64, f64)> {
         "buffer model, c = 26.2" => |p| shared_memory::buffer_mib(p, 26.2).expect("a size"),
         _ => {
             // c from the cells at 4, 25 and 36 or from the run with 4 processes
-            let trains = |c: &&crate::data::Shmem| match test {
+            let trains = |c: &&crate::models::data::Shmem| match test {
                 [] => c.app == "BT" && known.contains(&c.p),
                 _ => c.app == app && c.p == 4,
             };
@@ -140,7 +140,7 @@ fn of_shmem(row: &Row) -> Option<(f64, f64)> {
             return Some(mean_and_max(&judged));
         }
     };
-    let pct = |c: &crate::data::Shmem| error_pct(formula(c.p), c.sample.value).expect("a size");
+    let pct = |c: &crate::models::data::Shmem| error_pct(formula(c.p), c.sample.value).expect("a size");
     Some(summary(&cells.iter().filter(judges).map(pct).collect::<Vec<_>>()))
 }
 
@@ -165,7 +165,7 @@ fn of_files(row: &Row) -> Option<(f64, f64)> {
             assert_eq!(rows.len(), 13);
             let of = |r: &Row| {
                 let p = r.count("processes");
-                let at = crate::data::on_one_node(r.text("benchmark"), r.text("class"), p, cvc_model::MpiKind::Nemesis);
+                let at = crate::models::data::on_one_node(r.text("benchmark"), r.text("class"), p, cvc_model::MpiKind::Nemesis);
                 let sum = match model {
                     "sum of the measured zones" => r.number("dtapp_MiB") + r.number("lb_MiB") + r.number("shmem_MiB"),
                     _ => no_run(&Sample { id: String::new(), at, value: 0.0 }, p),
@@ -185,7 +185,7 @@ fn of_latency(row: &Row) -> Option<(f64, f64)> {
     if row.text("model") == "eq 5.1 + 5.2 + 5.3 (thesis)" {
         // the sizes of the zones are those of Table 5.1
         let zones = printed("t5-1");
-        let of = |run: &&crate::data::Latency| {
+        let of = |run: &&crate::models::data::Latency| {
             let mpi = if run.open_mpi { "OpenMPI" } else { "MPICH" };
             let p = run.sample.at.per_node;
             let zone =

@@ -1,6 +1,6 @@
 //! The figures that the models are judged by, recomputed from the committed tables.
 
-use crate::data::{
+use crate::models::data::{
     coverage, dtapp, latencies, left_out, mean_and_max, on_one_node, pick, setting, shmem, summary, surplus_model, surpluses, trained,
 };
 use cvc_model::{
@@ -125,8 +125,8 @@ fn whole_files_and_data_zones_of_the_fifteen_rows() {
 fn shared_memory_of_independent_cells() {
     let cells = shmem();
     let known = [4, 25, 36];
-    let trains = |c: &crate::data::Shmem| c.app == "BT" && known.contains(&c.p);
-    let judges = |c: &crate::data::Shmem| ["BT", "SP"].contains(&c.app.as_str()) && !known.contains(&c.p) && !c.suspect;
+    let trains = |c: &crate::models::data::Shmem| c.app == "BT" && known.contains(&c.p);
+    let judges = |c: &crate::models::data::Shmem| ["BT", "SP"].contains(&c.app.as_str()) && !known.contains(&c.p) && !c.suspect;
     let (training, judged): (Vec<_>, Vec<_>) = (cells.iter().filter(|c| trains(c)).collect(), cells.iter().filter(|c| judges(c)).collect());
     assert_eq!(judged.len(), 16, "independent cells");
     let ids: Vec<String> = training.iter().map(|c| c.sample.id.clone()).collect();
@@ -183,7 +183,7 @@ fn surplus_of_aggregators_left_out_in_turn() {
 fn intervals_of_data_zones_cover_what_was_held_out() {
     let samples = dtapp();
     let (mut inside, mut all) = (0, 0);
-    for (benchmark, class, runs) in crate::scores::SETS {
+    for (benchmark, class, runs) in crate::models::scores::SETS {
         let of = |s: &Sample| s.at.app == format!("npb-{}", benchmark.to_lowercase()) && s.at.class == *class;
         for model in data_zone::models() {
             if !["dtapp-arrays", "dtapp-halo", "dtapp-power-law", "dtapp-volume-faces", "dtapp-stored-arrays"].contains(&model.info().id) {
