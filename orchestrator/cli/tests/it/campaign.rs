@@ -102,7 +102,7 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
     c.run().expect(0);
     let path = c.root().join("journal.jsonl");
     let text = fs::read_to_string(&path).expect("journal");
-    fs::write(&path, text.replacen("\"format\":1", "\"format\":9", 1)).expect("writes");
+    fs::write(&path, text.replacen("\"format\":2", "\"format\":9", 1)).expect("writes");
     for command in ["run", "status", "report"] {
         let said = c.cvc(&[command, "campaign.toml"]).expect(7);
         assert!(said.stderr.contains("journal.jsonl") && said.stderr.contains("newer"), "{command}: {}", said.stderr);

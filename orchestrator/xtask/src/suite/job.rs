@@ -110,7 +110,13 @@ impl Job {
                 let mut command = workspace::cargo();
                 without_our_own(&mut command);
                 command.args(["test", "--doc", "--locked", "--no-fail-fast"]).args(options_for_doc(&arguments.cargo));
-                command.args(packages.iter().flat_map(|p| ["--package", p])).args(["--"]).args(&arguments.filters);
+                if arguments.chooses_packages() {
+                    command.args(packages.iter().flat_map(|p| ["--package", p]));
+                } else {
+                    // the choice of `cargo test` before: another one unites other features, and compiles everything again
+                    command.arg("--workspace");
+                }
+                command.args(["--"]).args(&arguments.filters);
                 command.current_dir(workspace::root()?);
                 command
             }
