@@ -75,7 +75,7 @@ impl InventoryError {
     pub fn hint(&self) -> String {
         match self {
             Self::Read { .. } => "give the path of an inventory; relative ones are relative to this file".into(),
-            Self::Line { .. } => "hint the line, or see what `ansible-inventory --list` says of it".into(),
+            Self::Line { .. } => "correct the line, or see what `ansible-inventory --list` says of it".into(),
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
             Self::NeedsAnsible { path, .. } => format!(
