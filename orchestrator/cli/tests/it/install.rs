@@ -104,7 +104,7 @@ fn without_a_network_ansible_cannot_be_brought_and_that_is_said() {
     campaign.env("PIP_INDEX_URL", "http://127.0.0.1:9/simple").env("PIP_RETRIES", "0").env("PIP_CONFIG_FILE", "/dev/null");
     let failed = campaign.cvc(&["install", "local"]).expect(5);
     assert!(failed.stderr.contains("ansible-playbook is not installed") && failed.stderr.contains("ansible-core"), "{}", failed.stderr);
-    assert!(failed.stderr.contains("help: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("hint: "), "{}", failed.stderr);
     let left: Vec<_> = fs::read_dir(campaign.dir().join("cache/cvc")).expect("the cache").flatten().map(|e| e.file_name()).collect();
     assert!(
         !left.iter().any(|n| n.to_string_lossy().starts_with("ansible-")

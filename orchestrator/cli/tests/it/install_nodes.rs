@@ -119,7 +119,7 @@ fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
         said.contains("error: site lab: n3: the task `component : ") && said.contains("in roles/component/tasks/packages.yml:"),
         "{said}"
     );
-    assert!(said.contains("/no/such") && said.contains("the other hosts are done: n1, n2, n4") && said.contains("help: n3"), "{said}");
+    assert!(said.contains("/no/such") && said.contains("the other hosts are done: n1, n2, n4") && said.contains("hint: n3"), "{said}");
     for node in ["n1", "n2", "n4"] {
         assert!(laptop.lab.ssh(node, "command -v mpirun.openmpi").status.success(), "{node}");
     }

@@ -118,7 +118,7 @@ fn a_place_that_cannot_be_written_and_a_directory_without_a_campaign_are_said_at
     let failed = cvc(dir.path()).args(["thesis", "--to", "file/out"]).assert().code(7);
     let output = failed.get_output();
     assert!(output.stdout.is_empty(), "{}", said(&output.stdout));
-    assert!(said(&output.stderr).contains("cannot create file/out") && said(&output.stderr).contains("help:"), "{}", said(&output.stderr));
+    assert!(said(&output.stderr).contains("cannot create file/out") && said(&output.stderr).contains("hint:"), "{}", said(&output.stderr));
     let failed = cvc(dir.path()).args(["thesis", "--from", "nodir"]).assert().code(2);
     let text = said(&failed.get_output().stderr);
     assert!(text.contains("nodir is not a campaign") && text.contains("hint: --from"), "{text}");

@@ -128,7 +128,7 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
             let offline =
                 ["NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded", "No matching distribution"];
             let why = if offline.iter().any(|p| text.contains(p)) { "pip does not reach the package index" } else { "pip failed" };
-            let hint = format!("hint the network (or set PIP_INDEX_URL to an index that can be reached), {by_hand}");
+            let hint = format!("check the network (or set PIP_INDEX_URL to an index that can be reached), {by_hand}");
             Err(wrong(
                 format!("ansible-playbook is not installed, and ansible-core {version} cannot be brought: {why}: {}", last(&text)),
                 hint,

@@ -144,7 +144,7 @@ impl InstallReport {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
         let known = MENDS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
-        let again = "hint the cause there, then type the command again: what is done is not done twice";
+        let again = "fix the cause there, then type the command again: what is done is not done twice";
         Some(known.map_or(again, |(_, hint)| hint).replace("HOST", &first.host))
     }
 }
