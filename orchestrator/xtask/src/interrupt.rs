@@ -1,4 +1,4 @@
-//! Programs that end with us: Ctrl-C, SIGTERM and SIGHUP end what was started, then the caller cleans up.
+//! Child processes that never outlive this program: SIGINT, SIGTERM and SIGHUP kill them, then the caller cleans up.
 
 use nix::{
     sys::signal::{Signal, kill, killpg},
@@ -21,10 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Delay between looks at a program that has a time limit.
+/// Longest interval between checks of a program with a time limit.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Takes over SIGINT, SIGTERM and SIGHUP for this process.
+/// Handles SIGINT, SIGTERM and SIGHUP of this process.
 #[derive(Clone)]
 pub struct Interrupts {
     shared: Arc<Shared>,
@@ -36,12 +36,12 @@ struct Shared {
     running: Mutex<Vec<Pid>>,
 }
 
-/// How a program with a time limit ended.
+/// The end of a program with a time limit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, or by a signal of somebody else.
+    /// It exited or was killed by another process.
     Exited(ExitStatus),
-    /// It was killed when its time was up.
+    /// It was killed because it exceeded its time limit.
     Late,
 }
 
@@ -52,7 +52,7 @@ impl Shared {
 }
 
 impl Interrupts {
-    /// Starts to listen, by handlers: signals that are blocked would be so in all programs that are started, too.
+    /// Installs the handlers. Blocking the signals instead would block them in all child processes too.
     pub fn listen() -> Result<Self, String> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("cannot handle signals: {e}"))?;
         let interrupts = Self { shared: Arc::default() };
@@ -61,7 +61,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// Listens to nothing: for tests of this crate, in which several threads run.
+    /// Handles no signals, for unit tests.
     #[cfg(test)]
     pub fn deaf() -> Self {
         Self { shared: Arc::default() }
@@ -73,17 +73,17 @@ impl Interrupts {
         running.iter().for_each(|pid| end(*pid));
     }
 
-    /// Tells whether a signal came.
+    /// Tells whether a signal was received.
     pub fn interrupted(&self) -> bool {
         self.shared.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end. A signal kills it with everything below it.
+    /// Runs a program to completion. A signal kills it with all its descendants.
     pub fn run(&self, command: &mut Command) -> Result<ExitStatus, String> {
         self.start(command, |child| child.wait())
     }
 
-    /// Runs a program in a process group of its own, for as long as it may.
+    /// Runs a program in a process group of its own, with a time limit.
     pub fn run_for(&self, limit: Duration, command: &mut Command) -> Result<Ended, String> {
         let begin = Instant::now();
         self.start(command.process_group(0), |child| {
@@ -96,13 +96,13 @@ impl Interrupts {
                     child.wait()?;
                     return Ok(Ended::Late);
                 }
-                // quick for the many tests that take milliseconds, rare for those that take minutes
+                // short at first: most tests take milliseconds
                 thread::sleep(LOOK.min(begin.elapsed() / 4 + Duration::from_millis(1)));
             }
         })
     }
 
-    /// Starts a program and waits for it as the caller does. A signal kills it with everything below it.
+    /// Starts a program and waits for it with the given function. A signal kills it with all its descendants.
     pub fn start<T>(&self, command: &mut Command, wait: impl FnOnce(&mut Child) -> std::io::Result<T>) -> Result<T, String> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut running = self.shared.running();
@@ -119,8 +119,8 @@ impl Interrupts {
     }
 }
 
-/// Kills a process with its group and all that is below it. The first process of a namespace is killed before those that wait for it
-/// (`unshare --fork`): once it is reaped, the whole namespace is gone.
+/// Kills a process, its group and its descendants. `unshare --fork` is not killed but exits once it has reaped its child, the first process of
+/// a namespace: then the whole namespace is gone.
 fn end(pid: Pid) {
     let below = descendants(pid);
     let waits = fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "unshare");
@@ -133,12 +133,12 @@ fn end(pid: Pid) {
     }
 }
 
-/// All processes below one, parents before children.
+/// Returns the descendants of a process, parents before children.
 fn descendants(pid: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // the name, in parentheses, may contain anything
+        // the name in parentheses may contain any character
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         if let (Some(parent), Some(own)) = (parent, entry.file_name().to_str().and_then(|n| n.parse().ok())) {
             children.entry(parent).or_default().push(own);
@@ -158,12 +158,12 @@ mod tests {
     use super::*;
 
     fn is_alive(pid: &str) -> bool {
-        // a zombie that nobody reaps is dead
+        // zombies are dead
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
     #[test]
-    fn a_program_that_is_late_is_killed_with_all_below_it() {
+    fn a_program_that_exceeds_its_limit_is_killed_with_its_descendants() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
         // one in the group, one that has left it
@@ -172,7 +172,7 @@ mod tests {
         for file in ["a", "b"] {
             let pid = fs::read_to_string(dir.path().join(file)).expect("its number");
             assert!(!pid.is_empty(), "{file}");
-            // death takes a moment
+            // a killed process takes a moment to disappear
             let begin = Instant::now();
             while is_alive(pid.trim()) {
                 assert!(begin.elapsed() < Duration::from_secs(30), "{file}: {pid}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_started_have_no_signal_blocked() {
+    fn child_processes_start_without_blocked_signals() {
         let interrupts = Interrupts::listen().expect("handlers");
         let mut command = Command::new("sh");
         let ended = interrupts.run(command.args(["-c", "kill -TERM $$; exit 3"])).expect("a program");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_kills_what_runs_and_lets_nothing_start() {
+    fn an_interrupt_kills_running_programs_and_prevents_new_ones() {
         let interrupts = Interrupts::deaf();
         let other = interrupts.clone();
         let begin = Instant::now();

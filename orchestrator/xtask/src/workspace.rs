@@ -1,4 +1,4 @@
-//! The workspace as cargo describes it: its packages, their targets and dependencies.
+//! The packages of the workspace, as described by cargo.
 
 use serde_json::Value;
 use std::{
@@ -9,22 +9,22 @@ use std::{
 /// A member of the workspace.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Name in its manifest.
+    /// Its name.
     pub name: String,
     /// Its directory.
     pub dir: PathBuf,
-    /// Libraries, programs, tests, benchmarks, examples.
+    /// Its libraries, programs, tests, benchmarks and examples.
     pub targets: Vec<Target>,
-    /// Other members that it depends on.
+    /// Its dependencies on other members.
     pub needs: Vec<Need>,
 }
 
-/// Something that cargo compiles.
+/// A library, program, test, benchmark or example.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Name of the target.
+    /// Its name.
     pub name: String,
-    /// `lib`, `bin`, `test`, `bench`, `example`.
+    /// Its kind: `lib`, `bin`, `test`, `bench`, `example`.
     pub kind: String,
     /// Its root file.
     pub root: PathBuf,
@@ -33,20 +33,20 @@ pub struct Target {
 /// A dependency on another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Name of the other package.
+    /// Name of the other member.
     pub package: String,
-    /// Whether only tests, benchmarks and examples have it.
+    /// Whether it is a dev-dependency.
     pub dev: bool,
 }
 
-/// The members, by name.
+/// Returns the members, sorted by name.
 pub fn packages() -> Result<Vec<Package>, String> {
     let mut packages: Vec<Package> = described()?.iter().map(package).collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(packages)
 }
 
-/// The members as cargo describes them.
+/// Returns the members in cargo's own format.
 pub fn described() -> Result<Vec<Value>, String> {
     let mut command = cargo();
     command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root()?);
@@ -84,13 +84,13 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> Result<PathBuf, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.join("../..").canonicalize().map_err(|e| format!("{}: {e}", here.display()))
 }
 
-/// The cargo that runs this.
+/// Returns a command for the cargo that runs this program.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

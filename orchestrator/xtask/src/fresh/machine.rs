@@ -1,4 +1,4 @@
-//! Files of a fresh machine: the cached minimal system, a throw-away copy of it, and what is carried into the copy.
+//! The file system of a fresh machine: a cached minimal system, and throw-away copies of it with the host's registry settings.
 
 use crate::interrupt::Interrupts;
 use std::{
@@ -7,13 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Prefix of the directories of copies in use.
+/// Prefix of the directories of copies.
 const RUN: &str = "run-";
 
-/// Locked as long as a copy is in use.
+/// File that is locked while a copy is in use.
 const IN_USE: &str = "in-use";
 
-/// A program inside the copy's directories reads these settings of registries and proxies.
+/// Environment variables with registry, proxy and certificate settings.
 const SETTINGS: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -36,23 +36,23 @@ const SETTINGS: &[&str] = &[
     "CURL_CA_BUNDLE",
 ];
 
-/// Likewise every variable with one of these prefixes: cargo's registries and network.
+/// Prefixes of cargo's variables with such settings.
 const SETTINGS_BY_PREFIX: &[&str] = &["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_SOURCE_"];
 
-/// Packages of the minimal system, besides what the distribution calls essential, and apt.
+/// Packages of the minimal system, besides essential packages and apt.
 const PACKAGES: &str = "ca-certificates,git";
 
-/// Keeps downloaded packages, for the next machine: images of containers tell apt to delete them.
+/// apt settings that keep downloaded packages, against the settings of container images.
 const KEEP_PACKAGES: &str = "#clear DPkg::Post-Invoke;\n#clear APT::Update::Post-Invoke;\n\
     APT::Keep-Downloaded-Packages \"true\";\nBinary::apt::APT::Keep-Downloaded-Packages \"true\";\n";
 
-/// Where minimal systems and downloaded packages are kept between calls.
+/// Minimal systems and downloaded packages, kept between calls.
 pub struct Cache {
     dir: PathBuf,
 }
 
 impl Cache {
-    /// `CVC_FRESH_CACHE`, else `cvc-fresh` in the user's cache.
+    /// Opens `CVC_FRESH_CACHE`, or `cvc-fresh` in the user's cache.
     pub fn open() -> Result<Self, String> {
         let own = std::env::var_os("CVC_FRESH_CACHE").map(PathBuf::from);
         let users = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cache")));
@@ -62,7 +62,7 @@ impl Cache {
         Ok(Self { dir })
     }
 
-    /// Returns the minimal system, after making it if it is not there yet.
+    /// Returns the minimal system, and makes it first if necessary.
     pub fn base(&self, interrupts: &Interrupts) -> Result<PathBuf, String> {
         let suite = codename()?;
         let base = self.dir.join(format!("base-{suite}"));
@@ -93,7 +93,7 @@ impl Cache {
         made.map(|()| base)
     }
 
-    /// Copies the minimal system. Removes first the copies that killed calls have left.
+    /// Copies the minimal system, after removing copies left by killed calls.
     pub fn copy(&self, base: &Path, interrupts: &Interrupts) -> Result<Copy, String> {
         self.remove_abandoned()?;
         let dir = self.dir.join(format!("{RUN}{}", std::process::id()));
@@ -131,7 +131,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Carries over how this machine reaches its registries, and downloaded crates and packages; nothing that is installed.
+    /// Copies registry settings and links downloaded packages and crates, but nothing that is installed.
     pub fn equip(&self) -> Result<(), String> {
         for dir in ["opt/rust", "opt/cargo/registry", "opt/fresh", "target", "etc/apt/apt.conf.d"] {
             self.make_dir(dir)?;
@@ -153,7 +153,7 @@ impl Copy {
         self.equip_cargo()
     }
 
-    /// Sources, keys, preferences and how to reach them. Other settings belong to programs that are installed here, and not there.
+    /// Copies sources, keys, preferences and `Acquire` settings. Other settings may refer to programs that are not installed there.
     fn equip_apt(&self) -> Result<(), String> {
         for listed in ["etc/apt/sources.list", "etc/apt/sources.list.d"] {
             remove(&self.root.join(listed))?;
@@ -181,7 +181,7 @@ impl Copy {
         link_all(&self.packages, &self.archives(), "deb")
     }
 
-    /// Settings of cargo, and the crates that it has downloaded.
+    /// Copies cargo's settings and links downloaded crates.
     fn equip_cargo(&self) -> Result<(), String> {
         let Some(ours) = cargo_home() else { return Ok(()) };
         let theirs = self.root.join("opt/cargo");
@@ -201,15 +201,15 @@ impl Copy {
         Ok(())
     }
 
-    /// Clones the commit that is checked out in a repository.
+    /// Clones the checked-out commit of a repository.
     pub fn clone(&self, repository: &Path, home: &str) -> Result<(), String> {
         self.make_dir(home)?;
         let to = self.root.join(home).join("cvc");
-        // no hard links: the clone changes hands
+        // without hard links, since the clone may change its owner
         succeed(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(to))
     }
 
-    /// Keeps the packages and crates that were downloaded, for the next machine.
+    /// Keeps newly downloaded packages and crates for the next call.
     pub fn keep_downloads(&self) -> Result<(), String> {
         link_all(&self.archives(), &self.packages, "deb")?;
         let Some(ours) = cargo_home() else { return Ok(()) };
@@ -233,7 +233,7 @@ impl Copy {
         fs::write(&file, content).map_err(|e| format!("{}: {e}", file.display()))
     }
 
-    /// Copies a file or directory of this machine, if there is one, to the same place.
+    /// Copies a file or directory of the host, if it exists, to the same path.
     fn carry(&self, path: &str) -> Result<(), String> {
         let to = self.root.join(path.trim_start_matches('/'));
         let (Some(parent), true) = (to.parent(), Path::new(path).exists()) else { return Ok(()) };
@@ -241,14 +241,14 @@ impl Copy {
         succeed(Command::new("cp").arg("-a").arg(path).arg(parent))
     }
 
-    /// Copies what a file of this machine contains, also behind symbolic links.
+    /// Copies the content of a file of the host, following symbolic links.
     fn carry_content(&self, path: &str) -> Result<(), String> {
         let Ok(content) = fs::read(path) else { return Ok(()) };
         let to = self.root.join(path.trim_start_matches('/'));
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
         }
-        // a link there would lead out of the copy
+        // not through a symbolic link, which would lead out of the copy
         remove(&to)?;
         fs::write(&to, content).map_err(|e| format!("{}: {e}", to.display()))
     }
@@ -262,20 +262,20 @@ impl Drop for Copy {
     }
 }
 
-/// A program in namespaces of its own, all of whose processes end with it, and with us.
+/// Returns a command prefix that runs a program in namespaces of its own. All its processes end with it, and it ends with this program.
 pub fn isolated() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]);
     command
 }
 
-/// Variables with settings of registries and proxies.
+/// Returns the environment variables with registry, proxy and certificate settings.
 pub fn settings() -> Vec<(String, String)> {
     let wanted = |name: &str| SETTINGS.contains(&name) || SETTINGS_BY_PREFIX.iter().any(|p| name.starts_with(p));
     std::env::vars().filter(|(name, _)| wanted(name)).collect()
 }
 
-/// apt's lists of sources, in both formats.
+/// Returns apt's source lists, in either format.
 fn sources() -> Vec<PathBuf> {
     let mut sources: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|e| e.path()).collect();
     sources.push("/etc/apt/sources.list".into());
@@ -284,7 +284,7 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The name of the distribution's release.
+/// Returns the codename of the distribution's release.
 fn codename() -> Result<String, String> {
     let release = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
     let name = release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).map(|n| n.trim_matches('"').to_owned());
@@ -312,13 +312,13 @@ fn name(path: &Path) -> &std::ffi::OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Links the files with an extension into another directory, or copies them where links are not possible.
+/// Links the files with an extension into another directory, or copies them across file systems.
 fn link_all(from: &Path, to: &Path, extension: &str) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
     for file in fs::read_dir(from).into_iter().flatten().flatten().map(|e| e.path()) {
         let target = to.join(name(&file));
         if file.extension().is_some_and(|e| e == extension) && !target.exists() && fs::hard_link(&file, &target).is_err() {
-            // under another name until it is whole
+            // renamed once complete
             let partial = to.join(format!("{}.partial-{}", name(&file).display(), std::process::id()));
             fs::copy(&file, &partial).and_then(|_| fs::rename(&partial, &target)).map_err(|e| format!("{}: {e}", target.display()))?;
         }
@@ -326,7 +326,7 @@ fn link_all(from: &Path, to: &Path, extension: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes a file or a directory, and nothing that is mounted below it.
+/// Removes a file or directory, but nothing mounted below it.
 fn remove(path: &Path) -> Result<(), String> {
     if path.symlink_metadata().is_err() {
         return Ok(());
@@ -334,7 +334,7 @@ fn remove(path: &Path) -> Result<(), String> {
     succeed(Command::new("rm").args(["-rf", "--one-file-system"]).arg(path))
 }
 
-/// Runs a program that has to succeed.
+/// Runs a program; fails unless it succeeds.
 fn succeed(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.stdin(Stdio::null()).status().map_err(|e| format!("cannot start {name}: {e}"))?;
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn downloads_of_one_kind_are_shared_without_being_copied() {
+    fn downloads_are_shared_by_links() {
         let dir = tempfile::tempdir().expect("a directory");
         let (from, to) = (dir.path().join("from"), dir.path().join("to/deeper"));
         fs::create_dir(&from).expect("from");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_whose_owner_is_gone_are_removed_and_those_in_use_are_not() {
+    fn abandoned_copies_are_removed_and_those_in_use_are_kept() {
         let dir = tempfile::tempdir().expect("a directory");
         let cache = Cache { dir: dir.path().to_path_buf() };
         let held = ["run-1", "run-2"].map(|run| {

@@ -1,5 +1,5 @@
-//! `cargo xtask fresh`: types a command in a clone of this repository on a machine that has nothing but the distribution's minimal system,
-//! Rust and git. What fails there fails for everyone who starts.
+//! `cargo xtask fresh`: runs a command in a clone of this repository on a machine with nothing but a minimal system, Rust and git. What fails
+//! there fails for every newcomer.
 
 mod machine;
 
@@ -16,19 +16,19 @@ use std::{
 const USAGE: &str = "\
 usage: cargo xtask fresh [--user] [--target DIR] COMMAND [ARGUMENT...]
 
-Types a command in a clone of the commit that is checked out here, on a throw-away machine of the distribution's minimal system, Rust and git:
-in mount, pid, uts and ipc namespaces of its own, with this machine's network. Needs root, mmdebstrap and git.
+Runs a command in a clone of the checked-out commit on a throw-away machine: a minimal system of the distribution with Rust and git, in mount,
+pid, uts and ipc namespaces of its own, with this machine's network. Needs root, mmdebstrap and git.
 
   --user        as an ordinary user with sudo, instead of as root without sudo
-  --target DIR  keep what cargo compiles there, for the next call
+  --target DIR  use DIR as cargo's target directory, and keep it for the next call
 
-How this machine reaches its registries (settings of apt, pip and cargo) is carried over, downloaded packages and crates are shared, and nothing
-else. The minimal system and the packages are kept in CVC_FRESH_CACHE, else in cvc-fresh of the user's cache; delete it to begin anew.";
+The machine gets the registry settings of apt, pip and cargo and the packages and crates already downloaded, but nothing that is installed here.
+The minimal system and downloaded packages are kept in CVC_FRESH_CACHE (default: cvc-fresh in the user's cache); delete it to start over.";
 
-/// The user of `--user`.
+/// Name of the ordinary user.
 const NEWCOMER: &str = "newcomer";
 
-/// Exit code after Ctrl-C.
+/// Exit code after an interrupt.
 const INTERRUPTED: u8 = 130;
 
 /// The arguments.
@@ -58,7 +58,7 @@ impl Wanted {
     }
 }
 
-/// Runs the command there; returns its exit code.
+/// Runs the command and returns its exit code.
 pub fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let wanted = Wanted::parse(arguments)?;
     check()?;
@@ -108,7 +108,7 @@ fn on_a_machine(wanted: &Wanted, repository: &Path, toolchain: &Path, target: &P
     Ok(ExitCode::from(code.unwrap_or(1)))
 }
 
-/// Checks what this machine needs for it.
+/// Checks the requirements on this machine.
 fn check() -> Result<(), String> {
     if !nix::unistd::geteuid().is_root() {
         return Err("`cargo xtask fresh` needs root, for mounts and namespaces; hint: sudo env PATH=\"$PATH\" cargo xtask fresh …".into());
@@ -124,27 +124,27 @@ fn check() -> Result<(), String> {
     Ok(())
 }
 
-/// The directory of the Rust toolchain, which the machine sees as it is.
+/// Returns the directory of the Rust toolchain, which is mounted read-only.
 fn toolchain(repository: &Path) -> Result<PathBuf, String> {
     let printed = output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(repository))?;
     let sysroot = PathBuf::from(printed);
     if sysroot == Path::new("/usr") || sysroot == Path::new("/usr/local") || !sysroot.join("bin/cargo").is_file() {
         return Err(format!(
-            "{} has more than a Rust toolchain, or less; hint: install one with rustup (https://rustup.rs)",
+            "{} is not the directory of a Rust toolchain alone; hint: install Rust with rustup (https://rustup.rs)",
             sysroot.display()
         ));
     }
     Ok(sysroot)
 }
 
-/// The commit, and what is not in it.
+/// Describes the commit, and how many uncommitted files it lacks.
 fn describe(repository: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| output(Command::new("git").arg("-C").arg(repository).args(arguments));
     let commit = git(&["log", "-1", "--format=%h (%s)"])?;
     let changes = git(&["status", "--porcelain"])?.lines().count();
     Ok(match changes {
         0 => commit,
-        _ => format!("{commit}; without {changes} files that are not committed"),
+        _ => format!("{commit}; {changes} uncommitted files are not included"),
     })
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_end_where_the_command_begins() {
+    fn options_after_the_command_belong_to_the_command() {
         let wanted = parse(&["--target", "kept", "--user", "./test", "--user", "-p", "cvc"]).expect("arguments");
         assert_eq!(
             wanted,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_command_or_with_an_unknown_option_the_usage_is_shown() {
+    fn the_usage_is_shown_without_a_command_and_for_unknown_options() {
         for wrong in [&[] as &[&str], &["--user"], &["--users", "./test"]] {
             assert!(parse(wrong).expect_err("wrong").contains("usage: cargo xtask fresh"), "{wrong:?}");
         }

@@ -1,4 +1,4 @@
-//! Which programs a Rust file calls: names given to `Command::new` and the like, argument vectors, and shell scripts in string literals.
+//! Finds the programs that a Rust file calls: in `Command::new` and similar functions, argument vectors, and shell scripts in string literals.
 
 use super::shell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub struct Call {
 /// Functions whose first argument names a program.
 const NAMES_A_PROGRAM: &[&str] = &["on_path", "tool", "installed"];
 
-/// Functions that take programs, all of an array.
+/// Functions that take an array of programs.
 const NAMES_PROGRAMS: &[&str] = &["absent", "launcher"];
 
 /// Functions that take an argument vector.
@@ -47,14 +47,14 @@ pub fn calls(text: &str) -> Result<Vec<Call>, String> {
     Ok(visitor.calls)
 }
 
-/// A string literal, and whether it is a format.
+/// A string literal, possibly a format string.
 #[derive(Clone)]
 struct Text {
     literal: LitStr,
     format: bool,
 }
 
-/// Names of constants and variables that are string literals.
+/// String literals by the names of their constants and variables.
 #[derive(Default)]
 struct Strings {
     named: BTreeMap<String, Vec<Text>>,
@@ -82,7 +82,7 @@ impl<'ast> Visit<'ast> for Strings {
     }
 }
 
-/// The string literal that an expression is, through references, conversions and `format!`.
+/// Returns the string literal of an expression, through references, conversions and `format!`.
 fn literal(expression: &Expr) -> Option<Text> {
     match expression {
         Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) => Some(Text { literal: literal.clone(), format: false }),
@@ -102,7 +102,7 @@ fn path_ends(function: &Expr, names: &[&str]) -> bool {
     matches!(function, Expr::Path(path) if path.path.segments.last().is_some_and(|s| names.iter().any(|n| s.ident == n)))
 }
 
-/// The elements of an array, behind references and conversions, or of `vec!`.
+/// Returns the elements of an array or `vec!`, through references and conversions.
 fn elements(expression: &Expr) -> Option<Vec<Expr>> {
     match expression {
         Expr::Array(array) => Some(array.elems.iter().cloned().collect()),
@@ -115,14 +115,14 @@ fn elements(expression: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// What an array of strings is.
+/// The meaning of an array of strings.
 #[derive(Clone, Copy)]
 enum Array {
     /// A program and its arguments.
     Vector,
-    /// Arguments alone, or words of another kind.
+    /// Arguments without a program, or other strings.
     Arguments,
-    /// A vector if it looks like one.
+    /// A program and its arguments if the second element is an option.
     Unknown,
 }
 
@@ -144,7 +144,7 @@ impl Visitor {
         }
     }
 
-    /// An argument of a call, which may be an array.
+    /// Visits an argument of a call, which may be an array.
     fn argument(&mut self, argument: &Expr, kind: Array) {
         let array = match argument {
             Expr::Reference(inner) => &inner.expr,
@@ -166,7 +166,7 @@ impl Visitor {
         }
     }
 
-    /// A shell script, given as a literal or by the name of one.
+    /// Collects the calls of a shell script, given as a literal or by its name.
     fn script(&mut self, expression: &Expr) {
         let named = || match expression {
             Expr::Path(path) => path.path.get_ident().and_then(|name| self.strings.named.get(&name.to_string())).cloned(),
@@ -195,7 +195,7 @@ impl Visitor {
         }
     }
 
-    /// An array: its first word is a program if this is an argument vector; a script follows `-c`.
+    /// Collects the calls of an array: its first element if it is an argument vector, and the script after `-c`.
     fn arguments(&mut self, elements: &[Expr], kind: Array) {
         let texts: Vec<Option<Text>> = elements.iter().map(literal).collect();
         let value = |at: usize| texts.get(at).and_then(Option::as_ref).map(|t| t.literal.value());
@@ -219,7 +219,7 @@ impl Visitor {
     }
 }
 
-/// The text of a format, with `$x` where something is filled in.
+/// Replaces the placeholders of a format string by `$x`.
 fn without_placeholders(format: &str) -> String {
     let (mut text, mut rest) = (String::new(), format.chars().peekable());
     while let Some(c) = rest.next() {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_where_they_are_named() {
+    fn named_programs_are_found() {
         assert_eq!(
             names("Command::new(\"aa\").arg(\"bb\"); tokio::process::Command::new(\"/usr/bin/cc\"); Command::new(program);"),
             ["aa", "cc"]
@@ -326,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn argument_vectors_are_told_from_other_arrays() {
+    fn argument_vectors_are_distinguished_from_other_arrays() {
         let body = "node.exec(&[\"aa\", \"x\"]); words(&[\"bb\"]); let v = [\"cc\", \"-x\"].map(str::to_owned); let w = vec![\"dd\".into(), \"--long\".into()];\n\
             let no = [\"app\", \"class\"]; let plain = &[\"min\".into()];";
         assert_eq!(names(body), ["aa", "bb", "cc", "dd"]);
     }
 
     #[test]
-    fn scripts_are_read_from_literals_formats_and_names() {
+    fn scripts_are_found_in_literals_formats_and_constants() {
         assert_eq!(programs("node.shell(\"aa x\nbb\");"), [(2, "aa".to_owned()), (3, "bb".to_owned())]);
         assert_eq!(names("lab.ssh(\"ada@n1\", \"sudo aa\"); ssh(&lab, key, \"bb\");"), ["aa", "bb", "sudo"]);
         assert_eq!(names("node.shell(&format!(\"aa {name} $(bb {{}} {0:?}); {program} x\"));"), ["aa", "bb"]);

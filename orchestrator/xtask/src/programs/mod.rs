@@ -1,5 +1,5 @@
-//! `cargo xtask programs`: every program that the product, its tests, the test kit and the roles call is declared in one table, from which
-//! the set-up installs what is missing. A program that merely happens to be on somebody's machine is found here.
+//! `cargo xtask programs`: checks that every program called by the product, its tests, the test kit and the Ansible roles is declared in
+//! packages.txt, from which the set-up installs what is missing. A program that merely happens to be on a developer's machine is found here.
 
 mod calls;
 mod shell;
@@ -13,27 +13,27 @@ use std::{
 };
 use table::Table;
 
-/// Directories with scripts, besides the crates.
+/// Directories that are searched for calls.
 const SCRIPTS: &[&str] = &["ansible", "templates", "orchestrator"];
 
-/// What the scripts at the root source.
+/// Sourced by the scripts at the root.
 const SOURCED: &str = "orchestrator/xtask/setup.sh";
 
-/// Files at the root that are shell scripts.
+/// Shell scripts without an extension.
 const AT_ROOT: &[&str] = &["test", "quickstart", ".ci/run"];
 
-/// Prints the programs that are called, each with its first place; whether all are declared.
+/// Prints all called programs with their first location; returns whether all are declared.
 pub fn run() -> Result<bool, String> {
     let root = workspace::root()?;
     let table = read_table(&root)?;
     let called = called(&root)?;
     for (program, places) in &called {
-        println!("{program}: {} ({} places)", places[0], places.len());
+        println!("{program}: {} ({} calls)", places[0], places.len());
     }
     let undeclared = undeclared(&table, &called);
-    println!("{} programs are called; {} are not declared", called.len(), undeclared.len());
+    println!("{} programs called, {} not declared", called.len(), undeclared.len());
     for (program, _) in table.programs().filter(|(program, when)| !matches!(*when, "base" | "optional") && !called.contains_key(*program)) {
-        println!("declared, and no call found: {program}");
+        println!("declared, but no call found: {program}");
     }
     undeclared.iter().for_each(|u| println!("{u}"));
     Ok(undeclared.is_empty())
@@ -44,13 +44,13 @@ fn read_table(root: &Path) -> Result<Table, String> {
     Table::parse(&fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?)
 }
 
-/// One message for each program that is called and not declared.
+/// Returns a message for each called program that is not declared.
 fn undeclared(table: &Table, called: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let unknown = called.iter().filter(|(program, _)| !table.declares(program));
     unknown
         .map(|(program, places)| {
             format!(
-                "{}: `{program}` is called and not declared; hint: add it to the line of the package that has it in {}",
+                "{}: `{program}` is called but not declared; hint: add it to the line of its package in {}",
                 places.join(", "),
                 table::PATH
             )
@@ -58,7 +58,7 @@ fn undeclared(table: &Table, called: &BTreeMap<String, Vec<String>>) -> Vec<Stri
         .collect()
 }
 
-/// The programs that are called, each with the places (`file:line`).
+/// Returns the called programs, each with its locations (`file:line`).
 fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut called: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let sourced = shell::defined(&fs::read_to_string(root.join(SOURCED)).map_err(|e| format!("{SOURCED}: {e}"))?);
@@ -87,7 +87,7 @@ fn called(root: &Path) -> Result<BTreeMap<String, Vec<String>>, String> {
     Ok(called)
 }
 
-/// All files below a directory.
+/// Collects all files below a directory.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let mut entries: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
@@ -98,7 +98,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// A template's text, with `$x` where something is filled in.
+/// Replaces the placeholders of a Handlebars template by `$x`.
 fn without_templates(text: &str) -> String {
     let (mut plain, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -113,7 +113,7 @@ fn without_templates(text: &str) -> String {
     plain + rest
 }
 
-/// Programs in `command` and `shell` tasks of a playbook.
+/// Returns the programs in `command` and `shell` tasks of a playbook.
 fn of_playbook(text: &str) -> Vec<(usize, String)> {
     let mut calls = Vec::new();
     let mut in_argv = None;
@@ -142,7 +142,7 @@ fn of_playbook(text: &str) -> Vec<(usize, String)> {
     calls
 }
 
-/// Text with `$x` where Jinja fills in.
+/// Replaces Jinja placeholders by `$x`.
 fn jinja(text: &str) -> String {
     without_templates(&text.replace("{%", "{{#").replace("%}", "}}"))
 }
@@ -152,13 +152,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_that_is_called_is_declared() {
+    fn every_called_program_is_declared() {
         let root = workspace::root().expect("a repository");
         let undeclared = undeclared(&read_table(&root).expect("a table"), &called(&root).expect("sources"));
         assert!(undeclared.is_empty(), "\n{}", undeclared.join("\n"));
     }
 
-    /// What the set-up finds missing, by a table of its own: packages, then services.
+    /// Returns the packages and services that the set-up finds missing for a given table.
     fn missing(table: &str, arguments: &str) -> String {
         let directory = tempfile::tempdir().expect("a directory");
         let script = workspace::root().expect("a repository").join(SOURCED);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_up_finds_what_is_missing_of_the_table() {
+    fn the_set_up_finds_missing_packages() {
         let table = "# a comment\n\nbuild a bash\nbuild b bash no-such-program\ntests c no-such-program|bash\ntests d /no/such/file unit=dd\n\
             tests e /etc/passwd python:no_such_module\ntests f no-such-program # why unit=ff\nnodes g no-such-program\noptional h no-such-program\n";
         assert_eq!(missing(table, ""), "b /");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_declared_is_named_with_its_places() {
+    fn an_undeclared_program_is_reported_with_its_locations() {
         let table = Table::parse("tests sudo sudo").expect("a table");
         let called = BTreeMap::from([
             ("sudo".to_owned(), vec!["a.rs:1".to_owned()]),
@@ -187,11 +187,11 @@ mod tests {
         ]);
         let undeclared = undeclared(&table, &called);
         assert_eq!(undeclared.len(), 1);
-        assert!(undeclared[0].starts_with("a.rs:2, b.sh:3: `lsof` is called and not declared; hint: "), "{undeclared:?}");
+        assert!(undeclared[0].starts_with("a.rs:2, b.sh:3: `lsof` is called but not declared; hint: "), "{undeclared:?}");
     }
 
     #[test]
-    fn templates_and_playbooks_are_read() {
+    fn templates_and_playbooks_are_parsed() {
         assert_eq!(without_templates("{{#if a}}aa {{b}}{{/if}}\n{{{c}}} x"), "aa $x\n$x x");
         let playbook = "- name: no1\n  ansible.builtin.command: aa {{ x }}\n- command:\n    cmd: \"bb | cc\"\n- command:\n    argv:\n      - dd\n      - no2\n- command:\n    argv: [ee, no3]\n";
         let expected = [(2, "aa"), (4, "bb"), (4, "cc"), (7, "dd"), (10, "ee")].map(|(line, program)| (line, program.to_owned()));

@@ -1,41 +1,41 @@
-//! Which programs a shell script calls, as far as that can be read from its text.
+//! Finds the programs that a shell script calls, by a rough parse of its text.
 
 use std::collections::BTreeSet;
 
-/// Words of the shell itself.
+/// Builtins of the shell.
 const BUILTINS: &[&str] = &[
     ".", ":", "[", "[[", "]]", "alias", "bg", "break", "builtin", "cd", "command", "continue", "declare", "echo", "eval", "exit", "export",
     "false", "fg", "getopts", "hash", "jobs", "kill", "let", "local", "mapfile", "printf", "pwd", "read", "readonly", "return", "set",
     "shift", "shopt", "source", "test", "times", "trap", "true", "type", "ulimit", "umask", "unset", "wait",
 ];
 
-/// Words after which a command begins.
+/// Reserved words before a command.
 const OPENING: &[&str] = &["if", "then", "else", "elif", "while", "until", "do", "!", "time", "{"];
 
-/// Words that end a command and begin none.
+/// Reserved words that are not followed by a command.
 const CLOSING: &[&str] = &["fi", "done", "esac", "}"];
 
-/// Programs that run the program that follows their options.
+/// Programs that run the program after their options.
 const WRAPPERS: &[&str] =
     &["sudo", "env", "timeout", "exec", "nohup", "setsid", "nice", "xargs", "ionice", "stdbuf", "chroot", "strace", "unshare"];
 
-/// A program that is called, and the line of the script.
+/// A call of a program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// Its name, without a directory.
+    /// Name of the program, without its directory.
     pub program: String,
-    /// Line of the script, from 0.
+    /// Line of the script, counted from 0.
     pub line: usize,
 }
 
-/// A word, or what stands between commands.
+/// A token of a script.
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
-    /// A word, whether it is quoted, and the scripts that are substituted into it.
+    /// A word, without its quotes.
     Word { text: String, quoted: bool },
-    /// `;`, `&`, `|`, `(`, `)`, a new line, and their pairs.
+    /// `;`, `&`, `|`, `(`, `)`, a new line, or a pair of them.
     Operator(String),
-    /// `<`, `>` and the like: a file name follows.
+    /// A redirection; a file name follows.
     Redirection,
 }
 
@@ -57,7 +57,7 @@ pub fn defined(script: &str) -> BTreeSet<String> {
     functions(&Lexer::read(script).tokens)
 }
 
-/// Names of the functions that a script defines.
+/// Returns the names of functions among tokens.
 fn functions(tokens: &[(usize, Token)]) -> BTreeSet<String> {
     tokens
         .windows(3)
@@ -69,7 +69,7 @@ fn functions(tokens: &[(usize, Token)]) -> BTreeSet<String> {
 }
 
 fn commands(tokens: &[(usize, Token)], functions: &BTreeSet<String>, calls: &mut BTreeSet<Call>) {
-    /// What the next word is.
+    /// The role of the next word.
     #[derive(PartialEq)]
     enum Place {
         Command,
@@ -79,7 +79,7 @@ fn commands(tokens: &[(usize, Token)], functions: &BTreeSet<String>, calls: &mut
         Header,
         /// A pattern of `case`, up to its parenthesis.
         Pattern,
-        /// A single word that is no command: the file of a redirection, the argument of an option.
+        /// The file of a redirection or the argument of an option.
         File,
     }
     let (mut place, mut resume, mut cases) = (Place::Command, Place::Command, 0);
@@ -164,7 +164,7 @@ fn is_assignment(word: &str) -> bool {
     word.contains('=') && !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whether a word may be the name of a program, rather than what a variable makes of it.
+/// Tells whether a word can be the literal name of a program.
 fn is_name(word: &str) -> bool {
     word.len() > 1
         && word.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -176,7 +176,7 @@ struct Lexer {
     at: usize,
     line: usize,
     tokens: Vec<(usize, Token)>,
-    /// Scripts inside of words, with the line on which each begins.
+    /// Command substitutions inside words, with their first lines.
     inner: Vec<(usize, String)>,
 }
 
@@ -288,7 +288,7 @@ impl Lexer {
         }
     }
 
-    /// Reads a word; what is substituted into it becomes `$`.
+    /// Reads a word, with `$` in place of each substitution.
     fn word(&mut self) -> (String, bool) {
         let (mut text, mut quoted) = (String::new(), false);
         while let Some(c) = self.peek(0) {
@@ -335,7 +335,7 @@ impl Lexer {
         (text, quoted)
     }
 
-    /// Reads what begins with `$` or a backquote.
+    /// Reads a substitution.
     fn substitution(&mut self, text: &mut String) {
         text.push('$');
         let line = self.line;
@@ -369,14 +369,14 @@ impl Lexer {
         }
     }
 
-    /// Scripts inside of text that is no script itself.
+    /// Collects the command substitutions of other text.
     fn substitutions(&mut self, text: &str) {
         let mut lexer = Lexer { text: text.chars().collect(), at: 0, line: self.line, tokens: Vec::new(), inner: Vec::new() };
         lexer.run();
         self.inner.append(&mut lexer.inner);
     }
 
-    /// Reads up to the character that closes what was opened, and over it.
+    /// Reads up to and including the matching closing character.
     fn until_closing(&mut self, closing: char) -> String {
         let opening = match closing {
             ')' => '(',
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_wherever_one_may_begin() {
+    fn commands_are_found_in_every_position() {
         assert_eq!(programs("a1 x; b1 && c1 || d1 | e1 & f1\ng1"), ["a1", "b1", "c1", "d1", "e1", "f1", "g1"]);
         assert_eq!(
             programs("if aa; then bb; elif ! cc; else dd; fi; while ee; do ff; done; { gg; }; (hh)"),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_command_is_none() {
+    fn arguments_quotes_and_comments_are_not_commands() {
         let script = "# no1\nf() { aa; }\nf no2\necho no3 >no4 2>&1 </dev/null 'no5; no6' \"no7; no8\"\n$no9 no10\n\"$dir/no11\" && no12=1 bb\n\
             cat <<END\nno13; no14\nEND\n[ -e no15 ] && (( no16 > 1 )) || cd no17";
         assert_eq!(programs(script), ["aa", "bb", "cat"]);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_runs_another_is_seen_through() {
+    fn programs_run_by_other_programs_are_found() {
         assert_eq!(
             programs("sudo -n aa x\ntimeout -k 1 30 bb\nenv -u X A=1 B=2 cc\nexec dd\nsetsid nohup ee"),
             ["aa", "bb", "cc", "dd", "ee", "env", "nohup", "setsid", "sudo", "timeout"]
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_also_inside_of_substitutions() {
+    fn lines_are_counted_inside_substitutions() {
         let lines: Vec<(String, usize)> =
             calls("aa\nbb \\\n  x\nv=$(cc\ndd)\n/usr/sbin/ee").into_iter().map(|c| (c.program, c.line)).collect();
         let expected = [("aa", 0), ("bb", 1), ("cc", 3), ("dd", 4), ("ee", 5)].map(|(program, line)| (program.to_owned(), line));

@@ -1,20 +1,20 @@
-//! The table of packages, which the set-up reads too.
+//! The table of packages, packages.txt, which the set-up reads too.
 
 use std::collections::BTreeMap;
 
-/// Where the table is, from the root of the repository.
+/// Path of the table in the repository.
 pub const PATH: &str = "orchestrator/xtask/packages.txt";
 
-/// The programs that are declared, with when they are there.
+/// The declared programs, each with the kind of its package.
 pub struct Table {
     programs: BTreeMap<String, String>,
 }
 
-/// When a package is there.
+/// Kinds of packages; packages.txt explains them.
 const WHEN: &[&str] = &["base", "build", "tests", "nodes", "optional", "ours"];
 
 impl Table {
-    /// Parses it.
+    /// Parses the table.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut programs = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -41,7 +41,7 @@ impl Table {
         self.programs.contains_key(program)
     }
 
-    /// The declared programs.
+    /// Returns the declared programs with their kinds.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.programs.iter().map(|(program, when)| (program.as_str(), when.as_str()))
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_or_unknown_line_is_named() {
+    fn an_invalid_line_is_reported() {
         for (text, problem) in [("tests", "no package"), ("\ntests gcc", "needed for"), ("test gcc cc", "unknown kind `test`")] {
             let complaint = Table::parse(text).err().expect("a complaint");
             assert!(complaint.starts_with(PATH) && complaint.contains(problem), "{complaint}");

@@ -22,53 +22,53 @@ const WITH_VALUE: &[&str] = &[
     "-Z",
 ];
 
-/// Options that choose targets: without one of them, documentation is tested too.
+/// Options that select targets. Without any of them, documentation tests run too.
 const CHOOSE_TARGETS: &[&str] =
     &["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--benches", "--bench", "--all-targets"];
 
-/// What to compile, what to run of it, and how.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// For cargo: packages, targets, features, profiles.
+    /// Arguments for cargo: packages, targets, features, profile.
     pub cargo: Vec<String>,
-    /// For the test programs' list: words that names contain, `--exact`, `--skip`.
+    /// Filters for the test programs: substrings of names, `--exact`, `--skip`.
     pub filters: Vec<String>,
-    /// Whether tests that are marked `#[ignore]` run: never, only these, or these too.
+    /// Which tests marked `#[ignore]` run.
     pub ignored: Ignored,
-    /// Whether documentation is tested.
+    /// Whether documentation tests run.
     pub doc: Doc,
-    /// Show what tests print also where they pass.
+    /// Whether the output of passing tests is shown.
     pub show_output: bool,
-    /// Run so many tests at once, and not as many as the machine bears.
+    /// Number of tests to run in parallel; `None`: as many as the machine can take.
     pub threads: Option<usize>,
 }
 
-/// Tests that are marked `#[ignore]`.
+/// Handling of tests marked `#[ignore]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ignored {
-    /// They are skipped.
+    /// Skip them.
     #[default]
     Skip,
-    /// They alone run.
+    /// Run only them.
     Only,
-    /// They run with the others.
+    /// Run all tests.
     Include,
 }
 
-/// Documentation tests.
+/// Handling of documentation tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doc {
-    /// With the others.
+    /// Run them with the other tests.
     #[default]
     Too,
-    /// They alone.
+    /// Run only them.
     Only,
-    /// Not now: targets or tests were chosen.
+    /// Skip them, because targets or tests were selected.
     No,
 }
 
 impl Arguments {
-    /// Parses them.
+    /// Parses the arguments of `cargo xtask test`.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut parsed = Self::default();
         let mut rest = arguments.iter();
@@ -81,7 +81,7 @@ impl Arguments {
             let name = argument.split('=').next().unwrap_or_default();
             match argument.as_str() {
                 "--doc" => parsed.doc = Doc::Only,
-                // said already
+                // always passed to cargo
                 "--locked" | "--no-fail-fast" => {}
                 _ if argument.starts_with('-') => {
                     chosen |= CHOOSE_TARGETS.contains(&name);
@@ -124,7 +124,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Packages are chosen: not all of the workspace.
+    /// Tells whether packages were selected.
     pub fn chooses_packages(&self) -> bool {
         self.cargo
             .iter()
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_runs_without_arguments() {
+    fn without_arguments_everything_runs() {
         assert_eq!(parse(""), Arguments::default());
         assert_eq!(parse("--locked --no-fail-fast"), Arguments::default());
         assert!(!parse("").chooses_packages());
     }
 
     #[test]
-    fn cargo_gets_its_options_with_their_values_and_names_are_filters() {
+    fn options_go_to_cargo_and_names_are_filters() {
         let parsed = parse("-p cvc --test cloud -F ec2 sweeps --release");
         assert_eq!(parsed.cargo, ["-p", "cvc", "--test", "cloud", "-F", "ec2", "--release"]);
         assert_eq!((parsed.filters.as_slice(), parsed.doc), (&["sweeps".to_owned()][..], Doc::No));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_tests_follow_two_dashes() {
+    fn test_options_follow_two_dashes() {
         let parsed = parse("-- a --exact --skip b --include-ignored --nocapture --test-threads=3");
         assert_eq!(parsed.filters, ["a", "--exact", "--skip", "b"]);
         assert_eq!((parsed.ignored, parsed.show_output, parsed.threads), (Ignored::Include, true, Some(3)));

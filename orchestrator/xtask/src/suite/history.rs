@@ -1,15 +1,15 @@
-//! How long tests took the last time: the longest are started first, so that none of them is alone at the end.
+//! Durations of previous runs, so that the longest tests start first and none of them is left alone at the end.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
-/// Durations by the name of the test, in a file of the build directory.
+/// Durations by test name, kept in a file of the target directory.
 pub struct History {
     file: PathBuf,
     seconds: BTreeMap<String, f64>,
 }
 
 impl History {
-    /// Reads it; without a file it is empty.
+    /// Reads the history; it is empty if there is no file.
     pub fn read(file: PathBuf) -> Self {
         let text = fs::read_to_string(&file).unwrap_or_default();
         let seconds =
@@ -17,17 +17,17 @@ impl History {
         Self { file, seconds }
     }
 
-    /// How long a test took.
+    /// Returns the last duration of a test, in seconds.
     pub fn of(&self, name: &str) -> Option<f64> {
         self.seconds.get(name).copied()
     }
 
-    /// Notes how long a test took.
+    /// Records the duration of a test.
     pub fn note(&mut self, name: &str, took: Duration) {
         self.seconds.insert(name.to_owned(), took.as_secs_f64());
     }
 
-    /// Writes it. That it cannot is no reason to fail: it only orders tests.
+    /// Writes the history. Errors are ignored, since it only determines the order.
     pub fn write(&self) {
         let text: String = self.seconds.iter().map(|(name, seconds)| format!("{seconds:.2}\t{name}\n")).collect();
         let partial = self.file.with_extension(format!("partial-{}", std::process::id()));
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_kept_between_calls() {
+    fn durations_are_kept_between_runs() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("durations.tsv");
         let mut history = History::read(file.clone());

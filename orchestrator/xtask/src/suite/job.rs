@@ -1,4 +1,4 @@
-//! One test: a process of its own, which ends whatever the test does.
+//! Runs one test in a process of its own, with a time limit.
 
 use super::{
     arguments::Arguments,
@@ -16,64 +16,64 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a test may take before it counts as hung. The longest take three minutes, alone on two cores.
+/// Time limit of a test. The longest tests take three minutes on two idle cores.
 pub const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Names the file to which a test writes what it lacks.
+/// Environment variable naming the file to which a skipped test writes what it needs.
 const SKIPPED_LOG: &str = "CVC_SKIPPED_LOG";
 
-/// What is run.
+/// Something to run.
 #[derive(Clone, Debug)]
 pub enum Job {
     /// A test of a program.
     Test {
-        /// The program.
+        /// Its program.
         program: Program,
-        /// Name of the test.
+        /// Its path in the program.
         name: String,
     },
-    /// The tests in the documentation of these packages.
+    /// The documentation tests of some packages.
     Doc {
         /// Names of the packages.
         packages: Vec<String>,
     },
 }
 
-/// How it ended.
+/// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Successfully.
+    /// The test passed.
     Passed,
-    /// With what went wrong.
+    /// The test failed, with the reason.
     Failed(String),
-    /// With what it lacks.
+    /// The test was skipped, with what it needs.
     Skipped(Vec<String>),
-    /// Tests of documentation: how many passed, which failed, which were ignored.
+    /// The documentation tests ran.
     Documentation {
-        /// Count of those that passed.
+        /// Number of tests that passed.
         passed: u64,
-        /// Names of those that failed.
+        /// Names of tests that failed.
         failed: Vec<String>,
-        /// Names of those that are marked to be ignored.
+        /// Names of ignored tests.
         ignored: Vec<String>,
     },
 }
 
-/// What is known of a job that has ended.
+/// A finished job.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// How it ended.
+    /// The result of a job.
     pub outcome: Outcome,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
-    /// All that it printed.
+    /// Its standard output and standard error.
     pub output: String,
 }
 
 impl Job {
-    /// Its name in all that is printed.
+    /// Returns the name shown to the user.
     pub fn name(&self) -> String {
         match self {
             Self::Test { program, name } => format!("{} {name}", program.name),
@@ -81,11 +81,11 @@ impl Job {
         }
     }
 
-    /// Runs it; `scratch` is a directory of its own.
+    /// Runs the job. `scratch` is created for it and removed afterwards.
     pub fn run(&self, arguments: &Arguments, scratch: &Path, limit: Duration, interrupts: &Interrupts) -> Result<Report, String> {
         let io = |e: std::io::Error| format!("{}: {e}", scratch.display());
         fs::create_dir_all(scratch).map_err(io)?;
-        // a file rather than a pipe: what outlives the test cannot keep us waiting
+        // a file rather than a pipe: a process that outlives the test would keep a pipe open
         let (printed, skipped) = (scratch.join("output"), scratch.join("skipped"));
         let output = File::create(&printed).map_err(io)?;
         let mut command = self.command(arguments)?;
@@ -134,7 +134,7 @@ impl Job {
     }
 }
 
-/// Options of cargo that matter for documentation: features and profiles; packages and targets are chosen already.
+/// Returns the cargo arguments that apply to documentation tests: all but the package selection.
 fn options_for_doc(cargo: &[String]) -> Vec<String> {
     let mut options = Vec::new();
     let mut rest = cargo.iter();
@@ -151,7 +151,7 @@ fn options_for_doc(cargo: &[String]) -> Vec<String> {
 
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        // of libtest, for a test that has panicked
+        // libtest's exit code for a failed test
         (Some(101), _) => "failed".into(),
         (Some(code), _) => format!("exit code {code}"),
         (_, Some(signal)) => format!("signal {signal}"),
@@ -159,7 +159,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// What a skipped test lacks, from the lines that the test kit writes.
+/// Parses what a skipped test needs, as written by the test kit.
 fn needs(log: &str) -> Vec<String> {
     let mut needs: Vec<String> = Vec::new();
     for need in log.lines().filter_map(|l| Some(l.strip_prefix("SKIPPED ")?.split_once(": needs ")?.1)) {
@@ -170,7 +170,7 @@ fn needs(log: &str) -> Vec<String> {
     needs
 }
 
-/// What rustdoc says of the tests in documentation.
+/// Parses the output of `cargo test --doc`.
 fn documentation(status: ExitStatus, output: &str) -> Outcome {
     let (mut passed, mut failed, mut ignored) = (0, Vec::new(), Vec::new());
     for line in output.lines() {
@@ -197,14 +197,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skipped_test_says_once_what_it_needs() {
+    fn needs_of_a_skipped_test_are_listed_once() {
         let log = "SKIPPED a::b: needs DMTCP\nSKIPPED a::b: needs DMTCP\nSKIPPED a::b: needs strace\nnoise\n";
         assert_eq!(needs(log), ["DMTCP", "strace"]);
         assert!(needs("").is_empty());
     }
 
     #[test]
-    fn tests_in_documentation_are_counted_over_all_packages() {
+    fn documentation_tests_are_counted_over_all_packages() {
         let output = "test src/a.rs - a (line 3) ... ok\ntest src/a.rs - b (line 9) - compile fail ... FAILED\ntest src/a.rs - c (line 12) ... ignored\n\
             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
             test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
@@ -215,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_tested_with_the_same_features_of_the_packages_that_have_it() {
+    fn documentation_tests_use_the_same_features_and_profile() {
         let cargo = ["-p", "a", "--features", "x", "--package=b", "--release", "--workspace", "--exclude", "c"].map(str::to_owned);
         assert_eq!(options_for_doc(&cargo), ["--features", "x", "--release"]);
     }
 
-    /// Runs a shell script in the place of a test program.
+    /// Runs a shell script in place of a test program.
     fn run(script: &str, limit: Duration) -> Report {
         let dir = tempfile::tempdir().expect("a directory");
         let executable = dir.path().join("program");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_runs_alone_in_the_directory_of_its_package_and_says_how_it_ended() {
+    fn a_test_runs_in_its_package_directory_and_its_exit_status_is_interpreted() {
         let ended = |script| run(script, LIMIT).outcome;
         let passed = run("pwd; echo $*; echo late >&2; ls scratch", LIMIT);
         assert_eq!((passed.name.as_str(), &passed.outcome), ("p a::b", &Outcome::Passed));
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_hangs_is_killed() {
+    fn a_hung_test_is_killed() {
         let hung = run("echo began; sleep 600", Duration::from_secs(5));
         assert_eq!((hung.outcome, hung.output.as_str()), (Outcome::Failed("hung: killed after 5 s".into()), "began\n"));
     }
 
     #[test]
-    fn a_process_that_outlives_its_test_does_not_hold_it_up() {
+    fn a_process_that_outlives_its_test_does_not_delay_it() {
         let passed = run("setsid sleep 120 & echo $!", LIMIT);
         assert_eq!(passed.outcome, Outcome::Passed);
         assert!(passed.took < Duration::from_secs(100), "{:?}", passed.took);

@@ -1,32 +1,32 @@
-//! How busy the machine is.
+//! Measures how busy the machine is.
 
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
-/// Share of the processors' time that must be idle before more tests than processors run.
+/// Minimum idle share of the processors for running more tests than processors.
 const IDLE: f64 = 0.35;
 
-/// Time over which it is measured, which lets a test that was just started show what it takes.
+/// Minimum time between two decisions, so that a test that was just started shows its load.
 const WINDOW: Duration = Duration::from_millis(700);
 
-/// Memory that must be available for one test more.
+/// Minimum available memory for one more test.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// Watches the machine from one decision to the next.
+/// Processor time since the last decision.
 pub struct Load {
     since: Instant,
     times: Option<(u64, u64)>,
 }
 
 impl Load {
-    /// Begins to watch.
+    /// Starts measuring.
     pub fn watch() -> Self {
         Self { since: Instant::now(), times: times(&fs::read_to_string("/proc/stat").unwrap_or_default()) }
     }
 
-    /// Tells whether the machine had time to spare since the last look, if that is long enough ago; then begins anew.
+    /// Tells whether the machine had capacity to spare since the last decision, and restarts the measurement. `false` if that was too recent.
     pub fn is_low(&mut self) -> bool {
         if self.since.elapsed() < WINDOW {
             return false;
@@ -36,7 +36,7 @@ impl Load {
         idle && available_kib(&fs::read_to_string("/proc/meminfo").unwrap_or_default()).is_none_or(|kib| kib >= MEMORY_KIB)
     }
 
-    /// Share of the processors' time since this watch began in which they were busy.
+    /// Returns the busy share of the processors since the start.
     pub fn busy(&self) -> Option<f64> {
         let now = times(&fs::read_to_string("/proc/stat").unwrap_or_default())?;
         Some(1.0 - idle_share(self.times?, now))
@@ -48,7 +48,7 @@ fn idle_share(before: (u64, u64), now: (u64, u64)) -> f64 {
     if all == 0 { 0.0 } else { idle as f64 / all as f64 }
 }
 
-/// Time in which the processors were idle or waited for a disk, and all time.
+/// Parses idle time (including waiting for disks) and total time from `/proc/stat`.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find(|l| l.starts_with("cpu "))?;
     // user, nice, system, idle, iowait, irq, softirq, steal; time of guests is part of user's
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_and_waiting_for_disks_count_as_idle() {
+    fn waiting_for_disks_counts_as_idle() {
         let before = times("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1 1 1 1\n").expect("times");
         let now = times("cpu  140 0 60 840 60 0 0 0 9 9\n").expect("times");
         assert_eq!(before, (850, 1000));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn available_memory_is_read() {
+    fn available_memory_is_parsed() {
         assert_eq!(available_kib("MemTotal: 16 kB\nMemAvailable:   12345 kB\n"), Some(12345));
         assert_eq!(available_kib("MemTotal: 16 kB\n"), None);
     }

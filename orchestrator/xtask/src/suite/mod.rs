@@ -1,8 +1,7 @@
-//! `cargo xtask test`: every test in a process of its own, side by side, and at the end what a reader wants to know.
+//! `cargo xtask test`: runs all tests in parallel, each in a process of its own, and prints a summary.
 //!
-//! A process for each test says how long it took and what it printed, and cannot disturb another, nor hang for ever. Tests wait far more
-//! than they compute, for nodes to boot and for time limits to pass: more of them run than the machine has processors, as long as those
-//! are idle.
+//! A process per test gives its duration and output, isolates it from the others, and lets a hung test be killed. Most tests wait for nodes
+//! to boot and for time limits to pass, so more of them run than the machine has processors, as long as those are idle.
 
 mod arguments;
 mod history;
@@ -20,13 +19,13 @@ use load::Load;
 use std::{cmp::Ordering, fs, io::Write, path::PathBuf, time::Instant};
 use summary::Tally;
 
-/// Runs them; whether all passed.
+/// Runs the tests; returns whether all passed.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
     let arguments = Arguments::parse(arguments)?;
     let interrupts = Interrupts::listen()?;
     let mut tally = Tally::default();
     match program::compile(&arguments, &interrupts)? {
-        None => tally.fail("cargo: what does not compile stands above".into()),
+        None => tally.fail("cargo: compilation failed, see above".into()),
         Some(compiled) => {
             let jobs = jobs(&compiled, &arguments, &mut tally)?;
             run_jobs(jobs, arguments, &interrupts, &mut tally)?;
@@ -35,11 +34,11 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
     if interrupts.interrupted() {
         return Err("interrupted".into());
     }
-    say(&tally.summary());
+    print(&tally.summary());
     Ok(tally.succeeded())
 }
 
-/// Everything there is to run, each with its number in its program.
+/// Lists the jobs, each with its number within its program.
 fn jobs(compiled: &program::Compiled, arguments: &Arguments, tally: &mut Tally) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
     if arguments.doc != Doc::No && !compiled.libraries.is_empty() {
@@ -59,14 +58,14 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
     let mut history = History::read(target.join("test-durations.tsv"));
     jobs.sort_by(|a, b| order(a, b, &history));
     let (count, width, show) = (jobs.len(), pool::Width::new(arguments.threads), arguments.show_output);
-    say(&format!("running {count} tests, {} to {} at once\n", width.least, width.most));
+    print(&format!("running {count} tests, {} to {} at once\n", width.least, width.most));
     let (begin, all, mut load) = (Instant::now(), Load::watch(), Load::watch());
     let (interrupted, at_work) = (interrupts.clone(), interrupts.clone());
     let numbered: Vec<(usize, Job)> = jobs.into_iter().map(|(_, job)| job).enumerate().collect();
     let directory = scratch.clone();
     let work = move |(number, job): &(usize, Job)| job.run(&arguments, &directory.join(number.to_string()), LIMIT, &at_work);
     let work = std::sync::Arc::new(work);
-    let mut trouble = None;
+    let mut problem = None;
     let most = pool::run(
         numbered,
         width,
@@ -76,28 +75,28 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
             match ended {
                 Ok(_) if interrupted.interrupted() => {}
                 Ok(report) => {
-                    say(&told(&report, show));
+                    print(&format_report(&report, show));
                     history.note(&report.name, report.took);
                     tally.add(&report);
                 }
-                Err(problem) => trouble = Some(problem),
+                Err(e) => problem = Some(e),
             }
-            trouble.is_none() && !interrupted.interrupted()
+            problem.is_none() && !interrupted.interrupted()
         },
     )?;
     let _ = fs::remove_dir_all(&scratch);
     history.write();
-    if let Some(problem) = trouble {
+    if let Some(problem) = problem {
         return Err(problem);
     }
     let busy = all.busy().map(|share| format!(", processors {:.0} % busy", share * 100.0)).unwrap_or_default();
     let seconds = begin.elapsed().as_secs();
-    say(&format!("\nran {count} tests in {} min {:02} s, at most {most} at once{busy}\n", seconds / 60, seconds % 60));
+    print(&format!("\nran {count} tests in {} min {:02} s, at most {most} at once{busy}\n", seconds / 60, seconds % 60));
     Ok(())
 }
 
-/// The longest first; of those that never ran, whole programs before tests of the insides, which are short. Tests of one program are apart:
-/// some wait for each other.
+/// Orders jobs: the longest first; without a known duration, integration tests before unit tests. Tests of one program are interleaved with
+/// those of others, since some of them take turns.
 fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
     let guess = |job: &Job| match job {
         Job::Doc { .. } => 60.0,
@@ -108,8 +107,8 @@ fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
     expected(&b.1).total_cmp(&expected(&a.1)).then(a.0.cmp(&b.0))
 }
 
-/// One line, and for a failure all that the test printed.
-fn told(report: &Report, show: bool) -> String {
+/// Formats a report: one line, and for a failure the whole output of the test.
+fn format_report(report: &Report, show: bool) -> String {
     let seconds = format!("({:.2} s)", report.took.as_secs_f64());
     let line = match &report.outcome {
         Outcome::Passed => format!("test {} ... ok {seconds}\n", report.name),
@@ -131,7 +130,7 @@ fn told(report: &Report, show: bool) -> String {
     }
 }
 
-/// Where cargo puts what it compiles.
+/// Returns cargo's target directory.
 fn target() -> Result<PathBuf, String> {
     let root = workspace::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
@@ -139,8 +138,8 @@ fn target() -> Result<PathBuf, String> {
     Ok(target)
 }
 
-/// Prints; a reader that has gone does not stop the tests.
-fn say(text: &str) {
+/// Prints to standard output. A closed pipe does not stop the tests.
+fn print(text: &str) {
     let mut output = std::io::stdout();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
@@ -151,17 +150,17 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_a_failing_test_shows_what_it_printed() {
+    fn only_the_output_of_a_failed_test_is_shown() {
         let report = |outcome| Report { name: "p a".into(), outcome, took: Duration::from_millis(1500), output: "panicked\n".into() };
-        assert_eq!(told(&report(Outcome::Passed), false), "test p a ... ok (1.50 s)\n");
-        let failed = told(&report(Outcome::Failed("failed".into())), false);
+        assert_eq!(format_report(&report(Outcome::Passed), false), "test p a ... ok (1.50 s)\n");
+        let failed = format_report(&report(Outcome::Failed("failed".into())), false);
         assert_eq!(failed, "test p a ... FAILED: failed (1.50 s)\n---- output of p a ----\npanicked\n---- end of p a ----\n");
-        assert!(told(&report(Outcome::Passed), true).contains("panicked"));
-        assert_eq!(told(&report(Outcome::Skipped(vec!["DMTCP".into()])), false), "test p a ... skipped: needs DMTCP\n");
+        assert!(format_report(&report(Outcome::Passed), true).contains("panicked"));
+        assert_eq!(format_report(&report(Outcome::Skipped(vec!["DMTCP".into()])), false), "test p a ... skipped: needs DMTCP\n");
     }
 
     #[test]
-    fn the_longest_start_first_and_unknown_whole_programs_before_unknown_insides() {
+    fn the_longest_tests_start_first_and_new_integration_tests_before_new_unit_tests() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut history = History::read(dir.path().join("none"));
         let job = |number: usize, kind: &str, name: &str| {

@@ -1,4 +1,4 @@
-//! Runs jobs side by side: as many as there are processors, and more as long as those have time to spare, since most tests wait.
+//! Runs jobs in parallel: one per processor, and more as long as the machine has capacity to spare.
 
 use std::{
     collections::VecDeque,
@@ -8,23 +8,23 @@ use std::{
     time::Duration,
 };
 
-/// At most so many jobs for each processor.
+/// Maximum number of jobs per processor.
 const WIDEST: usize = 4;
 
-/// Delay between looks at the load.
+/// Interval between checks of the load.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How many jobs run at once.
+/// Number of jobs that run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// So many in any case.
+    /// Jobs that run whatever the load.
     pub least: usize,
-    /// So many while processors are idle.
+    /// Jobs that run at most.
     pub most: usize,
 }
 
 impl Width {
-    /// A fixed number, or what this machine bears.
+    /// Returns a fixed width, or one for this machine.
     pub fn new(fixed: Option<usize>) -> Self {
         let processors = thread::available_parallelism().map_or(2, std::num::NonZero::get);
         match fixed {
@@ -34,8 +34,8 @@ impl Width {
     }
 }
 
-/// Runs all jobs; they start in their order. `spare` says whether the machine has time to spare for more than the least width; `ended` is
-/// called for each result, one at a time, and says whether to go on. Returns the largest number that ran at once.
+/// Runs all jobs, started in order. `spare` tells whether there is capacity for more than the least width; `ended` receives each result and
+/// tells whether to start further jobs. Returns the largest number of jobs that ran at once.
 pub fn run<J: Send + 'static, R: Send + 'static>(
     jobs: Vec<J>,
     width: Width,
@@ -77,7 +77,7 @@ mod tests {
     };
 
     #[test]
-    fn every_job_runs_once_and_never_more_than_the_width_at_once() {
+    fn every_job_runs_once_and_the_width_is_never_exceeded() {
         let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counted, highest) = (Arc::clone(&now), Arc::clone(&peak));
         let work = move |job: &usize| {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((most, peak.load(Ordering::SeqCst)), (Ok(3), 3));
     }
 
-    /// The most of six jobs that run at once: each waits for the width that is expected, or for ever.
+    /// Returns how many of six jobs ran at once; each waits until the expected number runs.
     fn most(spare: bool, expected: usize) -> usize {
         let meet = Arc::new((Mutex::new(0), Condvar::new()));
         let work = move |(): &()| {
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_least_run_at_once_only_while_the_machine_has_time_to_spare() {
+    fn more_than_the_least_width_runs_only_with_capacity_to_spare() {
         assert_eq!(most(false, 2), 2);
         assert_eq!(most(true, 5), 5);
     }
 
     #[test]
-    fn nothing_is_started_once_the_caller_says_so() {
+    fn no_job_starts_after_the_caller_stops() {
         let mut seen = 0;
         let ended = |()| {
             seen += 1;

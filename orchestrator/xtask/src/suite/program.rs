@@ -1,4 +1,4 @@
-//! Test programs: how they are compiled, which tests they have, and the environment that cargo gives them.
+//! Test programs: compiles them, lists their tests, and runs them in the environment that cargo would set.
 
 use super::arguments::{Arguments, Ignored};
 use crate::{interrupt::Interrupts, workspace};
@@ -10,28 +10,28 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A test program that cargo has compiled.
+/// A compiled test program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The package, and the target where that has another name: `cvc`, `cvc::cloud`.
+    /// Package name, followed by the target name if that differs: `cvc`, `cvc::cloud`.
     pub name: String,
-    /// `lib`, `bin`, `test`, `example`.
+    /// Kind of the target: `lib`, `bin`, `test`, `example`.
     pub kind: String,
     executable: PathBuf,
     directory: PathBuf,
     environment: Vec<(String, String)>,
 }
 
-/// What there is to run.
+/// The result of compilation.
 #[derive(Debug, Default)]
 pub struct Compiled {
-    /// The programs.
+    /// All test programs.
     pub programs: Vec<Program>,
-    /// Packages with a library, whose documentation has tests.
+    /// Packages with a library, which may have documentation tests.
     pub libraries: BTreeSet<String>,
 }
 
-/// Compiles the test programs; `None` if something does not compile, which cargo has said.
+/// Compiles the test programs. Returns `None` if compilation fails; cargo has printed the errors.
 pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<Compiled>, String> {
     let mut command = workspace::cargo();
     command.args(["test", "--no-run", "--locked", "--message-format=json-render-diagnostics"]);
@@ -109,7 +109,7 @@ fn collect(artifacts: &[Value], packages: &[Value]) -> Compiled {
     compiled
 }
 
-/// What cargo says to programs that it runs.
+/// Returns the variables that cargo sets for programs of a package.
 fn package_environment(package: &Value) -> Vec<(String, String)> {
     let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
     let (manifest, version) = (text("manifest_path"), text("version"));
@@ -139,7 +139,7 @@ fn package_environment(package: &Value) -> Vec<(String, String)> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Removes what cargo has said to this program, which is about this program.
+/// Removes the variables that cargo has set for this program.
 pub fn without_our_own(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let of_package = name.to_str().is_some_and(|n| {
@@ -154,13 +154,13 @@ pub fn without_our_own(command: &mut Command) {
 }
 
 impl Program {
-    /// A program for tests of this crate.
+    /// Makes a program for unit tests.
     #[cfg(test)]
     pub fn stand_in(name: &str, kind: &str, executable: PathBuf, directory: PathBuf) -> Self {
         Self { name: name.into(), kind: kind.into(), executable, directory, environment: Vec::new() }
     }
 
-    /// A command of it, in the directory and environment in which cargo runs tests.
+    /// Returns a command that runs the program in the directory and environment that cargo uses for tests.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         without_our_own(&mut command);
@@ -168,7 +168,7 @@ impl Program {
         command
     }
 
-    /// Lists the tests to run, and those that are ignored.
+    /// Lists the tests to run and the ignored ones.
     pub fn list(&self, arguments: &Arguments) -> Result<(Vec<String>, Vec<String>), String> {
         let list = |also: &[&str]| -> Result<Vec<String>, String> {
             let mut command = self.command();
@@ -199,7 +199,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn programs_are_named_by_package_and_target_and_know_the_binaries_of_their_package() {
+    fn programs_are_named_by_package_and_target_and_get_the_variables_of_their_package() {
         let packages =
             [json!({ "id": "a 1", "name": "a", "version": "1.2.3-rc.1", "manifest_path": "/x/a/Cargo.toml", "authors": ["me", "you"] })];
         let artifact = |name: &str, kind: &str, test: bool, executable: &str| json!({ "package_id": "a 1", "target": { "name": name, "kind": [kind] }, "profile": { "test": test }, "executable": executable });

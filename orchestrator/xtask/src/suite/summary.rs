@@ -1,12 +1,12 @@
-//! What a reader wants to know at the end.
+//! The summary at the end.
 
 use super::job::{Outcome, Report};
 use std::{collections::BTreeMap, time::Duration};
 
-/// So many of the slowest tests are shown.
+/// Number of slowest tests shown.
 const SLOWEST: usize = 20;
 
-/// Counts and names of all that has ended.
+/// Counts and names of finished tests.
 #[derive(Debug, Default)]
 pub struct Tally {
     passed: u64,
@@ -17,7 +17,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a job that has ended.
+    /// Adds a finished job.
     pub fn add(&mut self, report: &Report) {
         self.took.push((report.took, report.name.clone()));
         match &report.outcome {
@@ -33,12 +33,12 @@ impl Tally {
         }
     }
 
-    /// Adds a test that is marked `#[ignore]`.
+    /// Adds a test marked `#[ignore]`.
     pub fn ignore(&mut self, name: String) {
         self.ignored.push(name);
     }
 
-    /// Adds something else that failed.
+    /// Adds a failure that is not of a test.
     pub fn fail(&mut self, what: String) {
         self.failed.push(what);
     }
@@ -48,7 +48,7 @@ impl Tally {
         self.failed.is_empty()
     }
 
-    /// Returns all of it as text; its last line has the counts.
+    /// Formats the summary; its last line contains the counts.
     pub fn summary(&self) -> String {
         let mut lines = vec![String::new()];
         let mut slowest: Vec<&(Duration, String)> = self.took.iter().collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_of_all_programs_and_a_skipped_test_has_not_passed() {
+    fn a_skipped_test_does_not_count_as_passed() {
         let mut tally = Tally::default();
         let documentation = Outcome::Documentation { passed: 4, failed: vec!["src/a.rs - a".into()], ignored: vec!["src/a.rs - b".into()] };
         for report in [
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_failures_and_skips_there_are_times_and_one_line() {
+    fn without_failures_and_skips_only_durations_and_counts_are_shown() {
         let mut tally = Tally::default();
         (0..30).for_each(|n| tally.add(&report(&format!("p t{n}"), n, Outcome::Passed)));
         let summary = tally.summary();
