@@ -240,8 +240,8 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
         ("hosts", "[a:kids]\n", 1, "neither of hosts"),
         ("hosts", "[a b]\nn1\n", 1, "without spaces"),
         ("hosts", "[a:children]\nb\n[b:children]\na\n", 4, "part of itself"),
-        ("hosts.yml", "all:\n  hosts: [n1]\n", 2, "no mapping"),
-        ("hosts.yml", "all:\n  hosts:\n    n1: {\n", 4, "no YAML"),
+        ("hosts.yml", "all:\n  hosts: [n1]\n", 2, "not a mapping"),
+        ("hosts.yml", "all:\n  hosts:\n    n1: {\n", 4, "not YAML"),
     ];
     let its_own = [
         ("hosts", "n1 ansible_port=0\n", 1, "is not a port"),
