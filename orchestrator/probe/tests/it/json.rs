@@ -58,9 +58,9 @@ fn json_that_is_no_image_is_refused_with_what_is_wrong() {
     let image = read_image(&common::fixture("mpich-btA-np4-rank0")).unwrap();
     let text = serde_json::to_string(&image).unwrap();
     for (from, to, complaint) in [
-        ("\"start\":\"0x", "\"start\":\"x", "no address"),
-        ("DTAPP/exe", "DTAPP/exec", "no sub-zone"),
-        ("DTAPP/exe", "DTAPP", "no sub-zone"),
+        ("\"start\":\"0x", "\"start\":\"x", "not an address"),
+        ("DTAPP/exe", "DTAPP/exec", "unknown sub-zone"),
+        ("DTAPP/exe", "DTAPP", "unknown sub-zone"),
         ("DMTCP_CHECKPOINT_IMAGE_v4.0", "DMTCP_CHECKPOINT_IMAGE_v9.0", "did not match"),
     ] {
         assert!(text.contains(from), "{from}");
