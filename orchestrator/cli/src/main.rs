@@ -16,7 +16,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = args::Arguments::parse();
     cvc_core::log::start(arguments.log.into());
-    match command::run(arguments) {
+    match command::dispatch(arguments) {
         Ok(status) => status.into(),
         Err(failure) => failure.report(),
     }

@@ -24,7 +24,7 @@ use crate::{
 use clap::CommandFactory;
 
 /// Carries out the command line; the exit code of what was done.
-pub fn run(arguments: Arguments) -> Result<ExitStatus, Failure> {
+pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
     match arguments.command {
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
