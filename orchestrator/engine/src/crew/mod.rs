@@ -16,7 +16,8 @@ use cvc_probe::sentinel::{Answer, Hello, Request, Sentinel};
 use line::Line;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -26,6 +27,11 @@ use tokio::{
 
 /// So many are started at the same time: each start is a key exchange on this machine.
 const STARTS_AT_ONCE: usize = 32;
+
+/// Time between TERM and KILL for what a killed sentinel had guarded, seconds.
+const LEFT_GRACE_S: f64 = 1.5;
+/// How long ending that may take: longer than a sentinel waits for processes to vanish.
+const LEFT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the lines close, and every
 /// sentinel ends what it guards; [`Crew::close`] waits for that.
@@ -44,6 +50,15 @@ struct Inner {
 struct Seat {
     member: Member,
     post: Mutex<Post>,
+    /// What its sentinel guards, by the runs' markers: a sentinel that is killed ends nothing.
+    guarded: Mutex<BTreeMap<String, Guarded>>,
+}
+
+/// What is to be ended and removed of a run on a node.
+#[derive(Clone, Debug)]
+struct Guarded {
+    dirs: Vec<PathBuf>,
+    remove: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +72,35 @@ enum Post {
 }
 
 impl Seat {
+    fn new(member: Member, post: Post) -> Self {
+        Self { member, post: Mutex::new(post), guarded: Mutex::default() }
+    }
+
+    fn guarded(&self) -> MutexGuard<'_, BTreeMap<String, Guarded>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps in mind what the sentinel is asked to guard. It is noted before the answer, which may be lost.
+    fn note_guarded(&self, request: &Request) {
+        if let Request::Guard { marker, dirs, remove } = request {
+            self.guarded().insert(marker.clone(), Guarded { dirs: dirs.clone(), remove: remove.clone() });
+        }
+    }
+
+    /// Ends and removes through a new sentinel what the lost one guarded, which may have been killed before it could.
+    async fn end_left(&self, line: &Line) -> Result<(), CrewError> {
+        let guarded = self.guarded().clone();
+        for (marker, Guarded { dirs, remove }) in guarded {
+            let end = Request::End { marker: marker.clone(), dirs, grace_s: LEFT_GRACE_S };
+            line.ask(&self.member.name, &end, LEFT_LIMIT).await?;
+            if !remove.is_empty() {
+                line.ask(&self.member.name, &Request::Remove { dirs: remove, files: Vec::new() }, LEFT_LIMIT).await?;
+            }
+            self.guarded().remove(&marker);
+        }
+        Ok(())
+    }
+
     fn post(&self) -> Post {
         self.post.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,8 +129,7 @@ impl Crew {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
         let mut posts: BTreeMap<usize, Post> = posts.into_iter().collect();
-        let seats =
-            members.into_iter().enumerate().map(|(i, member)| Seat { member, post: Mutex::new(posts.remove(&i).unwrap_or(Post::Gone)) });
+        let seats = members.into_iter().enumerate().map(|(i, member)| Seat::new(member, posts.remove(&i).unwrap_or(Post::Gone)));
         let crew = Self(Arc::new(Inner { settings, seats: seats.collect(), lost }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
         crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
@@ -96,8 +139,7 @@ impl Crew {
     /// A crew of one, in this process: what sites without other nodes use.
     #[must_use]
     pub fn here(name: &str) -> Self {
-        let seat =
-            Seat { member: Member { name: name.to_owned(), argv: None }, post: Mutex::new(Post::Here(Arc::new(Sentinel::default()))) };
+        let seat = Seat::new(Member { name: name.to_owned(), argv: None }, Post::Here(Arc::new(Sentinel::default())));
         Self(Arc::new(Inner { settings: Settings::default(), seats: vec![seat], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
     }
 
@@ -167,8 +209,19 @@ impl Crew {
     /// # Errors
     /// When it is not of this crew, is lost (before or meanwhile), does not answer in time, or could not do it.
     pub async fn ask(&self, name: &str, request: Request, limit: Duration) -> Result<Answer, CrewError> {
-        let post = self.seat(name)?.post();
-        let (host, asked) = (name.to_owned(), request.name());
+        let seat = self.seat(name)?;
+        seat.note_guarded(&request);
+        let unguarded = if let Request::Unguard { marker } = &request { Some(marker.clone()) } else { None };
+        let answer = Self::ask_at(seat, request, limit).await;
+        if let (Some(marker), Ok(_)) = (unguarded, &answer) {
+            seat.guarded().remove(&marker);
+        }
+        answer
+    }
+
+    async fn ask_at(seat: &Seat, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+        let post = seat.post();
+        let (host, asked) = (seat.member.name.clone(), request.name());
         let answer = match post {
             Post::Here(sentinel) => {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
@@ -178,7 +231,7 @@ impl Crew {
                     Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
                 }
             }
-            Post::Line(line) => return line.ask(name, &request, limit).await,
+            Post::Line(line) => return line.ask(&host, &request, limit).await,
             Post::Gone => return Err(CrewError::Lost { host, reason: "its line has been closed".into() }),
         };
         answer.map_err(|problem| CrewError::Refused { host, request: asked, problem })
@@ -232,8 +285,8 @@ impl Crew {
         }
     }
 
-    /// Tries once to start the sentinels of lost members again; the names of those that came back. They guard nothing: what they guarded
-    /// was ended when their line closed.
+    /// Tries once to start the sentinels of lost members again; the names of those that came back. They guard nothing: what was guarded
+    /// there has been ended, by the sentinel when its line closed, or now.
     pub async fn revive(&self) -> Vec<String> {
         self.revive_of(|_| true).await.0
     }
@@ -248,6 +301,12 @@ impl Crew {
         let mut back = Vec::new();
         for (i, post) in posts {
             let Some(seat) = self.0.seats.get(i) else { continue };
+            if let Post::Line(line) = &post
+                && let Err(error) = seat.end_left(line).await
+            {
+                tracing::warn!(node = seat.member.name, %error, "what a lost sentinel guarded could not be ended; the node stays lost");
+                continue;
+            }
             self.0.lost.send_modify(|lost| {
                 lost.remove(&seat.member.name);
             });

@@ -143,6 +143,28 @@ async fn guarded_runs_end_when_the_crew_is_closed_or_dropped_and_unguarded_ones_
     }
 }
 
+/// A sentinel that is killed (by the kernel for want of memory, by Slurm with its step) ends nothing itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let own = scratch.path().join("run/rank-0");
+    std::fs::create_dir_all(&own).unwrap();
+    let mut guarded = Run::start("guarded", dir.path(), "sleep 30 & wait");
+    let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
+    let (crew, pids) = crew_of(1).await;
+    whole(crew.guard(&["n1"], &guarded.marker, &[dir.path().to_owned()], &[own.clone()], LIMIT).await).unwrap();
+    whole(crew.guard(&["n1"], &other.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
+    whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
+    signal(pids[0], Signal::SIGKILL);
+    crew.wait_lost(&["n1"]).await;
+    assert!(!guarded.has_ended() && own.exists(), "nobody was there to end it");
+    assert_eq!(crew.revive().await, ["n1"]);
+    assert!(guarded.has_ended() && !own.exists(), "ended and removed before the node was back");
+    assert!(!other.has_ended(), "not guarded any more");
+    crew.close().await;
+}
+
 #[test]
 fn a_killed_agent_takes_its_guarded_run_with_it() {
     let dir = tempfile::tempdir().unwrap();
