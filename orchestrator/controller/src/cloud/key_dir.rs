@@ -6,8 +6,13 @@ use cvc_core::{
     hosts::{HostKeys, SshSettings},
     store::{StoreError, write_whole},
 };
-use cvc_engine::host::tool;
-use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
+use cvc_engine::host::{log_tool, tool};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 /// Time limit of ssh-keygen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,7 +63,9 @@ impl Place {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
             let failed =
                 |why: String| CampaignError::internal(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));
+            let began = Instant::now();
             let made = tokio::time::timeout(LIMIT, command.output()).await;
+            log_tool(&command, began, made.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())));
             let made = made.map_err(|_| failed("it does not end".into()))?.map_err(|e| failed(e.to_string()))?;
             if !made.status.success() {
                 return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::Semaphore, task::JoinSet};
+use tracing::Instrument;
 
 /// Delay between two looks at all instances.
 const TICK: Duration = Duration::from_secs(2);
@@ -159,7 +160,7 @@ impl Wait<'_> {
             if let Readiness::Probing(instance) = readiness {
                 let (target, id, permits) = ((self.target)(instance), id.clone(), Arc::clone(permits));
                 let left = self.limit.saturating_sub(began.elapsed()).max(LOGIN_LIMIT);
-                logins.spawn(async move { (id, log_in(target, permits, left).await.err()) });
+                logins.spawn(async move { (id, log_in(target, permits, left).await.err()) }.in_current_span());
             }
         }
         Ok(())
@@ -233,7 +234,7 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
         let host = SshHost::new(Target::new(name, entry, ssh));
         let argv = ["sh".to_owned(), "-c".to_owned(), script.clone()];
         let permits = Arc::clone(&permits);
-        all.spawn(async move {
+        let extend = async move {
             let _permit = permits.acquire().await;
             let output = host.ask(&argv, &BTreeMap::new(), LOGIN_LIMIT).await?;
             host.disconnect().await;
@@ -244,7 +245,8 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
                 host: host.target().name.clone(),
                 said: format!("its deadline cannot be moved: {}", output.stderr.trim()),
             })
-        });
+        };
+        all.spawn(extend.in_current_span());
     }
     // one that does not answer is in the way of no other
     let mut first = Ok(());

@@ -17,6 +17,7 @@ use cvc_core::{
 use cvc_engine::host::Host;
 use node::Node;
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::Instrument;
 
 /// Looks at a site of several machines; `tell` hears what is being looked at.
 pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> Vec<Check> {
@@ -30,7 +31,7 @@ pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> V
     let reaching: Vec<_> = is_node
         .map(|(entry, is_node)| {
             let (target, entry) = (Target::new(name, entry, &ssh), entry.clone());
-            (is_node, entry, tokio::spawn(reach(target)))
+            (is_node, entry, tokio::spawn(reach(target).in_current_span()))
         })
         .collect();
     for (is_node, entry, reached) in reaching {

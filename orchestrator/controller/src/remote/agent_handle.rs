@@ -25,6 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 /// Time limit from an agent's start to its first news of the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
@@ -54,7 +55,7 @@ impl AgentHandle {
             reporter: setting.reporter.clone(),
             starts: Mutex::default(),
         };
-        AbortOnDropHandle::new(tokio::spawn(connection.work()))
+        AbortOnDropHandle::new(tokio::spawn(connection.work().in_current_span()))
     }
 
     pub(super) fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {
@@ -322,8 +323,8 @@ fn cannot_start(stderr: &str) -> String {
     let said = stderr.trim();
     if said.contains("GLIBC_") {
         return format!(
-            "cvc-node does not start there, because its C library is older than this machine's ({said}); build a static one with \
-             RUSTFLAGS='-C target-feature=+crt-static' and --target, and name it in CVC_NODE_PROGRAM"
+            "cvc-node does not start there: it was linked to this machine's C library, which is newer ({said}); `cargo xtask node --release` \
+             builds a static one"
         );
     }
     if said.contains("Exec format error") {

@@ -24,6 +24,7 @@ use cvc_engine::attempt::SiteContext;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 /// Roles that set fresh machines up even if no software is to be installed: nodes that trust each other, disks.
 const BARE: [&str; 2] = ["base", "storage"];
@@ -290,7 +291,7 @@ impl CloudOpening {
             }
         };
         // setting up may take longer than instances live without cvc
-        let _ticker = AbortOnDropHandle::new(tokio::spawn({
+        let extend = {
             let fleet = Arc::clone(&fleet);
             async move {
                 loop {
@@ -299,7 +300,8 @@ impl CloudOpening {
                     let _ = fleet.extend().await;
                 }
             }
-        }));
+        };
+        let _ticker = AbortOnDropHandle::new(tokio::spawn(extend.in_current_span()));
         let opened = tokio::select! {
             opened = self.try_open(&mut stop_signal) => opened,
             () = out_of_money => Err(CampaignError::OverBudget {

@@ -20,6 +20,7 @@ use cvc_engine::{
 };
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
+use tracing::Instrument;
 
 /// What a site is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ impl CampaignRunner<'_> {
         let work = self.opening(&plan, context, stop_signal).await;
         let points = points_of(self.plan, &plan.site).cloned().collect();
         let admitted = Admitted { site: plan.site, purpose: plan.purpose, was_open, points };
-        opening.spawn(async move { (admitted, work.await) });
+        opening.spawn(async move { (admitted, work.await) }.in_current_span());
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use cvc_core::{
 use cvc_engine::attempt::RunError;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// How long lost nodes are waited for when nothing else can run, as a multiple of the time that it takes to miss one.
 const NODES_PATIENCE: f64 = 8.0;
@@ -110,7 +111,7 @@ impl CampaignRunner<'_> {
         self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
         let mut changes = JoinSet::new();
         for (remote, before) in counted {
-            changes.spawn(async move { remote.nodes_changed(before).await });
+            changes.spawn(async move { remote.nodes_changed(before).await }.in_current_span());
         }
         let mut stop_signal = self.stop_signal.clone();
         let end = tokio::time::Instant::now() + patience;

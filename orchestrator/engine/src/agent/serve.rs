@@ -423,10 +423,11 @@ impl Agent {
             return;
         }
         let executor = Arc::clone(&self.executor);
-        self.reviving = Some(tokio::spawn(async move {
+        let revive = async move {
             let (back, _) = executor.nodes.crew.revive_of(|name| wanted.contains(name)).await;
             executor.settle_pending_cleanup(&back).await;
-        }));
+        };
+        self.reviving = Some(tokio::spawn(revive.in_current_span()));
     }
 
     /// Before the end: what was left on nodes that are there again, or nearly, is removed.

@@ -2,6 +2,7 @@
 
 use super::{CrewError, NotStarted, Settings};
 use crate::host::tool;
+use cvc_core::log::{Ended, command_event};
 use cvc_probe::sentinel::{Answer, Hello, PROTOCOL, Request, Said, Terms};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -165,9 +166,10 @@ impl Line {
             let _ = stdin.flush().await;
             greeted(&mut lines, &heard).await
         };
-        let limit = duration(settings.start_limit_s);
+        let (limit, began) = (duration(settings.start_limit_s), Instant::now());
         let problem = match tokio::time::timeout(limit, greeting).await {
             Ok(Some(hello)) if hello.protocol == PROTOCOL => {
+                command_event(host, argv, began.elapsed(), Ended::Exit(Some(0), ""));
                 return Ok(Self::keep(host, settings, lost, Process { child, stdin, lines, heard, hello }));
             }
             Ok(Some(hello)) => format!("cvc-node there is of version {}, this is {}", hello.version, env!("CARGO_PKG_VERSION")),
@@ -180,6 +182,7 @@ impl Line {
         kill(&mut child).await;
         // what it said last may still be in the pipe
         let _ = tokio::time::timeout(Duration::from_millis(200), noise).await;
+        command_event(host, argv, began.elapsed(), Ended::Failed(&problem));
         Err(fail(problem))
     }
 

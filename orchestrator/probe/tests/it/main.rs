@@ -8,3 +8,4 @@ mod fixtures;
 mod json;
 mod real_dmtcp;
 mod sentinel;
+mod static_program;

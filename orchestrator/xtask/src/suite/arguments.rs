@@ -124,6 +124,11 @@ impl Arguments {
         Ok(())
     }
 
+    /// Tells whether nothing was selected: the whole suite is meant.
+    pub fn is_everything(&self) -> bool {
+        self.cargo.is_empty() && self.filters.is_empty() && self.doc == Doc::Too && self.ignored != Ignored::Only
+    }
+
     /// Tells whether packages were selected.
     pub fn chooses_packages(&self) -> bool {
         self.cargo
@@ -145,6 +150,8 @@ mod tests {
         assert_eq!(parse(""), Arguments::default());
         assert_eq!(parse("--locked --no-fail-fast"), Arguments::default());
         assert!(!parse("").chooses_packages());
+        assert!(parse("--locked").is_everything() && parse("-- --test-threads 2").is_everything());
+        assert!(["-p cvc", "name", "--doc", "--test=cloud", "-- --skip a"].iter().all(|some| !parse(some).is_everything()));
     }
 
     #[test]

@@ -53,9 +53,22 @@ pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<
     if !status.success() {
         return Ok(None);
     }
+    if arguments.is_everything() && !compile_benches(interrupts)? {
+        return Ok(None);
+    }
     let mut compiled = collect(&artifacts, &packages);
     give_node_program(&mut compiled.programs)?;
     Ok(Some(compiled))
+}
+
+/// Compiles the benchmarks, which are not run, so that none of them is left behind by a change. Returns whether that succeeded.
+fn compile_benches(interrupts: &Interrupts) -> Result<bool, String> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--no-run", "--locked", "--quiet", "--workspace", "--benches"]);
+    without_our_own(&mut command);
+    command.current_dir(workspace::root()?).stdin(Stdio::null());
+    let status = interrupts.start(&mut command, std::process::Child::wait)?;
+    Ok(status.success())
 }
 
 /// Packages whose tests start `cvc-node`.
