@@ -60,6 +60,8 @@ pub enum Tool {
     LoopDevices,
     /// ansible-lint, where ansible-playbook is.
     AnsibleLint,
+    /// cargo-deny, which checks `deny.toml`.
+    CargoDeny,
 }
 
 impl Tool {
@@ -87,6 +89,7 @@ impl Tool {
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
+            Self::CargoDeny => on_path("cargo-deny"),
             Self::Ansible => find_ansible_program("ansible-playbook"),
             Self::AnsibleLint => find_ansible_program("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
@@ -124,6 +127,7 @@ impl Tool {
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
+            | Self::CargoDeny
             | Self::Ansible
             | Self::AnsibleLint
             | Self::Moto
@@ -146,6 +150,7 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::CargoDeny => "cargo-deny",
             Self::Ansible => "ansible-core (on PATH, or installed by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or installed by the set-up)",
             Self::LoopDevices => "loop devices",

@@ -1,6 +1,6 @@
 //! The log of a session: it alone tells why a run failed, and it has no secret.
 
-use crate::common::scripted;
+use crate::{cluster_faults::steps, common::scripted};
 use cvc_testkit::{Campaign, Tool, require};
 use std::fs;
 
@@ -39,6 +39,28 @@ fn the_log_alone_tells_why_a_run_failed() {
     // each session has a log of its own
     c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(10);
     assert_eq!(self::logs(&c).len(), 2);
+}
+
+/// Sites open in tasks of their own: their commands, too, say whose they are.
+#[test]
+fn on_a_cluster_every_command_names_its_campaign_and_site() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let script = "echo 'no mesh of that name: cube17' >&2; exit 3";
+    let on = steps::scripted(2, "log-cluster", "", script, "mpi = \"mpich5\"\nmapping = \"2Nx1P\"", "repeats = 1\nretries = 0");
+    on.start(&["run", "campaign.toml"]).wait(crate::common::cluster::LIMIT).expect(10);
+    let log = logs(&on.campaign).concat();
+    let commands: Vec<&str> = log.lines().filter(|l| l.contains("command=")).collect();
+    assert!(commands.len() > 5, "{log}");
+    for line in commands {
+        assert!(line.contains("campaign{name=log-cluster}:") && line.contains("site=lab"), "{line}");
+    }
+    // the agent's side: what it started on which node, and what the program said
+    let runs = fs::read_dir(on.campaign.root().join("runs")).expect("runs/").map(|e| e.expect("an entry").path());
+    let failed = runs.filter(|p| p.to_string_lossy().ends_with(".failed-1")).collect::<Vec<_>>();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let trace = fs::read_to_string(failed[0].join("agent-trace.log")).expect("the agent's log");
+    let launch = trace.lines().find(|l| l.contains("launch.sh")).unwrap_or_else(|| panic!("{trace}"));
+    assert!(launch.contains("run{run=") && launch.contains("exit=3") && launch.contains("no mesh of that name: cube17"), "{launch}");
 }
 
 #[test]

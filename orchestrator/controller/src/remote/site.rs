@@ -522,6 +522,7 @@ impl Remote {
     }
 
     /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
+    #[tracing::instrument(name = "site", skip_all, fields(site = %self.name()))]
     pub async fn close(&self) -> Result<(), CampaignError> {
         if let HeadNode::Ssh(host) = &self.setting.head_node {
             // the end is not worth a day's wait

@@ -91,6 +91,7 @@ impl CampaignRunner<'_> {
     }
 
     /// Gives back what a cloud gave for a site that the campaign file does not know any more.
+    #[tracing::instrument(name = "site", skip_all, fields(site = name))]
     pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
         let leases = self.journal.state().leases_of(name);
         let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
@@ -155,6 +156,7 @@ impl CampaignRunner<'_> {
     }
 
     /// Gives a fleet back, or keeps it if the site says so.
+    #[tracing::instrument(name = "site", skip_all, fields(site))]
     pub(super) async fn close_cloud(&mut self, site: &str) -> Result<(), CampaignError> {
         let Some(fleet) = self.sites.fleets.get(site).cloned() else { return Ok(()) };
         let remote = self.sites.remote(site);
@@ -273,6 +275,7 @@ fn to_replace(
 
 impl CloudOpening {
     /// Ends and removes what an earlier controller had there.
+    #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn close_old(self) -> Result<Option<Remote>, CampaignError> {
         self.fleet.down("nothing was left to run").await?;
         Ok(None)
