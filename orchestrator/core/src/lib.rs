@@ -17,6 +17,7 @@ pub mod point;
 pub mod price;
 pub mod quantity;
 pub mod record;
+pub mod registry;
 pub mod source;
 pub mod spending;
 pub mod stop;

@@ -1,22 +1,21 @@
 //! A point: one combination of factor values.
 
-use crate::{ids::PointId, mapping::Mapping, units::ByteSize};
+use crate::{ids::PointId, mapping::Mapping, registry::define_kind, units::ByteSize};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What writes the checkpoints of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckpointerKind {
-    /// No checkpoint: the baseline.
-    #[default]
-    None,
-    /// The program writes its own.
-    Application,
-    /// User level, coordinated, by DMTCP.
-    Dmtcp,
+crate::checkpointers!(
+    define_kind,
+    #[doc = " What writes the checkpoints of a run."]
+    CheckpointerKind
+);
+
+impl Default for CheckpointerKind {
+    fn default() -> Self {
+        Self::None
+    }
 }
 
 /// How DMTCP stores images.

@@ -259,11 +259,12 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             None => Err(wrong("a mapping in quotes, as in \"1Nx4P\",")),
         },
         Factor::Checkpointer => match value.as_str() {
-            Some("none") => Ok(Value::Checkpointer(CheckpointerKind::None)),
-            Some("application") => Ok(Value::Checkpointer(CheckpointerKind::Application)),
-            Some("dmtcp") => Ok(Value::Checkpointer(CheckpointerKind::Dmtcp)),
-            Some(other) => {
-                Err((format!("unknown checkpointer `{other}`"), Some(suggestion(other, "checkpointers", ["none", "application", "dmtcp"]))))
+            Some(word) => {
+                let kind = CheckpointerKind::ALL.iter().find(|kind| kind.word() == word);
+                kind.map(|kind| Value::Checkpointer(*kind)).ok_or_else(|| {
+                    let hint = suggestion(word, "checkpointers", CheckpointerKind::ALL.iter().map(|kind| kind.word()));
+                    (format!("unknown checkpointer `{word}`"), Some(hint))
+                })
             }
             None => Err(wrong("\"none\", \"application\" or \"dmtcp\"")),
         },

@@ -2,6 +2,7 @@
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
+use crate::registry::define_kind;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,17 +107,11 @@ pub struct MpiLibrary {
     pub io: Option<MpiIo>,
 }
 
-/// A family of MPI libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MpiFamily {
-    /// MPICH and what descends from it, with the Hydra launcher.
-    #[serde(rename = "mpich")]
-    Mpich,
-    /// Open MPI.
-    #[serde(rename = "openmpi")]
-    OpenMpi,
-}
+crate::mpi_families!(
+    define_kind,
+    #[doc = " A family of MPI libraries."]
+    MpiFamily
+);
 
 /// Where an MPI library is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,17 +223,16 @@ pub struct TraceSettings {
     pub tracer: TracerKind,
 }
 
-/// A tracer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TracerKind {
-    /// Nothing is traced.
-    #[default]
-    None,
-    /// System calls, by strace.
-    Strace,
-    /// POSIX and MPI-IO operations, by Darshan with DXT.
-    Darshan,
+crate::tracers!(
+    define_kind,
+    #[doc = " A tracer."]
+    TracerKind
+);
+
+impl Default for TracerKind {
+    fn default() -> Self {
+        Self::None
+    }
 }
 
 /// What is reported.

@@ -151,9 +151,9 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         mpi.insert(library, checked);
     }
     if mpi.is_empty() {
-        for (library, family) in [("mpich", MpiFamily::Mpich), ("openmpi", MpiFamily::OpenMpi)] {
-            let found = MpiLibrary { family, source: MpiSource::Path, env: IndexMap::new(), args: Vec::new(), io: None };
-            mpi.insert(library.to_owned(), found);
+        for family in MpiFamily::ALL {
+            let found = MpiLibrary { family: *family, source: MpiSource::Path, env: IndexMap::new(), args: Vec::new(), io: None };
+            mpi.insert(family.word().to_owned(), found);
         }
     }
     if !is_name(name) {

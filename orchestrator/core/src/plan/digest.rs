@@ -113,7 +113,7 @@ struct RunPart<'a> {
 /// Computes identifiers; remembers the digests of what many points share.
 pub struct Digester<'a> {
     spec: &'a Spec,
-    settings: [String; 3],
+    settings: std::collections::HashMap<CheckpointerKind, String>,
     /// Few entries, and neighbouring points share them: a list, latest last.
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
@@ -124,23 +124,20 @@ type SiteKey = (String, String, String, bool);
 
 impl<'a> Digester<'a> {
     pub fn new(spec: &'a Spec) -> Self {
-        let settings = [CheckpointerKind::None, CheckpointerKind::Application, CheckpointerKind::Dmtcp].map(|kind| {
+        let digest_of = |kind: CheckpointerKind| {
             digest(&SettingsPart {
                 tracer: spec.trace.tracer,
                 restart_check: (kind != CheckpointerKind::None).then_some(spec.checkpoint.restart_check),
                 moment: (kind == CheckpointerKind::Dmtcp).then_some(&spec.checkpoint.moment),
             })
-        });
+        };
+        let settings = CheckpointerKind::ALL.iter().map(|kind| (*kind, digest_of(*kind))).collect();
         Self { spec, settings, sites: Vec::new(), buffer: Vec::with_capacity(1024) }
     }
 
     pub fn point(&mut self, point: &Point) -> PointId {
         let site = self.site(point);
-        let settings = match point.checkpointer {
-            CheckpointerKind::None => &self.settings[0],
-            CheckpointerKind::Application => &self.settings[1],
-            CheckpointerKind::Dmtcp => &self.settings[2],
-        };
+        let settings = &self.settings[&point.checkpointer];
         let inputs = Inputs {
             app: self.spec.apps.get(&point.app).map_or("", |app| app.digest.as_str()),
             format: super::SCHEMA,

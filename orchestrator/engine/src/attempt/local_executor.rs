@@ -242,7 +242,7 @@ impl LocalExecutor {
 
     /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
     fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
-        for trace in tracer::all().iter().filter_map(|t| t.trace()) {
+        for trace in tracer::all().filter_map(|t| t.trace()) {
             let from = work.join(trace);
             if from.exists() {
                 copy_tree(&from, &partial.join(trace))?;

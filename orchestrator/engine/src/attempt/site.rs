@@ -74,7 +74,7 @@ impl ReadySite {
             hosts: vec!["localhost".into()],
             mpi,
             dmtcp: dmtcp::find(&site.dmtcp).await,
-            tracers: tracer::all().into_iter().map(|t| (t, t.find())).collect(),
+            tracers: tracer::all().map(|t| (t, t.find())).collect(),
             kernels,
             app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&context.base, d)).collect(),
             context,

@@ -1,18 +1,19 @@
-//! The checkpointers that cvc knows.
+//! From the campaign file's word for a checkpointer to what it stands for.
 
-use super::{
-    application::ApplicationCheckpointer, checkpointer::Checkpointer, dmtcp_checkpointer::DmtcpCheckpointer, none::NoCheckpointer,
-};
+use super::checkpointer::Checkpointer;
 use cvc_core::point::CheckpointerKind;
 
-/// Returns the checkpointer of a kind of the campaign file. The match is exhaustive, so that a kind without one does not compile.
-pub fn checkpointer(kind: CheckpointerKind) -> &'static dyn Checkpointer {
-    match kind {
-        CheckpointerKind::None => &NoCheckpointer,
-        CheckpointerKind::Application => &ApplicationCheckpointer,
-        CheckpointerKind::Dmtcp => &DmtcpCheckpointer,
-    }
+macro_rules! define_checkpointer {
+    ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
+        /// Returns the checkpointer of a kind of the campaign file.
+        pub fn checkpointer(kind: CheckpointerKind) -> &'static dyn Checkpointer {
+            match kind {
+                $(CheckpointerKind::$name => &super::$module::$member,)+
+            }
+        }
+    };
 }
+cvc_core::checkpointers!(define_checkpointer);
 
 #[cfg(test)]
 mod tests {
@@ -31,8 +32,8 @@ mod tests {
     fn every_checkpointer_keeps_the_contract() {
         let here = Ok(DmtcpInstall { bin: "/opt/dmtcp/bin".into(), version: "4.0.0".into() });
         let absent = Err(Missing { what: "DMTCP is not installed".into(), hint: "install it".into() });
-        for kind in [CheckpointerKind::None, CheckpointerKind::Application, CheckpointerKind::Dmtcp] {
-            let member = checkpointer(kind);
+        for kind in CheckpointerKind::ALL {
+            let member = checkpointer(*kind);
             let name = member.name();
             assert_eq!(serde_json::to_value(kind).expect("serializes"), name, "the campaign file's word");
             assert_eq!(member.missing(&Tools { dmtcp: &here }), None, "{name}: everything is there");

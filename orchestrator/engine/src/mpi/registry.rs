@@ -1,12 +1,16 @@
-//! The families that cvc knows. This is the one place that goes from the campaign file's word to what it stands for.
+//! From the campaign file's word for an MPI family to its launcher.
 
-use super::{launcher::Launcher, mpich::Mpich, openmpi::OpenMpi};
+use super::launcher::Launcher;
 use cvc_core::campaign::MpiFamily;
 
-/// Returns the launcher of a family of the campaign file. The match is exhaustive, so that a family without a launcher does not compile.
-pub fn launcher(family: MpiFamily) -> &'static dyn Launcher {
-    match family {
-        MpiFamily::Mpich => &Mpich,
-        MpiFamily::OpenMpi => &OpenMpi,
-    }
+macro_rules! define_launcher {
+    ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
+        /// Returns the launcher of a family of the campaign file.
+        pub fn launcher(family: MpiFamily) -> &'static dyn Launcher {
+            match family {
+                $(MpiFamily::$name => &super::$module::$member,)+
+            }
+        }
+    };
 }
+cvc_core::mpi_families!(define_launcher);

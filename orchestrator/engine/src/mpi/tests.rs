@@ -208,6 +208,9 @@ fn members() -> Vec<(&'static dyn Launcher, &'static str)> {
 /// What every family must keep, whoever starts its ranks and however they get to their nodes.
 #[test]
 fn every_launcher_keeps_the_contract() {
+    for family in MpiFamily::ALL.iter().copied().map(launcher) {
+        assert!(members().iter().any(|(member, _)| *member == family), "{} is in the registry, its answer is missing here", family.name());
+    }
     for (family, answer) in members() {
         let name = family.name();
         assert!(!name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()), "{name}: names are words of campaign files");

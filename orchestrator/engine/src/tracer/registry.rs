@@ -1,21 +1,24 @@
-//! The tracers that cvc knows.
+//! From the campaign file's word for a tracer to what it stands for.
 
-use super::{contract::Tracer, darshan::Darshan, none::NoTracer, strace::Strace};
+use super::contract::Tracer;
 use cvc_core::campaign::TracerKind;
 
-/// Every tracer, in the order in which the doctor tells of them.
-pub fn all() -> [&'static dyn Tracer; 3] {
-    [TracerKind::None, TracerKind::Strace, TracerKind::Darshan].map(tracer)
+/// Returns all tracers, in the order in which the doctor lists them.
+pub fn all() -> impl Iterator<Item = &'static dyn Tracer> {
+    TracerKind::ALL.iter().copied().map(tracer)
 }
 
-/// Returns the tracer of a kind of the campaign file. The match is exhaustive, so that a kind without one does not compile.
-pub fn tracer(kind: TracerKind) -> &'static dyn Tracer {
-    match kind {
-        TracerKind::None => &NoTracer,
-        TracerKind::Strace => &Strace,
-        TracerKind::Darshan => &Darshan,
-    }
+macro_rules! define_tracer {
+    ($($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
+        /// Returns the tracer of a kind of the campaign file.
+        pub fn tracer(kind: TracerKind) -> &'static dyn Tracer {
+            match kind {
+                $(TracerKind::$name => &super::$module::$member,)+
+            }
+        }
+    };
 }
+cvc_core::tracers!(define_tracer);
 
 #[cfg(test)]
 mod tests {
@@ -27,12 +30,12 @@ mod tests {
     #[test]
     fn every_tracer_keeps_the_contract() {
         let (tool, work) = (Utf8Path::new("/opt/tracer/tool"), Utf8Path::new("/scratch/run"));
-        for kind in [TracerKind::None, TracerKind::Strace, TracerKind::Darshan] {
-            let member = tracer(kind);
+        for kind in TracerKind::ALL {
+            let member = tracer(*kind);
             let name = member.name();
             assert_eq!(serde_json::to_value(kind).expect("serializes"), name, "the campaign file's word");
-            assert!(all().iter().any(|m| m.name() == name), "{name} is not listed");
-            for family in [MpiFamily::Mpich, MpiFamily::OpenMpi].map(launcher) {
+            assert!(all().any(|m| m.name() == name), "{name} is not listed");
+            for family in MpiFamily::ALL.iter().copied().map(launcher) {
                 let added = member.instrument(tool, work, family);
                 let words: Vec<&str> =
                     added.prefix.iter().chain(&added.launcher_args).chain(added.env.values()).map(String::as_str).collect();
@@ -51,7 +54,7 @@ mod tests {
                 assert!(added.launcher_args.is_empty() || added.launcher_args.len() == by_rank, "{name}: {added:?}");
             }
         }
-        let traces: Vec<_> = all().iter().filter_map(|m| m.trace()).collect();
+        let traces: Vec<_> = all().filter_map(|m| m.trace()).collect();
         assert!(traces.windows(2).all(|pair| pair[0] != pair[1]), "{traces:?}");
     }
 }

@@ -1,0 +1,71 @@
+//! The registries of what can be exchanged: MPI families, tracers, checkpointers. A line here makes both the value of the campaign file and the
+//! way from it to the member in `cvc-engine`, so that neither can be forgotten.
+//!
+//! Each registry is a macro that calls another one with its lines: `VALUE "word in campaign files" => module::Type`.
+
+/// The families of MPI libraries: files in `engine/src/mpi/` that implement `Launcher`.
+#[macro_export]
+macro_rules! mpi_families {
+    ($with:ident $(, $($head:tt)*)?) => {
+        $with! { $($($head)*;)?
+            /// MPICH and what descends from it, with the Hydra launcher.
+            Mpich "mpich" => mpich::Mpich,
+            /// Open MPI.
+            OpenMpi "openmpi" => openmpi::OpenMpi,
+        }
+    };
+}
+
+/// The tracers: files in `engine/src/tracer/` that implement `Tracer`.
+#[macro_export]
+macro_rules! tracers {
+    ($with:ident $(, $($head:tt)*)?) => {
+        $with! { $($($head)*;)?
+            /// Nothing is traced.
+            None "none" => none::NoTracer,
+            /// System calls, by strace.
+            Strace "strace" => strace::Strace,
+            /// POSIX and MPI-IO operations, by Darshan with DXT.
+            Darshan "darshan" => darshan::Darshan,
+        }
+    };
+}
+
+/// The checkpointers: files in `engine/src/ckpt/` that implement `Checkpointer`.
+#[macro_export]
+macro_rules! checkpointers {
+    ($with:ident $(, $($head:tt)*)?) => {
+        $with! { $($($head)*;)?
+            /// No checkpoint: the baseline.
+            None "none" => none::NoCheckpointer,
+            /// The program writes its own.
+            Application "application" => application::ApplicationCheckpointer,
+            /// User level, coordinated, by DMTCP.
+            Dmtcp "dmtcp" => dmtcp_checkpointer::DmtcpCheckpointer,
+        }
+    };
+}
+
+/// Defines the type of a registry's values in campaign files.
+macro_rules! define_kind {
+    ($(#[$about:meta])* $kind:ident; $($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum $kind {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)+
+        }
+
+        impl $kind {
+            /// All of them, in the order of the registry.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Returns its word in campaign files.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use define_kind;
