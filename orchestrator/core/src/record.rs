@@ -71,6 +71,9 @@ pub enum Source {
 /// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
 /// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored, because it was never written, counts too |
 /// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of a zone, by the structural rules |
+/// | `area_headers` | count | ckpt, rank or role, image | memory areas that an image describes: each has a header of a page |
+/// | `cpu_user_s`, `cpu_system_s` | s | | processor time of the launcher and of all that it waited for: the ranks on its node |
+/// | `max_rss_bytes` | bytes | | the largest resident set of one of these processes |
 /// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
@@ -93,6 +96,10 @@ pub mod names {
     pub const ZONE_RANGE_BYTES: &str = "zone_range_bytes";
     pub const SUB_ZONE_BYTES: &str = "sub_zone_bytes";
     pub const SUB_ZONE_RANGE_BYTES: &str = "sub_zone_range_bytes";
+    pub const AREA_HEADERS: &str = "area_headers";
+    pub const CPU_USER_S: &str = "cpu_user_s";
+    pub const CPU_SYSTEM_S: &str = "cpu_system_s";
+    pub const MAX_RSS_BYTES: &str = "max_rss_bytes";
     pub const RESTART_TO_END_S: &str = "restart_to_end_s";
     pub const RESTART_VERIFIED: &str = "restart_verified";
     pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";

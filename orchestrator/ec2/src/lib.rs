@@ -1,4 +1,5 @@
-//! EC2 instances as a site of cvc: the only crate that talks to AWS. What it must be able to do stands in [`cvc_controller::cloud`].
+//! EC2 instances as a site of cvc: the only crate that talks to AWS. It implements
+//! [`cvc_controller::provider::Provider`].
 
 mod call;
 mod caller;

@@ -1,5 +1,5 @@
-//! Machines of a cloud as a site: what a provider must be able to do, fleets that are acquired and released in an order that leaks nothing,
-//! and what is found by tags alone. Nothing here knows a cloud's library.
+//! Machines of a cloud as a site: fleets that are acquired and released in an order that leaks nothing, and what is found by tags alone.
+//! Nothing here knows a cloud's library: clouds are reached through [`crate::provider`].
 
 mod acquire;
 mod fleet;

@@ -33,13 +33,13 @@ pub struct Progress {
 }
 
 /// Says how far a transfer is, once it takes long enough for people to wonder.
-struct AttemptReporter<'a> {
+struct TransferReporter<'a> {
     begin: Instant,
     last: Instant,
     tell: &'a mut (dyn FnMut(Progress) + Send),
 }
 
-impl<'a> AttemptReporter<'a> {
+impl<'a> TransferReporter<'a> {
     fn new(tell: &'a mut (dyn FnMut(Progress) + Send)) -> Self {
         Self { begin: Instant::now(), last: Instant::now(), tell }
     }
@@ -59,7 +59,7 @@ impl SshHost {
     /// When it cannot be read here or written there; a lost connection is made again, and the file sent from its beginning.
     pub async fn upload(&self, from: &Utf8Path, to: &str, mode: u32, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<(), HostError> {
         let to = self.expand(to).await?;
-        let mut reporter = AttemptReporter::new(tell);
+        let mut reporter = TransferReporter::new(tell);
         let mut attempt = 1;
         loop {
             let began = Instant::now();
@@ -80,7 +80,7 @@ impl SshHost {
         command_event(self.name(), words, began.elapsed(), ended);
     }
 
-    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, reporter: &mut AttemptReporter<'_>) -> Result<(), HostError> {
+    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, reporter: &mut TransferReporter<'_>) -> Result<(), HostError> {
         let here = |source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source };
         let mut file = tokio::fs::File::open(from).await.map_err(here)?;
         let total = file.metadata().await.map_err(here)?.len();
@@ -134,7 +134,7 @@ impl SshHost {
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), HostError> {
         let from = self.expand(from).await?;
-        let mut reporter = AttemptReporter::new(tell);
+        let mut reporter = TransferReporter::new(tell);
         let mut attempt = 1;
         loop {
             let began = Instant::now();
@@ -152,7 +152,7 @@ impl SshHost {
         from: &Utf8Path,
         to: &Utf8Path,
         exclude: &[&str],
-        reporter: &mut AttemptReporter<'_>,
+        reporter: &mut TransferReporter<'_>,
     ) -> Result<(), HostError> {
         let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
         argv.extend(exclude.iter().map(|pattern| format!("--exclude=./{pattern}")));

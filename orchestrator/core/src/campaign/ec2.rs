@@ -50,8 +50,6 @@ pub struct Ec2Settings {
     pub install: bool,
 }
 
-impl Ec2Settings {}
-
 /// What instances boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

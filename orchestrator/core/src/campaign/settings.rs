@@ -84,7 +84,7 @@ pub fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place
         }
     }
     if raw.formats.is_empty() {
-        check.fail(place(&["formats".into()]), "the list of formats is empty", "give at least one of html, csv, json, markdown");
+        check.fail(place(&["formats".into()]), "the list of formats is empty", "give at least one of html, csv, json, markdown, latex");
     }
     ReportSettings { formats: raw.formats, title: raw.title.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| name.to_owned()) }
 }

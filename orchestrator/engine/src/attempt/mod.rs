@@ -1,4 +1,4 @@
-//! The engine: the one part that touches the world. A coordinator walks through the plan; each run is prepared, executed, collected.
+//! One attempt at a run: it is prepared, executed and collected, on the machine where its ranks are launched.
 
 mod choice;
 mod collect;

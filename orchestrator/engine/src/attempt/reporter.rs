@@ -1,4 +1,4 @@
-//! What a run under way tells the coordinator.
+//! What a run under way tells whoever started it: the controller, or the agent.
 
 use cvc_core::ids::RunId;
 use cvc_probe::proc::ProcessId;

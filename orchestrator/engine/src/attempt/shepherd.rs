@@ -1,4 +1,4 @@
-//! The controller's end of a shepherd.
+//! Starts a shepherd, and talks to it.
 
 use super::error::RunError;
 use camino::{Utf8Path, Utf8PathBuf};
