@@ -21,9 +21,11 @@ use cvc_engine::{
 };
 use cvc_probe::proc::ProcessId;
 use std::{
+    ops::Deref,
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Time limit from an agent's start to its first news of the nodes.
@@ -41,6 +43,32 @@ pub(super) struct AgentHandle {
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
+    /// How many attempts work with it.
+    users: watch::Sender<usize>,
+}
+
+/// An agent that an attempt works with: until this is dropped, what lies in its spool is not removed.
+pub(super) struct AgentUse(Arc<AgentHandle>);
+
+impl AgentUse {
+    pub(super) fn begin(agent: Arc<AgentHandle>) -> Self {
+        agent.users.send_modify(|users| *users += 1);
+        Self(agent)
+    }
+}
+
+impl Drop for AgentUse {
+    fn drop(&mut self) {
+        self.0.users.send_modify(|users| *users -= 1);
+    }
+}
+
+impl Deref for AgentUse {
+    type Target = AgentHandle;
+
+    fn deref(&self) -> &AgentHandle {
+        &self.0
+    }
 }
 
 impl AgentHandle {
@@ -68,7 +96,14 @@ impl AgentHandle {
             agent_state,
             job,
             ready: Ready::default(),
+            users: watch::Sender::new(0),
         }
+    }
+
+    /// Waits until no attempt works with it any more, at most this long.
+    pub(super) async fn unused(&self, limit: Duration) {
+        // an error would mean that this handle is gone, and with it the last user
+        let _ = tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await;
     }
 
     /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.

@@ -4,6 +4,7 @@
 mod agent_handle;
 mod agent_state;
 mod connection;
+mod executor;
 mod head_node;
 mod job_monitor;
 mod setting;

@@ -5,7 +5,7 @@ use super::{
     error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
-    executor::{Attempted, Executor},
+    executor::{Attempted, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
     outcome_file::{OutcomeFile, conclude, seal},
     prepare::{Prepared, prepare},
@@ -281,8 +281,11 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
 
     fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         let nodes = Executor::<E>::nodes(self);
-        let free: Vec<String> = nodes.into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
-        (free.len() == wanted).then_some(free)
+        if self.nodes.transport == Transport::Local {
+            // this machine counts as all the nodes that a mapping may want
+            return Some(nodes);
+        }
+        choose_free(nodes, wanted, used)
     }
 
     fn side_by_side(&self) -> bool {
