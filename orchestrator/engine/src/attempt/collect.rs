@@ -7,7 +7,7 @@ use super::{
     judge::{Evidence, Judge},
     outputs,
     prepare::Prepared,
-    script_exit,
+    script_exit::ScriptFailure,
 };
 use crate::{
     ckpt::{
@@ -49,6 +49,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         judge.fail(*cause, detail.clone());
     }
     judge.disk();
+    judge.script();
     judge.checkpoints();
     judge.end()?;
     judge.outputs()?;
@@ -92,6 +93,27 @@ impl Judge<'_> {
             let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
             self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
         }
+    }
+
+    /// What could not begin is no failure of the program's, nor of its checkpoint.
+    fn script(&mut self) {
+        let dir = &self.evidence.prepared.dir;
+        let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
+        match ScriptFailure::find(dir, code) {
+            Some(ScriptFailure::Setup) => {
+                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.said()));
+            }
+            Some(ScriptFailure::Coordinator) => {
+                let said = text(&dir.join("coordinator.out"));
+                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
+            }
+            None => {}
+        }
+    }
+
+    /// The last words of the run: its errors, or its output if there are none.
+    fn said(&self) -> String {
+        last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
     }
 
     fn checkpoints(&mut self) {
@@ -233,26 +255,17 @@ impl Judge<'_> {
             // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
             return Ok(());
         }
-        let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
         let app = &self.evidence.prepared.app;
         match exit.code {
-            Some(script_exit::SETUP) => {
-                let said = said();
-                self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
-            }
-            Some(script_exit::COORDINATOR) => {
-                let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
-                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
-            }
             Some(code) if !app.success.exit_codes.contains(&code) => {
                 // without a word of the program, it is the launcher that failed
                 let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
-                let said = said();
+                let said = self.said();
                 self.fail(cause, format!("exit code {code}: {said}"));
             }
             None => {
                 let signal = exit.signal.as_deref().unwrap_or("a signal");
-                let said = said();
+                let said = self.said();
                 self.fail(Cause::Application, format!("ended by {signal}: {said}"));
             }
             Some(_) => {}
