@@ -13,7 +13,7 @@ use crate::{
     ckpt::{
         Restart,
         dmtcp::images_by_host,
-        merged::{Placed, merge},
+        merged::{Merged, Placed, merge},
     },
     mpi::{self, IoEvidence},
     transport::Transport,
@@ -31,6 +31,9 @@ use cvc_probe::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// Name and value of a label of a record.
+type Label = (&'static str, String);
 
 /// Outcome, records and facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
@@ -137,34 +140,16 @@ impl Judge<'_> {
         }
     }
 
+    /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.
     fn checkpoint(&mut self, checkpoint: &Checkpoint) {
-        let ckpt = ("ckpt", checkpoint.number.to_string());
-        let labels = std::slice::from_ref(&ckpt);
-        if let Some(events) = &checkpoint.events {
-            let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
-            // with gzip the files can still grow after every process has reported
-            let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
-            let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
-            let log = Some("coordinator.log");
-            self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
-            self.record(
-                names::CKPT_COORDINATION_S,
-                seconds(events.start, events.coordinated),
-                Unit::Seconds,
-                Source::CheckpointerLog,
-                log,
-                labels,
-            );
-            self.record(names::CKPT_STORAGE_S, seconds(events.coordinated, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
-        } else {
-            self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
-        }
+        let label = ("ckpt", checkpoint.number.to_string());
+        self.checkpoint_times(checkpoint, &label);
         if checkpoint.dirs.is_empty() {
             return;
         }
-        let evidence = self.evidence;
-        let used = &evidence.prepared.used;
-        let hosts = match &self.evidence.prepared.dmtcp {
+        let prepared = self.evidence.prepared;
+        let used = &prepared.used;
+        let hosts = match &prepared.dmtcp {
             Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
             None => BTreeMap::new(),
         };
@@ -173,41 +158,53 @@ impl Judge<'_> {
             Ok(merged) => merged,
             Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
         };
-        if let Err(wrong) = merged.is_mapped(&self.evidence.prepared.point.mapping, &order) {
+        if let Err(wrong) = merged.is_mapped(&prepared.point.mapping, &order) {
             self.fail(Cause::Misplaced, wrong);
         }
+        self.checkpoint_sizes(&merged, checkpoint.peers, &label);
+        for placed in &merged.images {
+            self.image(&image_labels(placed, used.transport, &label), &placed.image.image);
+        }
+    }
+
+    /// Records how long a checkpoint took, by the coordinator's log where there is one.
+    fn checkpoint_times(&mut self, checkpoint: &Checkpoint, label: &Label) {
+        let labels = std::slice::from_ref(label);
+        let Some(events) = &checkpoint.events else {
+            return self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
+        };
+        let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
+        // with gzip the files can still grow after every process has reported
+        let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
+        let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
+        let times = [
+            (names::CKPT_LATENCY_S, seconds(events.start, stored)),
+            (names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated)),
+            (names::CKPT_STORAGE_S, seconds(events.coordinated, stored)),
+        ];
+        for (name, value) in times {
+            self.record(name, value, Unit::Seconds, Source::CheckpointerLog, Some("coordinator.log"), labels);
+        }
+    }
+
+    /// Records how many files a checkpoint has and what they take.
+    fn checkpoint_sizes(&mut self, merged: &Merged<'_>, peers: u32, label: &Label) {
         let of_role = |role: Role| {
             let files = merged.images.iter().filter(|p| p.image.role == role).map(|p| p.image.image.file_bytes);
             (files.clone().count() as f64, files.sum::<u64>() as f64)
         };
-        let (ranks, launchers) = (of_role(Role::Rank), of_role(Role::Launcher));
-        let kinds: [(&str, f64, f64); 3] = [
-            ("rank", ranks.0, ranks.1),
-            ("launcher", launchers.0, launchers.1),
-            ("aux", merged.files_dirs.files as f64, merged.files_dirs.bytes as f64),
-        ];
-        for (kind, files, bytes) in kinds {
-            let labels = [ckpt.clone(), ("kind", kind.to_owned())];
+        let aux = (merged.files_dirs.files as f64, merged.files_dirs.bytes as f64);
+        for (kind, (files, bytes)) in [("rank", of_role(Role::Rank)), ("launcher", of_role(Role::Launcher)), ("aux", aux)] {
+            let labels = [label.clone(), ("kind", kind.to_owned())];
             self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
             self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
         }
+        let labels = std::slice::from_ref(label);
         self.record(names::CKPT_STORED_BYTES, merged.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
-        self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
-        for Placed { node, rank, image } in merged.images {
-            let who = match image.role {
-                // where nothing tells its node, nothing tells its rank
-                Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
-                Role::Launcher => ("role", image.program.clone()),
-            };
-            let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
-            if self.evidence.prepared.used.transport != Transport::Local {
-                base.push(("node", node.unwrap_or("unknown").to_owned()));
-            }
-            self.image(&base, &image.image);
-        }
+        self.record("ckpt_peers", f64::from(peers), Unit::Count, Source::CheckpointerLog, None, labels);
     }
 
-    fn image(&mut self, base: &[(&'static str, String)], image: &Image) {
+    fn image(&mut self, base: &[Label], image: &Image) {
         self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
         self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
         self.record("area_headers", image.area_headers as f64, Unit::Count, Source::Image, None, base);
@@ -413,6 +410,21 @@ impl Judge<'_> {
         self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
         Ok(())
     }
+}
+
+/// Whose image it is: the checkpoint, the rank or the launcher, the file, and between nodes the node.
+fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -> Vec<Label> {
+    let Placed { node, rank, image } = placed;
+    let who = match image.role {
+        // where nothing tells its node, nothing tells its rank
+        Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
+        Role::Launcher => ("role", image.program.clone()),
+    };
+    let mut labels = vec![checkpoint.clone(), who, ("image", image.file.clone())];
+    if transport != Transport::Local {
+        labels.push(("node", node.unwrap_or("unknown").to_owned()));
+    }
+    labels
 }
 
 fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
