@@ -48,8 +48,8 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         &evidence.prepared.request,
         &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
     );
-    if let Some((cause, detail)) = &evidence.cut_off {
-        judge.fail(*cause, detail.clone());
+    if let Some(failure) = &evidence.cut_off {
+        judge.fail(failure.cause, failure.detail.clone());
     }
     judge.disk();
     judge.script();
@@ -62,10 +62,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.restart()?;
     keep_logs(evidence.prepared);
     let facts = facts(evidence, &seen);
-    let outcome = match judge.failure {
-        None => Outcome::Succeeded,
-        Some((cause, detail)) => Outcome::Failed { cause, detail },
-    };
+    let outcome = judge.failure.map_or(Outcome::Succeeded, Outcome::from);
     Ok((outcome, judge.records, facts))
 }
 
@@ -159,7 +156,7 @@ impl Judge<'_> {
             Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
         };
         if let Err(wrong) = merged.is_mapped(&prepared.point.mapping, &order) {
-            self.fail(Cause::Misplaced, wrong);
+            self.fail(Cause::Misplaced, wrong.to_string());
         }
         self.checkpoint_sizes(&merged, checkpoint.peers, &label);
         for placed in &merged.images {
@@ -298,8 +295,8 @@ impl Judge<'_> {
             let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
             let wrong = outputs.judge(&said);
             self.stdout = stdout;
-            if let Some((cause, detail)) = wrong {
-                self.fail(cause, detail);
+            if let Some(wrong) = wrong {
+                self.fail(wrong.cause, wrong.detail);
             }
         }
         Ok(())
@@ -402,8 +399,8 @@ impl Judge<'_> {
         }
         if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
             let said = last_lines(&restarted.stderr);
-            if let Some((_, detail)) = &mut self.failure {
-                detail.push_str(&format!(" ({said})"));
+            if let Some(failure) = &mut self.failure {
+                failure.detail.push_str(&format!(" ({said})"));
             }
         }
         let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };

@@ -3,6 +3,7 @@
 use super::{
     nodes::{LATER, SOON},
     prepare::Prepared,
+    run_failure::RunFailure,
     shepherd::Shepherd,
 };
 use crate::attempt::reporter::AttemptReporter;
@@ -56,15 +57,9 @@ pub(super) struct Checkpoint {
     pub peers: u32,
 }
 
-/// Why there is no checkpoint.
-#[derive(Debug)]
-pub(super) struct NoCheckpoint {
-    pub cause: Cause,
-    pub detail: String,
-}
-
-fn no(detail: impl Into<String>) -> NoCheckpoint {
-    NoCheckpoint { cause: Cause::Checkpoint, detail: detail.into() }
+/// There is no checkpoint.
+fn no(detail: impl Into<String>) -> RunFailure {
+    RunFailure::new(Cause::Checkpoint, detail)
 }
 
 /// Ends the ranks through the coordinator: sooner than a program that ignores SIGTERM can be ended, and without its tidying up.
@@ -80,7 +75,7 @@ pub(super) async fn kill(prepared: &Prepared) {
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     pub checkpoints: Vec<Checkpoint>,
-    pub failure: Option<NoCheckpoint>,
+    pub failure: Option<RunFailure>,
     /// The user wants to stop at once.
     pub interrupted: bool,
 }
@@ -94,7 +89,7 @@ struct DmtcpClient<'a> {
 }
 
 impl DmtcpClient<'_> {
-    async fn say(&self, letter: &str) -> Result<String, NoCheckpoint> {
+    async fn say(&self, letter: &str) -> Result<String, RunFailure> {
         let argv =
             [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
         let said = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no(e.to_string()))?;
@@ -122,7 +117,7 @@ pub(super) async fn drive(
     tokio::select! {
         result = work => driven.failure = result.err(),
         (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
-            driven.failure = Some(NoCheckpoint { cause: Cause::NodeLost, detail: format!("{node}: {reason}") });
+            driven.failure = Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")));
         }
         () = stop_now(&mut stop_signal) => driven.interrupted = true,
     }
@@ -137,7 +132,7 @@ async fn take_all(
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
     reporter: &AttemptReporter,
-) -> Result<(), NoCheckpoint> {
+) -> Result<(), RunFailure> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
     let coordinator = DmtcpClient { prepared, install, layout, port };
@@ -178,7 +173,7 @@ async fn take_all(
     Ok(())
 }
 
-async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, NoCheckpoint> {
+async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, RunFailure> {
     let begin = Instant::now();
     loop {
         if let Ok(text) = std::fs::read_to_string(&layout.portfile)
@@ -197,7 +192,7 @@ async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, N
 }
 
 /// Waits until every rank and launcher takes part and runs.
-async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
+async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, RunFailure> {
     let prepared = coordinator.prepared;
     let begin = Instant::now();
     let mut last: Option<(u32, Instant)> = None;
@@ -247,7 +242,7 @@ async fn take(
     peers: u32,
     limit: Duration,
     later: bool,
-) -> Result<Checkpoint, NoCheckpoint> {
+) -> Result<Checkpoint, RunFailure> {
     let (prepared, layout) = (coordinator.prepared, coordinator.layout);
     let request = CheckpointRequest::new(coordinator, number, limit);
     coordinator.say("-c").await?;
@@ -316,7 +311,7 @@ impl<'a> CheckpointRequest<'a> {
 
     /// Waits until the checkpoint is whole; its times, if the coordinator tells them. The command returns at once: the coordinator's event
     /// log, or before DMTCP 4 its restart script, says it.
-    async fn completion(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, NoCheckpoint> {
+    async fn completion(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, RunFailure> {
         loop {
             if self.coordinator.install.has_event_log() {
                 if let Some(events) = self.new_events()? {
@@ -336,7 +331,7 @@ impl<'a> CheckpointRequest<'a> {
     }
 
     /// The times of this checkpoint, once its event log is whole.
-    fn new_events(&self) -> Result<Option<Events>, NoCheckpoint> {
+    fn new_events(&self) -> Result<Option<Events>, RunFailure> {
         let new = event_logs(self.coordinator.layout).into_iter().rfind(|log| !self.known.contains(log));
         let text = new.and_then(|log| std::fs::read_to_string(log).ok());
         let Some(Ok(Some(events))) = text.map(|text| parse_events(&text)) else { return Ok(None) };
@@ -350,7 +345,7 @@ impl<'a> CheckpointRequest<'a> {
     }
 
     /// It was not whole in time: what the coordinator says of its clients is kept beside the run.
-    async fn late(&self) -> NoCheckpoint {
+    async fn late(&self) -> RunFailure {
         let clients = self.coordinator.say("-l").await.unwrap_or_default();
         // it is in the log for whoever looks for the reason
         let _ = std::fs::write(self.coordinator.prepared.dir.join("dmtcp-clients.txt"), clients);
@@ -388,7 +383,7 @@ struct Stored {
     last_change: Option<SystemTime>,
 }
 
-async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoCheckpoint> {
+async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, RunFailure> {
     let used = &prepared.used;
     let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
     let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
@@ -408,15 +403,15 @@ async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoC
 }
 
 /// A node that does not answer is lost; one that could not do it has no checkpoint.
-fn lost(error: CrewError) -> NoCheckpoint {
+fn lost(error: CrewError) -> RunFailure {
     match error {
-        CrewError::Lost { .. } | CrewError::Timeout { .. } => NoCheckpoint { cause: Cause::NodeLost, detail: error.to_string() },
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => RunFailure::new(Cause::NodeLost, error.to_string()),
         other => no(other.to_string()),
     }
 }
 
 /// Waits until the images are not changed any more and none is called temporary.
-async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), NoCheckpoint> {
+async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), RunFailure> {
     // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
     let mut since: Option<(Option<SystemTime>, Instant)> = None;
     loop {
@@ -443,7 +438,7 @@ async fn images(
     number: u32,
     begin: Instant,
     limit: Duration,
-) -> Result<Vec<(String, CheckpointDir)>, NoCheckpoint> {
+) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
     let used = &prepared.used;
     loop {
         let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
@@ -488,7 +483,7 @@ struct Output {
 }
 
 impl Output {
-    fn new(prepared: &Prepared) -> Result<Self, NoCheckpoint> {
+    fn new(prepared: &Prepared) -> Result<Self, RunFailure> {
         let step = prepared.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
         Ok(Self {
             path: prepared.dir.join("stdout"),
@@ -532,7 +527,7 @@ impl Output {
         if self.step.is_some() { self.last_step.is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
     }
 
-    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), NoCheckpoint> {
+    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), RunFailure> {
         let begin = Instant::now();
         loop {
             self.look();
@@ -543,7 +538,7 @@ impl Output {
                 return Err(no(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
             }
             if begin.elapsed() > self.limit {
-                return Err(NoCheckpoint { cause: Cause::Timeout, detail: format!("{what} did not come in time") });
+                return Err(RunFailure::new(Cause::Timeout, format!("{what} did not come in time")));
             }
             tokio::time::sleep(TICK).await;
         }

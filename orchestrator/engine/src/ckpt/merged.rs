@@ -59,6 +59,20 @@ pub struct Disagreement {
     pub other_bytes: u64,
 }
 
+/// A node that has the images of another number of ranks than the mapping puts there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{node} has the images of {ranks} ranks, {mapping} puts {expected} there")]
+pub struct WrongLoad {
+    /// Which node.
+    pub node: String,
+    /// Ranks with an image there.
+    pub ranks: u64,
+    /// The mapping.
+    pub mapping: Mapping,
+    /// Ranks that it puts there.
+    pub expected: u64,
+}
+
 /// Takes directories together that were read on several nodes (`views`: the node, and what it sees).
 ///
 /// A name of an image holds the process's number in the whole computation, so that a file of the same name is the same file, seen twice: it
@@ -196,8 +210,8 @@ impl Merged<'_> {
     /// Holds the number of ranks whose images were written on each node against the mapping over these nodes.
     ///
     /// # Errors
-    /// The first node with another number, in words. Images of which the node is not known prove nothing, and then there is no error.
-    pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), String> {
+    /// The first node with another number. Images of which the node is not known prove nothing, and then there is no error.
+    pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), WrongLoad> {
         if self.images.iter().any(|p| p.image.role == Role::Rank && p.node.is_none()) {
             return Ok(());
         }
@@ -207,7 +221,7 @@ impl Merged<'_> {
             let ranks = self.nodes.get(node).map_or(0, |n| n.ranks);
             let should = expected.get(node).copied().unwrap_or(0);
             if ranks != should {
-                return Err(format!("{node} has the images of {ranks} ranks, {mapping} puts {should} there"));
+                return Err(WrongLoad { node: node.to_owned(), ranks, mapping: mapping.clone(), expected: should });
             }
         }
         Ok(())
@@ -300,7 +314,7 @@ mod tests {
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         assert_eq!(merged.is_mapped(&mapping, &["a", "b"]), Ok(()));
         let wrong = merged.is_mapped(&mapping, &["b", "a"]).expect_err("the other way round");
-        assert_eq!(wrong, "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there");
+        assert_eq!(wrong.to_string(), "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there");
         assert!(merged.is_mapped(&mapping, &["a", "c"]).is_err());
     }
 
