@@ -24,6 +24,7 @@ use cvc_engine::{
     host::HostError,
 };
 use std::{
+    io,
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -36,9 +37,25 @@ const LONGEST_FETCH_PAUSE: Duration = Duration::from_secs(4);
 /// Why a directory is not here.
 enum FetchError {
     /// It did not arrive whole: another attempt may bring it.
-    Incomplete(String),
+    Incomplete(Incomplete),
     /// It cannot be written here.
     Here(CampaignError),
+}
+
+/// What is wrong with a directory that was brought here.
+#[derive(Debug, thiserror::Error)]
+enum Incomplete {
+    /// The connection, or the other machine.
+    #[error(transparent)]
+    Download(HostError),
+    #[error("{file}: {source}")]
+    Missing { file: &'static str, source: io::Error },
+    #[error("outcome.json: {0}")]
+    NoOutcome(serde_json::Error),
+    #[error("its outcome is not what the agent told")]
+    OtherOutcome,
+    #[error("records.jsonl has another digest than the agent told")]
+    OtherRecords,
 }
 
 #[async_trait]
@@ -234,23 +251,22 @@ impl Remote {
         match self.setting.head_node.download(from, &partial, tell).await {
             Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
             Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
-            Err(error) => Err(FetchError::Incomplete(error.to_string())),
+            Err(error) => Err(FetchError::Incomplete(Incomplete::Download(error))),
         }
     }
 }
 
 /// Whether a directory is whole and what its agent told.
-fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), String> {
-    let text = std::fs::read(dir.join("outcome.json")).map_err(|e| format!("outcome.json: {e}"))?;
-    let here: OutcomeFile = serde_json::from_slice(&text).map_err(|e| format!("outcome.json: {e}"))?;
+fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
+    let read = |file: &'static str| std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source });
+    let here: OutcomeFile = serde_json::from_slice(&read("outcome.json")?).map_err(Incomplete::NoOutcome)?;
     if here != *file {
-        return Err("its outcome is not what the agent told".into());
+        return Err(Incomplete::OtherOutcome);
     }
-    if let Some(digest) = &file.records {
-        let records = std::fs::read(dir.join("records.jsonl")).map_err(|e| format!("records.jsonl: {e}"))?;
-        if blake3::hash(&records).to_hex()[..16] != **digest {
-            return Err("records.jsonl has another digest than the agent told".into());
-        }
+    if let Some(digest) = &file.records
+        && blake3::hash(&read("records.jsonl")?).to_hex()[..16] != **digest
+    {
+        return Err(Incomplete::OtherRecords);
     }
     Ok(())
 }
