@@ -121,15 +121,70 @@ fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteRepo
     HeadNode::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
 }
 
+/// Nodes that a job needs at most: as many as one point, or where points run side by side all that the site has.
+fn most_nodes(points: &[PlannedPoint], cluster: &Cluster) -> u32 {
+    if cluster.side_by_side {
+        return cluster.nodes();
+    }
+    points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes())
+}
+
+/// Puts `cvc-node` on the head node, unless it is there. It is called by its digest: an agent that works with another one keeps its own.
+async fn put_program(
+    site: &str,
+    head_node: &HeadNode,
+    program: &Utf8Path,
+    bin: &Utf8Path,
+    reporter: &SiteReporter,
+) -> Result<Utf8PathBuf, CampaignError> {
+    let digest = blake3::hash(&std::fs::read(program).map_err(StoreError::io("read", program))?).to_hex();
+    let there = bin.join(format!("cvc-node-{}", &digest[..16]));
+    let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
+    let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
+    if made.code != Some(0) {
+        let hint = "set `base` to a directory where you may write";
+        let problem = format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim());
+        return Err(CampaignError::Site { site: site.to_owned(), problem });
+    }
+    if made.stdout.trim() != "there" {
+        reporter.note(format!("{site}: cvc-node to {}", head_node.name()));
+        head_node.upload(program, &there, |what| reporter.note(format!("{site}: {what}"))).await?;
+    }
+    Ok(there)
+}
+
 impl Remote {
     /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
     /// when the user wanted to stop meanwhile: then nothing is left there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %opening.context.name))]
     pub async fn open(opening: Opening, mut stop_signal: StopSignal) -> Result<Option<Self>, CampaignError> {
-        let Opening { context, points, dir, program, only_close, site_events, leases, fleet } = opening;
+        let (only_close, leases) = (opening.only_close, opening.leases.clone());
+        let mut remote = Self::reach(opening).await?;
+        if only_close {
+            AgentHandle::end_old(&remote.setting, &leases).await?;
+            return Ok(None);
+        }
+        let mut unreleased = leases.iter().filter(|l| !l.released).map(|l| l.name.to_string());
+        if remote.allocation() == Some(Allocation::Run) {
+            // nodes are what the queue may give: their names are not known before
+            let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
+            remote.ready = Ready { nodes, ..Ready::default() };
+            remote.old_jobs = Mutex::new(unreleased.collect());
+            return Ok(Some(remote));
+        }
+        match remote.connect_agent(unreleased.next_back(), &mut stop_signal).await? {
+            Some(agent) => remote.ready = agent.ready.clone(),
+            None => return Ok(None),
+        }
+        Ok(Some(remote))
+    }
+
+    /// Connects to the head node and puts cvc there; no agent is started yet.
+    async fn reach(opening: Opening) -> Result<Self, CampaignError> {
+        let Opening { context, points, dir, program, only_close: _, site_events, leases, fleet } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
-        let broken = |what: &str| CampaignError::Site { site: name.clone(), problem: what.to_owned() };
-        let cluster = context.site.cluster.clone().ok_or_else(|| broken("it has no machines"))?;
+        let cluster = context.site.cluster.clone();
+        let cluster = cluster.ok_or_else(|| CampaignError::Site { site: name.clone(), problem: "it has no machines".into() })?;
         let head_node = head_node(&name, &cluster, &context.base, &reporter);
         reporter.note(format!("{name}: connecting to {}", head_node.name()));
         if let HeadNode::Ssh(host) = &head_node {
@@ -137,32 +192,16 @@ impl Remote {
             host.set_patience(PATIENCE);
         }
         let base = head_node.expand(&cluster.base).await?;
-        let binary = std::fs::read(&program).map_err(StoreError::io("read", &program))?;
-        let there = base.join("bin").join(format!("cvc-node-{}", &blake3::hash(&binary).to_hex()[..16]));
-        drop(binary);
         let identity = identity(&dir);
         let root = base.join("spool").join(format!("{}-{identity}", context.campaign)).join(&name);
-        let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
-        let bin = base.join("bin");
-        let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
-        if made.code != Some(0) {
-            let hint = "set `base` to a directory where you may write";
-            return Err(broken(&format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim())));
-        }
-        if made.stdout.trim() != "there" {
-            reporter.note(format!("{name}: cvc-node to {}", head_node.name()));
-            head_node.upload(&program, &there, |what| reporter.note(format!("{name}: {what}"))).await?;
-        }
+        let there = put_program(&name, &head_node, &program, &base.join("bin"), &reporter).await?;
         let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
         let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
-        let most_nodes = points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes());
-        // side by side they may be more than one point needs
-        let most_nodes = if cluster.side_by_side { cluster.nodes() } else { most_nodes };
+        let most_nodes = most_nodes(&points, &cluster);
         let orders = Orders { protocol: PROTOCOL, context, points, program: there.clone(), idle_s };
         let job_monitor = slurm.clone().map(|client| JobMonitor::new(client, reporter.clone()));
-        let setting = Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, job_monitor, fleet });
-        let mut remote = Self {
-            setting,
+        Ok(Self {
+            setting: Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, job_monitor, fleet }),
             most_nodes,
             agent: Mutex::new(None),
             making: tokio::sync::Mutex::new(()),
@@ -172,24 +211,7 @@ impl Remote {
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
             watch: Mutex::default(),
             old_jobs: Mutex::default(),
-        };
-        if only_close {
-            AgentHandle::end_old(&remote.setting, &leases).await?;
-            return Ok(None);
-        }
-        if remote.allocation() == Some(Allocation::Run) {
-            // nodes are what the queue may give: their names are not known before
-            let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
-            remote.ready = Ready { nodes, ..Ready::default() };
-            remote.old_jobs = Mutex::new(leases.iter().filter(|l| !l.released).map(|l| l.name.to_string()).collect());
-            return Ok(Some(remote));
-        }
-        let resumed = leases.iter().rfind(|l| !l.released).map(|l| l.name.to_string());
-        match remote.connect_agent(resumed, &mut stop_signal).await? {
-            Some(agent) => remote.ready = agent.ready.clone(),
-            None => return Ok(None),
-        }
-        Ok(Some(remote))
+        })
     }
 
     pub fn name(&self) -> &str {
