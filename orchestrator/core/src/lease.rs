@@ -2,6 +2,7 @@
 
 use crate::{
     campaign::{Disk, Volume},
+    ids::{FleetId, LeaseId, SiteName},
     price::NodeRate,
 };
 use jiff::Timestamp;
@@ -15,12 +16,12 @@ pub struct Tags {
     /// `cvc:campaign`: its name.
     pub campaign: String,
     /// `cvc:site`: name of the site.
-    pub site: String,
+    pub site: SiteName,
     /// `cvc:fleet`: the instances of one site of one campaign directory.
-    pub fleet: String,
+    pub fleet: FleetId,
     /// `cvc:lease`: the order; none on what a whole fleet shares.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub lease: Option<String>,
+    pub lease: Option<LeaseId>,
     /// `cvc:expires`: when it should be gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires: Option<Timestamp>,
@@ -38,11 +39,11 @@ impl Tags {
         let mut pairs = vec![
             (Self::OWNER, cut(&self.owner)),
             ("cvc:campaign", cut(&self.campaign)),
-            ("cvc:site", cut(&self.site)),
-            (Self::FLEET, cut(&self.fleet)),
+            ("cvc:site", cut(self.site.as_str())),
+            (Self::FLEET, cut(self.fleet.as_str())),
         ];
         if let Some(lease) = &self.lease {
-            pairs.push(("cvc:lease", cut(lease)));
+            pairs.push(("cvc:lease", cut(lease.as_str())));
         }
         if let Some(expires) = &self.expires {
             pairs.push(("cvc:expires", expires.to_string()));
@@ -58,14 +59,14 @@ impl Tags {
             match name {
                 Self::OWNER => tags.owner = value.to_owned(),
                 "cvc:campaign" => tags.campaign = value.to_owned(),
-                "cvc:site" => tags.site = value.to_owned(),
-                Self::FLEET => tags.fleet = value.to_owned(),
-                "cvc:lease" => tags.lease = Some(value.to_owned()),
+                "cvc:site" => tags.site = value.into(),
+                Self::FLEET => tags.fleet = value.into(),
+                "cvc:lease" => tags.lease = Some(value.into()),
                 "cvc:expires" => tags.expires = value.parse().ok(),
                 _ => {}
             }
         }
-        (!tags.owner.is_empty() && !tags.fleet.is_empty()).then_some(tags)
+        (!tags.owner.is_empty() && !tags.fleet.as_str().is_empty()).then_some(tags)
     }
 }
 
@@ -145,7 +146,7 @@ pub struct LaunchOrder {
 impl LaunchOrder {
     /// The lease's name.
     pub fn lease(&self) -> &str {
-        self.tags.lease.as_deref().unwrap_or_default()
+        self.tags.lease.as_ref().map(LeaseId::as_str).unwrap_or_default()
     }
 
     /// The name that the further volume at this place is asked for with: of those that EC2 recommends for volumes, in their order. `None` when

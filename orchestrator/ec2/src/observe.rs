@@ -6,6 +6,7 @@ use aws_sdk_ec2::{
     types::{self, Filter, InstanceLifecycleType, InstanceStateName, InstanceStatusSummary, SummaryStatus},
 };
 use cvc_controller::provider::{ErrorKind, Health, Instance, InstanceState, ProviderError};
+use cvc_core::ids::LeaseId;
 use jiff::Timestamp;
 
 /// Maximum number of entries in an answer.
@@ -92,7 +93,7 @@ pub(crate) fn instance(seen: &types::Instance, lease: Option<&str>) -> Option<In
     let reason = given(seen.state_reason().and_then(|r| r.code())).or_else(|| given(seen.state_transition_reason()));
     Some(Instance {
         id: seen.instance_id()?.to_owned(),
-        lease: tags::read(seen.tags()).and_then(|t| t.lease).or_else(|| lease.map(str::to_owned)).unwrap_or_default(),
+        lease: tags::read(seen.tags()).and_then(|t| t.lease).or_else(|| lease.map(LeaseId::from)).unwrap_or_default(),
         state: state(seen.state().and_then(|s| s.name())),
         address: given(seen.public_ip_address()).or_else(|| given(seen.public_dns_name())).or_else(|| internal.clone()),
         internal,

@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::Parser;
 use cvc_core::log;
 use cvc_engine::agent;
-use std::process::ExitCode;
+use std::{error::Error, process::ExitCode};
 
 /// Between beats of a sentinel, seconds, until its agent says otherwise.
 const BEAT_S: f64 = 1.0;
@@ -56,36 +56,38 @@ enum Command {
 fn main() -> ExitCode {
     match run(Command::parse()) {
         Ok(code) => code,
-        Err(message) => {
+        Err(error) => {
             // whoever started it reads it, or nobody does
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {message}\n").as_bytes());
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
             ExitCode::FAILURE
         }
     }
 }
 
-fn myself() -> Result<Utf8PathBuf, String> {
+/// The path of this program.
+fn find_self() -> Result<Utf8PathBuf, Box<dyn Error>> {
     let path = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    Utf8PathBuf::from_path_buf(path).map_err(|p| format!("{}: not UTF-8", p.display()))
+    Ok(Utf8PathBuf::from_path_buf(path).map_err(|p| format!("{}: not UTF-8", p.display()))?)
 }
 
-fn run(command: Command) -> Result<ExitCode, String> {
+/// Does what the command says. An error is only told.
+fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Agent { dir } => {
             log::start(log::LevelFilter::OFF);
             log::to_file(agent::Spool::at(&dir).trace().as_std_path()).map_err(|e| format!("cannot open the log in {dir}: {e}"))?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-            runtime.block_on(agent::serve(&myself()?, &dir)).map_err(|e| e.to_string())?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(agent::serve(&find_self()?, &dir))?;
         }
         Command::Start { dir } => {
-            agent::start(&myself()?, &dir).map_err(|e| e.to_string())?;
+            agent::start(&find_self()?, &dir)?;
         }
         Command::Alive { dir } => {
             let alive = agent::Spool::at(&dir).agent().is_some();
             return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here).map_err(|e| e.to_string())?,
-        Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s).map_err(|e| e.to_string())?,
+        Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here)?,
+        Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s)?,
         Command::Shepherd { job } => cvc_probe::shepherd::main(job.as_std_path()).map_err(|e| format!("{job}: {e}"))?,
         Command::Image(args) => {
             if let Err(error) = cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()) {

@@ -201,7 +201,7 @@ fn show(looked: &Looked, search: &Sweep, book: &PriceBook, now: Timestamp) -> Re
         };
         let age = resource.since.map_or_else(|| "-".to_owned(), |s| duration(now.duration_since(s).as_secs_f64().max(0.0)));
         let note = left_alone.as_ref().map(|why| format!("left alone: {why}")).unwrap_or_default();
-        rows.add_row([what.as_str(), id, region, &tags.campaign, &tags.site, state, &age, &shown(*spent), &note]);
+        rows.add_row([what.as_str(), id, region, &tags.campaign, tags.site.as_str(), state, &age, &shown(*spent), &note]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
     writeln!(out, "cost so far: {} (instances and GiB of volumes)", total(&spent))?;

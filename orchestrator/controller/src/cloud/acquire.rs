@@ -46,7 +46,7 @@ impl Fleet {
                 let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
                 let order = FleetOrder {
                     tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
-                    public_key: self.place.make(&self.tags.fleet).await?,
+                    public_key: self.place.make(self.tags.fleet.as_str()).await?,
                     allow_from,
                     subnet: self.request.subnet.clone(),
                     placement_group: near,
@@ -192,7 +192,7 @@ impl Fleet {
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
         let tags = Tags {
             // never the same twice, also of a fleet that another campaign began: it is the client token
-            lease: Some(format!("{}-{}-{number}", self.tags.fleet, jiff::Timestamp::now().as_second())),
+            lease: Some(format!("{}-{}-{number}", self.tags.fleet, jiff::Timestamp::now().as_second()).into()),
             expires: jiff::Timestamp::now().checked_add(lasts).ok(),
             ..self.tags.clone()
         };
@@ -281,7 +281,7 @@ impl Fleet {
     }
 
     /// Gives an order, again if its answer was lost, and writes down what came of it.
-    #[tracing::instrument(name = "lease", skip_all, fields(lease = order.tags.lease.as_deref()))]
+    #[tracing::instrument(name = "lease", skip_all, fields(lease = order.lease()))]
     pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
         let mut lost = 0;
         let instances = loop {
@@ -294,7 +294,7 @@ impl Fleet {
                 }
                 // the token was used for another order: what it gave carries the lease's tag
                 Err(error) if error.kind == ErrorKind::TokenMismatch => {
-                    let seen = self.provider.observe(&self.tags.fleet).await.map_err(|e| self.error(e))?;
+                    let seen = self.provider.observe(self.tags.fleet.as_str()).await.map_err(|e| self.error(e))?;
                     let of_it: Vec<Instance> = seen.into_iter().filter(|i| i.lease == order.lease()).collect();
                     if of_it.is_empty() {
                         return Err(self.error(error));

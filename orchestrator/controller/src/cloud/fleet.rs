@@ -19,6 +19,7 @@ use cvc_core::lease::{Tags, owner};
 use cvc_core::{
     campaign::Cluster,
     hosts::HostEntry,
+    ids::FleetId,
     journal::{Acquired, Event, Lease},
     stop::{StopRequest, StopSignal},
 };
@@ -98,9 +99,9 @@ pub(crate) struct Wanted<'a> {
 /// A name that is short enough for a client token (64 characters) with what is put behind it, and still no other fleet's.
 ///
 /// One that was kept may have been taken over by another campaign, under its name: after each the next one has another.
-fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> String {
+fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> FleetId {
     let whole = blake3::hash(format!("{identity}/{campaign}/{site}/{kept}").as_bytes()).to_hex();
-    format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8])
+    format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8]).into()
 }
 
 impl Fleet {
@@ -139,7 +140,7 @@ impl Fleet {
             tags: Tags {
                 owner: open.as_ref().map_or_else(owner, |o| o.tags.owner.clone()),
                 campaign: wanted.campaign.to_owned(),
-                site: wanted.site.to_owned(),
+                site: wanted.site.into(),
                 fleet,
                 lease: None,
                 expires: None,
@@ -224,7 +225,7 @@ impl Fleet {
 
     /// All instances, by id.
     pub(super) async fn observed(&self) -> Result<BTreeMap<String, Instance>, CampaignError> {
-        let all = self.provider.observe(&self.tags.fleet).await.map_err(|e| self.error(e))?;
+        let all = self.provider.observe(self.tags.fleet.as_str()).await.map_err(|e| self.error(e))?;
         Ok(all.into_iter().map(|i| (i.id.clone(), i)).collect())
     }
 
@@ -242,7 +243,7 @@ impl Fleet {
 
     /// Brings the fleet to this many instances that answer; `None` when the user wants to stop.
     pub async fn up(&self, nodes: u32, stop_signal: &mut StopSignal) -> Result<Option<Vec<Instance>>, CampaignError> {
-        self.place.make(&self.tags.fleet).await?;
+        self.place.make(self.tags.fleet.as_str()).await?;
         self.settle_kept().await;
         self.settle_open_leases().await?;
         let now = self.request.config_digest.clone();
@@ -330,7 +331,7 @@ impl Fleet {
     async fn wait_until_ready(&self, ids: &[String], stop_signal: &mut StopSignal) -> Result<Reached, CampaignError> {
         let wait = Wait {
             site: &self.name,
-            fleet: &self.tags.fleet,
+            fleet: self.tags.fleet.as_str(),
             provider: self.provider.as_ref(),
             reporter: &self.reporter,
             limit: Duration::from_secs_f64(self.request.ready_limit_s),

@@ -37,14 +37,14 @@ impl Fleet {
         let work = async {
             let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
             let ended = self.provider.terminate(&ids).await;
-            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.whole()?;
+            let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole()?;
             let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
             ended.map(|()| left)
         };
         match work.await {
             Ok(left) if left.is_empty() => None,
             Ok(left) => Some(left.iter().map(|(r, why)| format!("{} {}: {why}", r.kind, r.id)).collect::<Vec<_>>().join("; ")),
-            Err(error) => Some(format!("{} may still be there: {error}", self.may_have().unwrap_or_else(|| self.tags.fleet.clone()))),
+            Err(error) => Some(format!("{} may still be there: {error}", self.may_have().unwrap_or_else(|| self.tags.fleet.to_string()))),
         }
     }
 
@@ -98,7 +98,7 @@ impl Fleet {
         }
         let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
-            let there = self.provider.discover(None, Some(&self.tags.fleet)).await.whole().map_err(|e| self.error(e))?;
+            let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole().map_err(|e| self.error(e))?;
             if !there.is_empty() {
                 let left = self.provider.remove(&there, remove_limit_s(), &tell).await.map_err(|e| self.error(e))?;
                 if !left.is_empty() {

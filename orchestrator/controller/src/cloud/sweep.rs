@@ -4,6 +4,7 @@ use crate::provider::{Account, Clouds, Discovery, Provider, ProviderError, Resou
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
+    ids::FleetId,
     journal::{self, CampaignState, Event},
     store::{CampaignDir, CampaignLock, StoreError, write_whole},
 };
@@ -78,7 +79,7 @@ pub struct Busy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     /// Fleets of campaigns that are under way now, and of those that are kept for a next one.
-    pub fleets: BTreeMap<String, String>,
+    pub fleets: BTreeMap<FleetId, String>,
     /// Campaigns, by their names, that are under way or cannot be read.
     pub campaigns: BTreeMap<String, Vec<Busy>>,
     /// Accounts, each with its region, in which something was ever ordered.
@@ -350,7 +351,7 @@ impl Sweep {
         all
     }
 
-    fn is_too_young(&self, resource: &Resource, youngest: &BTreeMap<String, jiff::Timestamp>) -> bool {
+    fn is_too_young(&self, resource: &Resource, youngest: &BTreeMap<FleetId, jiff::Timestamp>) -> bool {
         self.older_than_s.is_some_and(|limit_s| {
             // clouds do not say since when there is a group: it belongs to what is used beside it
             let since = resource.since.or_else(|| youngest.get(&resource.tags.fleet).copied()).or(resource.tags.expires);
@@ -360,7 +361,7 @@ impl Sweep {
 }
 
 /// Since when there is the youngest thing of each fleet.
-fn youngest(there: &[Resource]) -> BTreeMap<String, jiff::Timestamp> {
+fn youngest(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
     let mut youngest = BTreeMap::new();
     for (fleet, since) in there.iter().filter_map(|r| Some((&r.tags.fleet, r.since?))) {
         youngest.entry(fleet.clone()).and_modify(|known| *known = since.max(*known)).or_insert(since);
@@ -374,7 +375,7 @@ mod tests {
     use cvc_core::journal::Journal;
 
     fn of(campaign: &str) -> Tags {
-        Tags { owner: "ada@laptop".into(), campaign: campaign.into(), fleet: format!("cvc-{campaign}"), ..Tags::default() }
+        Tags { owner: "ada@laptop".into(), campaign: campaign.into(), fleet: format!("cvc-{campaign}").into(), ..Tags::default() }
     }
 
     #[test]

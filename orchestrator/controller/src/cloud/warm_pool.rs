@@ -7,6 +7,7 @@ use crate::provider::FleetRequest;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::LaunchOrder;
 use cvc_core::{
+    ids::FleetId,
     journal::Lease,
     store::{StoreError, write_whole},
 };
@@ -36,15 +37,15 @@ fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
 }
 
 /// Where one lies.
-pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &str) -> Utf8PathBuf {
-    warm_pool(campaign).join(fleet)
+pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
+    warm_pool(campaign).join(fleet.as_str())
 }
 
 /// Puts a fleet into the warm pool: from now on it belongs to no campaign.
 pub(super) fn put(
     campaign: &Utf8Path,
     place: &Place,
-    fleet: &str,
+    fleet: &FleetId,
     request: &FleetRequest,
     until: jiff::Timestamp,
     leases: &[Lease],
@@ -70,7 +71,7 @@ pub(super) fn taken(place: &Place) -> Option<Kept> {
 }
 
 /// Takes this fleet of the campaign's own back from the warm pool, or, without a name, any that is as wanted and is there for a while. Whether there was one.
-pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, request: &FleetRequest) -> Result<bool, CampaignError> {
+pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&FleetId>, request: &FleetRequest) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
     let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
     // a minute is the least that is worth a login
@@ -79,7 +80,7 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&str>, requ
         let kept = fs::read(entry.path().join(FILE)).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
         let Some(kept) = kept.filter(|k| k.schema == SCHEMA) else { continue };
         let suits = match fleet {
-            Some(fleet) => entry.file_name() == fleet && kept.keeper == campaign,
+            Some(fleet) => entry.file_name() == fleet.as_str() && kept.keeper == campaign,
             None => kept.digest == request.config_digest && kept.until > soon,
         };
         if !suits {

@@ -143,14 +143,14 @@ impl InstallReport {
     pub fn hint(&self) -> Option<String> {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
-        let known = MENDS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
+        let known = HINTS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
         let again = "fix the cause there, then type the command again: what is done is not done twice";
         Some(known.map_or(again, |(_, hint)| hint).replace("HOST", &first.host))
     }
 }
 
 /// Messages of modules and ssh, and hints for them.
-const MENDS: [(&[&str], &str); 8] = [
+const HINTS: [(&[&str], &str); 8] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"],
         "the host key of HOST is not the one that is known: \

@@ -11,7 +11,10 @@ pub use quote::Quote;
 pub use request::FleetRequest;
 
 use async_trait::async_trait;
-use cvc_core::lease::{LaunchOrder, Tags};
+use cvc_core::{
+    ids::LeaseId,
+    lease::{LaunchOrder, Tags},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -195,7 +198,7 @@ pub struct Instance {
     /// `i-...`.
     pub id: String,
     /// The lease that it belongs to.
-    pub lease: String,
+    pub lease: LeaseId,
     /// Where it stands.
     pub state: InstanceState,
     /// Where ssh reaches it from outside: its public name or address, else the private one.

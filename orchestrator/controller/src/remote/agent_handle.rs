@@ -1,7 +1,7 @@
 //! A handle on one agent: started over ssh, or in a Slurm job of its own.
 
 use super::{
-    agent_state::{AgentState, DOUBTFUL, Ended, Over, Ready},
+    agent_state::{AgentState, DOUBTFUL, Ended, News, Over, Ready, Told},
     connection::Connection,
     head_node::SHORT,
     job_monitor::Watch,
@@ -19,11 +19,12 @@ use cvc_engine::{
     agent::Request,
     attempt::{AttemptEvent, AttemptReporter, OutcomeFile, Task},
 };
-use cvc_probe::proc::ProcessId;
 use std::{
+    ops::Deref,
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
@@ -42,6 +43,32 @@ pub(super) struct AgentHandle {
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
+    /// How many attempts work with it.
+    users: watch::Sender<usize>,
+}
+
+/// An agent that an attempt works with: until this is dropped, what lies in its spool is not removed.
+pub(super) struct AgentUse(Arc<AgentHandle>);
+
+impl AgentUse {
+    pub(super) fn begin(agent: Arc<AgentHandle>) -> Self {
+        agent.users.send_modify(|users| *users += 1);
+        Self(agent)
+    }
+}
+
+impl Drop for AgentUse {
+    fn drop(&mut self) {
+        self.0.users.send_modify(|users| *users -= 1);
+    }
+}
+
+impl Deref for AgentUse {
+    type Target = AgentHandle;
+
+    fn deref(&self) -> &AgentHandle {
+        &self.0
+    }
 }
 
 impl AgentHandle {
@@ -69,7 +96,14 @@ impl AgentHandle {
             agent_state,
             job,
             ready: Ready::default(),
+            users: watch::Sender::new(0),
         }
+    }
+
+    /// Waits until no attempt works with it any more, at most this long.
+    pub(super) async fn unused(&self, limit: Duration) {
+        // an error would mean that this handle is gone, and with it the last user
+        let _ = tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await;
     }
 
     /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
@@ -164,66 +198,53 @@ impl AgentHandle {
 
     /// One attempt there, until its end is known.
     pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
-        let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
-        if !self.knows_end(&run, dispatch) {
+        let (run, dispatch) = (&task.planned.id, task.dispatch);
+        if !self.knows_end(run, dispatch) {
             self.agent_state.run(task);
         }
-        let key = (run.clone(), dispatch);
-        let mut told_start = false;
-        let mut told_stage = String::new();
-        enum Seen {
-            Started(u32, u64),
-            Stage(String),
-            Ended(Ended),
-        }
-        let ended = loop {
-            let next = self.agent_state.wait(|state| {
-                if !told_start && let Some((pid, ticks)) = state.started.get(&key) {
-                    return Some(Seen::Started(*pid, *ticks));
-                }
-                if let Some(ended) = state.ended.get(&key) {
-                    return Some(Seen::Ended(ended.clone()));
-                }
-                if let Some(over) = &state.over {
-                    return Some(Seen::Ended(Ended::over(over)));
-                }
-                if let Some(why) = &state.unable {
-                    return Some(Seen::Ended(Ended::Unable(why.clone())));
-                }
-                state.stage.get(&run).filter(|s| **s != told_stage).map(|s| Seen::Stage(s.clone()))
-            });
-            tokio::select! {
-                seen = next => match seen {
-                    Seen::Started(pid, start_ticks) => {
-                        told_start = true;
-                        reporter.tell(AttemptEvent::Started(ProcessId { pid, start_ticks }));
-                    }
-                    Seen::Stage(stage) => {
-                        reporter.stage(&stage);
-                        told_stage = stage;
-                    }
-                    Seen::Ended(ended) => break ended,
-                },
-                () = stop_now(stop_signal) => {
-                    self.agent_state.ask(format!("stop-{run}-{dispatch}"), Request::Stop { run: run.clone() });
-                    let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
-                    let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
-                    break over.unwrap_or_else(|_| Ended::lost("it was to be stopped, and did not answer"));
-                }
-            }
+        let ended = tokio::select! {
+            ended = self.follow(run, dispatch, reporter) => ended,
+            () = stop_now(stop_signal) => self.stop(run, dispatch).await,
         };
         match ended {
             // a job that is being ended takes its nodes and ranks away before its agent knows why
             Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
                 if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
             {
-                self.forget(&run, dispatch, attempt);
+                self.forget(run, dispatch, attempt);
                 self.agent_state.change(|s| s.going |= !s.requeued);
                 self.lost_with_job("its job was being ended".into(), false).await
             }
             Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
             other => other,
         }
+    }
+
+    /// Tells what an attempt does, until its end.
+    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> Ended {
+        let mut told = Told::default();
+        loop {
+            match self.agent_state.wait(|state| state.news_of(run, dispatch, &told)).await {
+                News::Started(shepherd) => {
+                    told.start = true;
+                    reporter.tell(AttemptEvent::Started(shepherd));
+                }
+                News::Stage(stage) => {
+                    reporter.stage(&stage);
+                    told.stage = stage;
+                }
+                News::Ended(ended) => return ended,
+            }
+        }
+    }
+
+    /// Cuts an attempt off.
+    async fn stop(&self, run: &RunId, dispatch: u32) -> Ended {
+        self.agent_state.ask(format!("stop-{run}-{dispatch}"), Request::Stop { run: run.clone() });
+        let key = (run.clone(), dispatch);
+        let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
+        let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
+        over.unwrap_or_else(|_| Ended::lost("it was to be stopped, and did not answer"))
     }
 
     /// An attempt was lost in a job: if the job is ending, its end says what that means.

@@ -8,6 +8,7 @@ use cvc_engine::{
     agent::{Event, Named, Numbered, Request, request_name},
     attempt::{Found, OutcomeFile, Task},
 };
+use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -174,75 +175,218 @@ impl AgentState {
         self.ask(request_name(&task.planned.id, task.dispatch), Request::Run(Box::new(task.clone())));
     }
 
-    /// Takes an event in; what is worth telling people.
+    /// Takes an event in, unless it was heard before; what is worth telling people.
     pub fn hear(&self, numbered: Numbered) -> Option<String> {
         self.change(|state| {
             if numbered.seq <= state.seq {
                 return None;
             }
             state.seq = numbered.seq;
-            let settle = |state: &mut State, run: RunId, dispatch: u32, ended: Ended| {
-                // what has an end needs not be asked for again
-                let name = request_name(&run, dispatch);
-                if let Some(at) = state.asked.iter().position(|n| n.name == name) {
-                    state.asked.remove(at);
-                    state.sent = state.sent.saturating_sub(usize::from(at < state.sent));
-                }
-                state.ended.insert((run, dispatch), ended);
-            };
-            match numbered.event {
-                Event::Began => {
-                    state.ready = None;
-                    state.unable = None;
-                    state.closed = None;
-                }
-                Event::Note { what } => return Some(what),
-                Event::Ready { nodes, cores, obstacles, found } => {
-                    let ready = Ready { nodes, cores, obstacles, found };
-                    state.was_ready = Some(ready.clone());
-                    state.ready = Some(ready);
-                    state.closed = None;
-                    state.going = false;
-                    state.requeued = false;
-                    state.unable = None;
-                    state.lost.clear();
-                    state.leaving.clear();
-                }
-                Event::Unable { reason } => state.unable = Some(reason),
-                Event::Started { run, dispatch, pid, start_ticks } => {
-                    state.started.insert((run, dispatch), (pid, start_ticks));
-                }
-                Event::Stage { run, stage } => {
-                    state.stage.insert(run, stage);
-                }
-                Event::Finished { run, dispatch, attempt, outcome, records, wall_s } => {
-                    settle(state, run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
-                }
-                Event::Interrupted { run, dispatch } => settle(state, run, dispatch, Ended::Interrupted),
-                Event::Lost { run, dispatch, reason, time_limit } => settle(state, run, dispatch, Ended::Lost { reason, time_limit }),
-                Event::NodeLost { node, reason } => {
-                    let told = format!("node {node} is lost: {reason}");
-                    state.lost.insert(node, reason);
-                    return Some(told);
-                }
-                Event::NodeLeaving { node, leaves_at, action } => {
-                    let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
-                    let what = format!("the cloud takes it back {when} ({action})");
-                    let told = format!("node {node}: {what}; no run begins there any more, and what runs there goes on as long as it can");
-                    state.leaving.insert(node, what);
-                    return Some(told);
-                }
-                Event::NodeBack { node } => {
-                    state.lost.remove(&node);
-                    return Some(format!("node {node} is back"));
-                }
-                Event::Closing { .. } => state.going = true,
-                Event::Closed { reason } => {
-                    state.closed = Some(reason);
-                    state.ready = None;
-                }
-            }
-            None
+            state.take_in(numbered.event)
         })
+    }
+}
+
+impl State {
+    /// What follows from an event; what is worth telling people.
+    fn take_in(&mut self, event: Event) -> Option<String> {
+        match event {
+            Event::Began => {
+                self.ready = None;
+                self.unable = None;
+                self.closed = None;
+            }
+            Event::Note { what } => return Some(what),
+            Event::Ready { nodes, cores, obstacles, found } => self.begin_anew(Ready { nodes, cores, obstacles, found }),
+            Event::Unable { reason } => self.unable = Some(reason),
+            Event::Started { run, dispatch, pid, start_ticks } => {
+                self.started.insert((run, dispatch), (pid, start_ticks));
+            }
+            Event::Stage { run, stage } => {
+                self.stage.insert(run, stage);
+            }
+            Event::Finished { run, dispatch, attempt, outcome, records, wall_s } => {
+                self.settle(run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
+            }
+            Event::Interrupted { run, dispatch } => self.settle(run, dispatch, Ended::Interrupted),
+            Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, Ended::Lost { reason, time_limit }),
+            Event::NodeLost { node, reason } => {
+                let told = format!("node {node} is lost: {reason}");
+                self.lost.insert(node, reason);
+                return Some(told);
+            }
+            Event::NodeLeaving { node, leaves_at, action } => {
+                let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
+                let what = format!("the cloud takes it back {when} ({action})");
+                let told = format!("node {node}: {what}; no run begins there any more, and what runs there goes on as long as it can");
+                self.leaving.insert(node, what);
+                return Some(told);
+            }
+            Event::NodeBack { node } => {
+                self.lost.remove(&node);
+                return Some(format!("node {node} is back"));
+            }
+            Event::Closing { .. } => self.going = true,
+            Event::Closed { reason } => {
+                self.closed = Some(reason);
+                self.ready = None;
+            }
+        }
+        None
+    }
+
+    /// An agent has its nodes: what an earlier one said of itself does not hold any more.
+    fn begin_anew(&mut self, ready: Ready) {
+        self.was_ready = Some(ready.clone());
+        self.ready = Some(ready);
+        self.closed = None;
+        self.going = false;
+        self.requeued = false;
+        self.unable = None;
+        self.lost.clear();
+        self.leaving.clear();
+    }
+
+    /// An attempt has an end, and needs not be asked for again.
+    fn settle(&mut self, run: RunId, dispatch: u32, ended: Ended) {
+        let name = request_name(&run, dispatch);
+        if let Some(at) = self.asked.iter().position(|n| n.name == name) {
+            self.asked.remove(at);
+            self.sent = self.sent.saturating_sub(usize::from(at < self.sent));
+        }
+        self.ended.insert((run, dispatch), ended);
+    }
+
+    /// What is to be told next of an attempt of which this much has been told.
+    pub fn news_of(&self, run: &RunId, dispatch: u32, told: &Told) -> Option<News> {
+        let key = (run.clone(), dispatch);
+        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !told.start) {
+            return Some(News::Started(ProcessId { pid: *pid, start_ticks: *start_ticks }));
+        }
+        let ended = self.ended.get(&key).cloned().or_else(|| self.over.as_ref().map(Ended::over));
+        if let Some(ended) = ended.or_else(|| self.unable.clone().map(Ended::Unable)) {
+            return Some(News::Ended(ended));
+        }
+        self.stage.get(run).filter(|stage| **stage != told.stage).cloned().map(News::Stage)
+    }
+}
+
+/// What has been told of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Its start.
+    pub start: bool,
+    /// The last stage; empty at first.
+    pub stage: String,
+}
+
+/// Something new of an attempt.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Its shepherd is alive.
+    Started(ProcessId),
+    /// What it does now.
+    Stage(String),
+    /// It has an end.
+    Ended(Ended),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::{
+        mapping::Mapping,
+        plan::PlannedRun,
+        point::{CheckpointerKind, Compression, Point, Repeat},
+    };
+
+    fn run() -> RunId {
+        RunId::from_written("r")
+    }
+
+    fn task() -> Task {
+        let point = Point {
+            site: "s".into(),
+            app: "ep".into(),
+            class: "S".into(),
+            mapping: Mapping::one_node(1),
+            mpi: "mpich".into(),
+            checkpointer: CheckpointerKind::None,
+            compression: Compression::None,
+            aggregators: None,
+            cb_buffer: None,
+            storage: "disk".into(),
+            user: Default::default(),
+        };
+        let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1) };
+        Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }
+    }
+
+    fn hear(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
+        agent.hear(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event })
+    }
+
+    fn ready() -> Event {
+        Event::Ready { nodes: vec!["n1".into()], cores: 4, obstacles: BTreeMap::new(), found: Found::default() }
+    }
+
+    #[test]
+    fn an_event_counts_once_also_when_a_new_line_tells_it_again() {
+        let agent = AgentState::new();
+        let lost = || Event::NodeLost { node: "n1".into(), reason: "no beat".into() };
+        assert_eq!(hear(&agent, 1, lost()), Some("node n1 is lost: no beat".into()));
+        assert_eq!(hear(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
+        assert_eq!(hear(&agent, 1, lost()), None);
+        assert!(agent.state().lost.is_empty());
+    }
+
+    #[test]
+    fn what_has_an_end_is_not_asked_for_again() {
+        let agent = AgentState::new();
+        agent.run(&task());
+        agent.run(&task());
+        agent.ask("later".into(), Request::Close);
+        agent.change(|s| s.sent = 1);
+        hear(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
+        let state = agent.state();
+        let left: Vec<&str> = state.asked.iter().map(|n| n.name.as_str()).collect();
+        assert_eq!((left, state.sent), (vec!["later"], 0), "and what was not sent yet still is to be");
+    }
+
+    #[test]
+    fn another_agent_begins_with_all_nodes_and_keeps_what_has_ended() {
+        let agent = AgentState::new();
+        hear(&agent, 1, ready());
+        hear(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
+        hear(&agent, 3, Event::NodeLost { node: "n1".into(), reason: "no beat".into() });
+        hear(&agent, 4, Event::Closing { reason: "r".into() });
+        hear(&agent, 5, Event::Closed { reason: "r".into() });
+        assert!(agent.state().ready.is_none() && agent.state().was_ready.is_some());
+        hear(&agent, 6, Event::Began);
+        hear(&agent, 7, ready());
+        let state = agent.state();
+        assert!(state.ready.is_some() && state.closed.is_none() && !state.going && state.lost.is_empty());
+        assert_eq!(state.ended.len(), 1);
+    }
+
+    #[test]
+    fn a_start_is_told_before_an_end_and_an_end_before_a_stage() {
+        let agent = AgentState::new();
+        let mut told = Told::default();
+        let next = |told: &Told| agent.state().news_of(&run(), 0, told);
+        assert!(next(&told).is_none());
+        hear(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
+        assert!(matches!(next(&told), Some(News::Stage(stage)) if stage == "collecting"));
+        hear(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
+        hear(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
+        assert!(matches!(next(&told), Some(News::Started(ProcessId { pid: 7, start_ticks: 8 }))));
+        told.start = true;
+        assert!(matches!(next(&told), Some(News::Ended(Ended::Interrupted))));
+        // another dispatch of the same run knows only what it does
+        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Stage(_))));
+        told.stage = "collecting".into();
+        assert!(agent.state().news_of(&run(), 1, &told).is_none());
+        agent.change(|s| s.over = Some(Over { cause: None, detail: "gone".into() }));
+        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Ended(Ended::Lost { .. }))));
     }
 }

@@ -4,6 +4,9 @@
 mod agent_handle;
 mod agent_state;
 mod connection;
+#[cfg(test)]
+mod contract;
+mod executor;
 mod head_node;
 mod job_monitor;
 mod setting;

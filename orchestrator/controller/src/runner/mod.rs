@@ -33,7 +33,7 @@ use cvc_engine::attempt::{
 use indexmap::IndexMap;
 use journaled::Journaled;
 use scheduler::{Loss, Scheduler, Tally};
-use sites::{Place, Sites};
+use sites::{SiteExecutor, Sites};
 use std::{collections::HashMap, fs, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
@@ -181,16 +181,16 @@ impl<'a> CampaignRunner<'a> {
         stop_signal: StopSignal,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, CampaignError> {
-        let place = |site| {
+        let executor = |site| -> SiteExecutor {
             let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-            Place::Here(Arc::new(LocalExecutor {
+            Arc::new(LocalExecutor {
                 site: Arc::new(site),
                 nodes,
                 dir: dir.clone(),
                 shepherd,
                 pending_cleanup: PendingCleanup::default(),
                 steps: Steps::default(),
-            }))
+            })
         };
         Ok(Self {
             spec,
@@ -199,7 +199,7 @@ impl<'a> CampaignRunner<'a> {
             journal: Journaled::open(&dir.journal(), &plan.campaign)?,
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
-            sites: Sites::new(sites.into_iter().map(|(name, site)| (name, place(site))).collect()),
+            sites: Sites::new(sites.into_iter().map(|(name, site)| (name, executor(site))).collect()),
             dir,
             observer,
             stop_signal,
@@ -261,7 +261,7 @@ impl CampaignRunner<'_> {
                 }
                 continue;
             }
-            let context_of = |site: &str| self.sites.here(site).map(|executor| &*executor.site.context);
+            let context_of = |site: &str| self.sites.executor(site)?.local_context();
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             self.journal.write(match whole {
@@ -298,9 +298,8 @@ impl CampaignRunner<'_> {
         });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<_>, u64)> = IndexMap::new();
         for planned in &self.plan.points {
-            let obstacle = match self.sites.place(&planned.point.site) {
-                Some(Place::Here(executor)) => executor.site.obstacle(&planned.point),
-                Some(Place::Remote(remote)) => remote.ready().obstacles.get(&planned.id).cloned(),
+            let obstacle = match self.sites.executor(&planned.point.site) {
+                Some(executor) => executor.obstacle(planned),
                 // nothing is wanted of it, or it could not be opened
                 None => self.scheduler.obstacle(&planned.id).cloned(),
             };
@@ -457,7 +456,7 @@ impl CampaignRunner<'_> {
         let state = self.journal.state();
         let attempt = self.scheduler.attempts_before(state, &run).unwrap_or(0) + 1;
         let nodes = self.scheduler.nodes_for(planned, &self.sites);
-        let (Some(place), Some(mut nodes)) = (self.sites.place(&point.site).cloned(), nodes) else {
+        let (Some(executor), Some(mut nodes)) = (self.sites.executor(&point.site).cloned(), nodes) else {
             return Err(CampaignError::internal(format!("site {} is not open", point.site)));
         };
         self.observer.on(&Progress::RunStarted {
@@ -477,7 +476,7 @@ impl CampaignRunner<'_> {
                 history.and_then(|history| history.attempts.last()).map(|a| a.nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
             nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
         } else {
-            let elsewhere = if matches!(place, Place::Remote(_)) { nodes.clone() } else { Vec::new() };
+            let elsewhere = if executor.local_context().is_none() { nodes.clone() } else { Vec::new() };
             self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere.into_iter().map(Into::into).collect() })?;
         }
         let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
@@ -496,10 +495,7 @@ impl CampaignRunner<'_> {
         let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
         attempts.tasks.spawn(
             async move {
-                let result = match place {
-                    Place::Here(executor) => executor.attempt(&task, stop_signal, &reporter).await.map_err(Into::into),
-                    Place::Remote(remote) => remote.attempt(&task, stop_signal, &reporter).await,
-                };
+                let result = executor.attempt(&task, stop_signal, &reporter).await;
                 (run, result)
             }
             .instrument(span),
@@ -555,8 +551,8 @@ impl CampaignRunner<'_> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let OutcomeFile { outcome, records, wall_s, .. } = file;
         self.journal.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
-        if let Some(remote) = self.sites.remote(&task.point.site) {
-            remote.forget(task);
+        if let Some(executor) = self.sites.executor(&task.point.site) {
+            executor.forget(task);
         }
         let retry = outcome != Outcome::Succeeded && !self.scheduler.used_up(self.journal.state(), &run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });

@@ -223,7 +223,7 @@ impl<'a> Scheduler<'a> {
         let point = self.points.get(&planned.point)?;
         let shares = capacity.side_by_side(&point.site)?;
         let others_share = || self.under_way.values().all(|t| capacity.side_by_side(&t.point.site) == Some(true));
-        if !self.under_way.is_empty() && !(shares && others_share()) {
+        if !(self.under_way.is_empty() || shares && others_share()) {
             return None;
         }
         let of_site = self.under_way.values().filter(|t| t.point.site == point.site);

@@ -3,28 +3,25 @@
 use super::scheduler::Capacity;
 use crate::{
     cloud::Fleet,
+    error::CampaignError,
     progress::{SiteEvent, SiteReporter},
     remote::Remote,
 };
-use cvc_engine::attempt::LocalExecutor;
+use cvc_engine::attempt::Executor;
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 use tokio::sync::mpsc;
 
-/// Where the runs of a site are carried out.
-#[derive(Clone)]
-pub(super) enum Place {
-    /// On this machine.
-    Here(Arc<LocalExecutor>),
-    /// On others.
-    Remote(Arc<Remote>),
-}
+/// What carries out the attempts of a site.
+pub(super) type SiteExecutor = Arc<dyn Executor<CampaignError>>;
 
 /// Open sites, machines that clouds gave for them, and what they tell.
 pub(super) struct Sites {
-    places: HashMap<String, Place>,
+    executors: HashMap<String, SiteExecutor>,
+    /// Those of them that have something on other machines, which may lose nodes and is to be closed.
+    remotes: HashMap<String, Arc<Remote>>,
     /// Machines of clouds, of sites that are open or being opened.
     pub(super) fleets: HashMap<String, Arc<Fleet>>,
     pub(super) events: mpsc::UnboundedReceiver<SiteEvent>,
@@ -32,9 +29,10 @@ pub(super) struct Sites {
 }
 
 impl Sites {
-    pub(super) fn new(places: HashMap<String, Place>) -> Self {
+    /// Begins with what is open from the first, since it needs no other machine.
+    pub(super) fn new(executors: HashMap<String, SiteExecutor>) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        Self { places, fleets: HashMap::new(), events, event_sender }
+        Self { executors, remotes: HashMap::new(), fleets: HashMap::new(), events, event_sender }
     }
 
     /// Where sites send what they tell.
@@ -47,48 +45,39 @@ impl Sites {
     }
 
     pub(super) fn is_open(&self, site: &str) -> bool {
-        self.places.contains_key(site)
+        self.executors.contains_key(site)
     }
 
-    pub(super) fn place(&self, site: &str) -> Option<&Place> {
-        self.places.get(site)
+    /// The executor of an open site.
+    pub(super) fn executor(&self, site: &str) -> Option<&SiteExecutor> {
+        self.executors.get(site)
     }
 
-    /// A site on this machine.
-    pub(super) fn here(&self, site: &str) -> Option<&LocalExecutor> {
-        match self.places.get(site)? {
-            Place::Here(executor) => Some(executor),
-            Place::Remote(_) => None,
-        }
-    }
-
-    /// A site on other machines.
+    /// An open site on other machines.
     pub(super) fn remote(&self, site: &str) -> Option<Arc<Remote>> {
-        match self.places.get(site)? {
-            Place::Here(_) => None,
-            Place::Remote(remote) => Some(Arc::clone(remote)),
-        }
+        self.remotes.get(site).cloned()
     }
 
-    /// All sites on other machines.
+    /// All open sites on other machines.
     pub(super) fn remotes(&self) -> impl Iterator<Item = Arc<Remote>> {
-        self.places.keys().filter_map(|site| self.remote(site))
+        self.remotes.values().cloned()
     }
 
+    /// Adds a site on other machines, which is open now.
     pub(super) fn add(&mut self, site: &str, remote: Remote) {
-        self.places.insert(site.to_owned(), Place::Remote(Arc::new(remote)));
+        let remote = Arc::new(remote);
+        self.executors.insert(site.to_owned(), remote.clone());
+        self.remotes.insert(site.to_owned(), remote);
     }
 
     pub(super) fn remove(&mut self, site: &str) {
-        self.places.remove(site);
+        self.executors.remove(site);
+        self.remotes.remove(site);
     }
 
     /// Cores of a node of an open site.
     pub(super) fn cores(&self, site: &str) -> Option<u32> {
-        match self.places.get(site)? {
-            Place::Here(executor) => Some(executor.site.cores),
-            Place::Remote(remote) => Some(remote.ready().cores),
-        }
+        Some(self.executors.get(site)?.cores())
     }
 
     /// Tells each fleet what is left for it: without cvc each ends by what it can have alone.
@@ -100,17 +89,10 @@ impl Sites {
 
 impl Capacity for Sites {
     fn side_by_side(&self, site: &str) -> Option<bool> {
-        Some(match self.places.get(site)? {
-            Place::Here(_) => false,
-            Place::Remote(remote) => remote.side_by_side(),
-        })
+        Some(self.executors.get(site)?.side_by_side())
     }
 
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
-        match self.places.get(site)? {
-            // this machine counts as all the nodes that a mapping may want
-            Place::Here(executor) => Some(executor.nodes.all.iter().map(|n| n.name.clone()).collect()),
-            Place::Remote(remote) => remote.free_nodes(wanted, used),
-        }
+        self.executors.get(site)?.free_nodes(wanted, used)
     }
 }

@@ -3,6 +3,7 @@
 use crate::crew::CrewError;
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
+use std::{io, time::Duration};
 
 /// Why an agent could not work. It is in the event log as well.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,28 @@ pub enum AgentError {
     /// Something that it needs.
     #[error("{0}")]
     Unable(String),
+}
+
+/// Why something was not copied to a node.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SpreadError {
+    /// It cannot be read on this machine.
+    #[error("cannot read it here: {0}")]
+    Read(io::Error),
+    /// A program that copies did not start.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Which program.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The node did not take it, in its own words.
+    #[error("{0}")]
+    Refused(String),
+    /// It was still being copied at the limit.
+    #[error("it took more than {} s", .0.as_secs())]
+    Slow(Duration),
 }
 
 /// Why an agent cannot make its site ready.
@@ -43,7 +66,8 @@ pub(super) enum ReadyError {
         /// What was to be copied.
         path: Utf8PathBuf,
         /// Why it was not.
-        problem: String,
+        #[source]
+        problem: SpreadError,
     },
     /// A storage area cannot be used.
     #[error("{0}")]

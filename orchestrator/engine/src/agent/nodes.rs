@@ -1,6 +1,10 @@
 //! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
 
-use super::{error::ReadyError, protocol::Orders, spot_interruption};
+use super::{
+    error::{ReadyError, SpreadError},
+    protocol::Orders,
+    spot_interruption,
+};
 use crate::{
     attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},
@@ -15,6 +19,7 @@ use cvc_core::{
 };
 use std::{
     collections::BTreeMap,
+    io,
     path::PathBuf,
     process::Stdio,
     time::{Duration, Instant},
@@ -143,24 +148,23 @@ pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<
     let Some(directory) = file.parent() else { return Ok(()) };
     let script = format!("mkdir -p {d} && cat >{f}.$$ && chmod 755 {f}.$$ && mv -f {f}.$$ {f}", d = quoted(directory), f = quoted(file));
     let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: file.to_owned(), problem };
-    let input = std::fs::File::open(file).map_err(|e| failed(format!("cannot read it here: {e}")))?;
+    let input = std::fs::File::open(file).map_err(|e| failed(SpreadError::Read(e)))?;
     through(access, &script, input.into()).await.map_err(failed)
 }
 
 /// Copies a directory of this machine to the same path on a node.
 pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), ReadyError> {
     let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: directory.to_owned(), problem };
+    let start = |source| failed(SpreadError::Start { program: "tar".into(), source });
     let mut tar = Command::new("tar")
         .args(["-C", directory.as_str(), "-cf", "-", "."])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|e| failed(format!("cannot start tar: {e}")))?;
-    let stdout: Stdio = match tar.stdout.take().map(TryInto::try_into) {
-        Some(Ok(stdout)) => stdout,
-        _ => return Err(failed("tar has no output".into())),
-    };
+        .map_err(start)?;
+    let stdout = tar.stdout.take().ok_or_else(|| start(io::Error::other("it has no output")))?;
+    let stdout: Stdio = stdout.try_into().map_err(start)?;
     let d = quoted(directory);
     let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
     through(access, &script, stdout).await.map_err(failed)
@@ -170,9 +174,9 @@ fn quoted(path: &Utf8Path) -> String {
     crate::render::shell_quote(path.as_str())
 }
 
-async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), String> {
-    let Some(argv) = &access.argv else { return Ok(()) };
-    let (program, args) = argv.split_first().ok_or("no way is known")?;
+/// Runs a script on a node; nothing is done on this machine, which has the files already.
+async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), SpreadError> {
+    let Some((program, args)) = access.argv.as_ref().and_then(|argv| argv.split_first()) else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(args);
     if program == "ssh" {
@@ -186,9 +190,9 @@ async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), 
     log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
     match ran {
         Ok(Ok(output)) if output.status.success() => Ok(()),
-        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("it took more than {} s", SPREAD_LIMIT.as_secs())),
+        Ok(Ok(output)) => Err(SpreadError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Ok(Err(source)) => Err(SpreadError::Start { program: program.clone(), source }),
+        Err(_) => Err(SpreadError::Slow(SPREAD_LIMIT)),
     }
 }
 

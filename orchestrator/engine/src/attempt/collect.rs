@@ -7,13 +7,13 @@ use super::{
     judge::{Evidence, Judge},
     outputs,
     prepare::Prepared,
-    script_exit,
+    script_exit::ScriptFailure,
 };
 use crate::{
     ckpt::{
         Restart,
         dmtcp::images_by_host,
-        merged::{Placed, merge},
+        merged::{Merged, Placed, merge},
     },
     mpi::{self, IoEvidence},
     transport::Transport,
@@ -32,6 +32,9 @@ use cvc_probe::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// Name and value of a label of a record.
+type Label = (&'static str, String);
+
 /// Outcome, records and facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
     let dir = &evidence.prepared.dir;
@@ -45,10 +48,11 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
         &evidence.prepared.request,
         &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
     );
-    if let Some((cause, detail)) = &evidence.cut_off {
-        judge.fail(*cause, detail.clone());
+    if let Some(failure) = &evidence.cut_off {
+        judge.fail(failure.cause, failure.detail.clone());
     }
     judge.disk();
+    judge.script();
     judge.checkpoints();
     judge.end()?;
     judge.outputs()?;
@@ -58,10 +62,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.restart()?;
     keep_logs(evidence.prepared);
     let facts = facts(evidence, &seen);
-    let outcome = match judge.failure {
-        None => Outcome::Succeeded,
-        Some((cause, detail)) => Outcome::Failed { cause, detail },
-    };
+    let outcome = judge.failure.map_or(Outcome::Succeeded, Outcome::from);
     Ok((outcome, judge.records, facts))
 }
 
@@ -94,6 +95,27 @@ impl Judge<'_> {
         }
     }
 
+    /// What could not begin is no failure of the program's, nor of its checkpoint.
+    fn script(&mut self) {
+        let dir = &self.evidence.prepared.dir;
+        let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
+        match ScriptFailure::find(dir, code) {
+            Some(ScriptFailure::Setup) => {
+                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.said()));
+            }
+            Some(ScriptFailure::Coordinator) => {
+                let said = text(&dir.join("coordinator.out"));
+                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
+            }
+            None => {}
+        }
+    }
+
+    /// The last words of the run: its errors, or its output if there are none.
+    fn said(&self) -> String {
+        last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
+    }
+
     fn checkpoints(&mut self) {
         for checkpoint in &self.evidence.driven.checkpoints {
             self.checkpoint(checkpoint);
@@ -115,34 +137,16 @@ impl Judge<'_> {
         }
     }
 
+    /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.
     fn checkpoint(&mut self, checkpoint: &Checkpoint) {
-        let ckpt = ("ckpt", checkpoint.number.to_string());
-        let labels = std::slice::from_ref(&ckpt);
-        if let Some(events) = &checkpoint.events {
-            let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
-            // with gzip the files can still grow after every process has reported
-            let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
-            let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
-            let log = Some("coordinator.log");
-            self.record(names::CKPT_LATENCY_S, seconds(events.start, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
-            self.record(
-                names::CKPT_COORDINATION_S,
-                seconds(events.start, events.coordinated),
-                Unit::Seconds,
-                Source::CheckpointerLog,
-                log,
-                labels,
-            );
-            self.record(names::CKPT_STORAGE_S, seconds(events.coordinated, stored), Unit::Seconds, Source::CheckpointerLog, log, labels);
-        } else {
-            self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
-        }
+        let label = ("ckpt", checkpoint.number.to_string());
+        self.checkpoint_times(checkpoint, &label);
         if checkpoint.dirs.is_empty() {
             return;
         }
-        let evidence = self.evidence;
-        let used = &evidence.prepared.used;
-        let hosts = match &self.evidence.prepared.dmtcp {
+        let prepared = self.evidence.prepared;
+        let used = &prepared.used;
+        let hosts = match &prepared.dmtcp {
             Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
             None => BTreeMap::new(),
         };
@@ -151,41 +155,53 @@ impl Judge<'_> {
             Ok(merged) => merged,
             Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
         };
-        if let Err(wrong) = merged.is_mapped(&self.evidence.prepared.point.mapping, &order) {
-            self.fail(Cause::Misplaced, wrong);
+        if let Err(wrong) = merged.is_mapped(&prepared.point.mapping, &order) {
+            self.fail(Cause::Misplaced, wrong.to_string());
         }
+        self.checkpoint_sizes(&merged, checkpoint.peers, &label);
+        for placed in &merged.images {
+            self.image(&image_labels(placed, used.transport, &label), &placed.image.image);
+        }
+    }
+
+    /// Records how long a checkpoint took, by the coordinator's log where there is one.
+    fn checkpoint_times(&mut self, checkpoint: &Checkpoint, label: &Label) {
+        let labels = std::slice::from_ref(label);
+        let Some(events) = &checkpoint.events else {
+            return self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
+        };
+        let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
+        // with gzip the files can still grow after every process has reported
+        let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
+        let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
+        let times = [
+            (names::CKPT_LATENCY_S, seconds(events.start, stored)),
+            (names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated)),
+            (names::CKPT_STORAGE_S, seconds(events.coordinated, stored)),
+        ];
+        for (name, value) in times {
+            self.record(name, value, Unit::Seconds, Source::CheckpointerLog, Some("coordinator.log"), labels);
+        }
+    }
+
+    /// Records how many files a checkpoint has and what they take.
+    fn checkpoint_sizes(&mut self, merged: &Merged<'_>, peers: u32, label: &Label) {
         let of_role = |role: Role| {
             let files = merged.images.iter().filter(|p| p.image.role == role).map(|p| p.image.image.file_bytes);
             (files.clone().count() as f64, files.sum::<u64>() as f64)
         };
-        let (ranks, launchers) = (of_role(Role::Rank), of_role(Role::Launcher));
-        let kinds: [(&str, f64, f64); 3] = [
-            ("rank", ranks.0, ranks.1),
-            ("launcher", launchers.0, launchers.1),
-            ("aux", merged.files_dirs.files as f64, merged.files_dirs.bytes as f64),
-        ];
-        for (kind, files, bytes) in kinds {
-            let labels = [ckpt.clone(), ("kind", kind.to_owned())];
+        let aux = (merged.files_dirs.files as f64, merged.files_dirs.bytes as f64);
+        for (kind, (files, bytes)) in [("rank", of_role(Role::Rank)), ("launcher", of_role(Role::Launcher)), ("aux", aux)] {
+            let labels = [label.clone(), ("kind", kind.to_owned())];
             self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
             self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
         }
+        let labels = std::slice::from_ref(label);
         self.record(names::CKPT_STORED_BYTES, merged.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
-        self.record("ckpt_peers", f64::from(checkpoint.peers), Unit::Count, Source::CheckpointerLog, None, labels);
-        for Placed { node, rank, image } in merged.images {
-            let who = match image.role {
-                // where nothing tells its node, nothing tells its rank
-                Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
-                Role::Launcher => ("role", image.program.clone()),
-            };
-            let mut base = vec![ckpt.clone(), who, ("image", image.file.clone())];
-            if self.evidence.prepared.used.transport != Transport::Local {
-                base.push(("node", node.unwrap_or("unknown").to_owned()));
-            }
-            self.image(&base, &image.image);
-        }
+        self.record("ckpt_peers", f64::from(peers), Unit::Count, Source::CheckpointerLog, None, labels);
     }
 
-    fn image(&mut self, base: &[(&'static str, String)], image: &Image) {
+    fn image(&mut self, base: &[Label], image: &Image) {
         self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
         self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
         self.record("area_headers", image.area_headers as f64, Unit::Count, Source::Image, None, base);
@@ -233,26 +249,17 @@ impl Judge<'_> {
             // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
             return Ok(());
         }
-        let said = || last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr });
         let app = &self.evidence.prepared.app;
         match exit.code {
-            Some(script_exit::SETUP) => {
-                let said = said();
-                self.fail(Cause::Launch, format!("the run's directory could not be set up: {said}"));
-            }
-            Some(script_exit::COORDINATOR) => {
-                let said = text(&self.evidence.prepared.dir.join("coordinator.out"));
-                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
-            }
             Some(code) if !app.success.exit_codes.contains(&code) => {
                 // without a word of the program, it is the launcher that failed
                 let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
-                let said = said();
+                let said = self.said();
                 self.fail(cause, format!("exit code {code}: {said}"));
             }
             None => {
                 let signal = exit.signal.as_deref().unwrap_or("a signal");
-                let said = said();
+                let said = self.said();
                 self.fail(Cause::Application, format!("ended by {signal}: {said}"));
             }
             Some(_) => {}
@@ -288,8 +295,8 @@ impl Judge<'_> {
             let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
             let wrong = outputs.judge(&said);
             self.stdout = stdout;
-            if let Some((cause, detail)) = wrong {
-                self.fail(cause, detail);
+            if let Some(wrong) = wrong {
+                self.fail(wrong.cause, wrong.detail);
             }
         }
         Ok(())
@@ -392,14 +399,29 @@ impl Judge<'_> {
         }
         if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
             let said = last_lines(&restarted.stderr);
-            if let Some((_, detail)) = &mut self.failure {
-                detail.push_str(&format!(" ({said})"));
+            if let Some(failure) = &mut self.failure {
+                failure.detail.push_str(&format!(" ({said})"));
             }
         }
         let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
         self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
         Ok(())
     }
+}
+
+/// Whose image it is: the checkpoint, the rank or the launcher, the file, and between nodes the node.
+fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -> Vec<Label> {
+    let Placed { node, rank, image } = placed;
+    let who = match image.role {
+        // where nothing tells its node, nothing tells its rank
+        Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
+        Role::Launcher => ("role", image.program.clone()),
+    };
+    let mut labels = vec![checkpoint.clone(), who, ("image", image.file.clone())];
+    if transport != Transport::Local {
+        labels.push(("node", node.unwrap_or("unknown").to_owned()));
+    }
+    labels
 }
 
 fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {

@@ -3,6 +3,7 @@
 use super::{
     nodes::{LATER, SOON},
     prepare::Prepared,
+    run_failure::RunFailure,
     shepherd::Shepherd,
 };
 use crate::attempt::reporter::AttemptReporter;
@@ -56,15 +57,9 @@ pub(super) struct Checkpoint {
     pub peers: u32,
 }
 
-/// Why there is no checkpoint.
-#[derive(Debug)]
-pub(super) struct NoCheckpoint {
-    pub cause: Cause,
-    pub detail: String,
-}
-
-fn no(detail: impl Into<String>) -> NoCheckpoint {
-    NoCheckpoint { cause: Cause::Checkpoint, detail: detail.into() }
+/// There is no checkpoint.
+fn no(detail: impl Into<String>) -> RunFailure {
+    RunFailure::new(Cause::Checkpoint, detail)
 }
 
 /// Ends the ranks through the coordinator: sooner than a program that ignores SIGTERM can be ended, and without its tidying up.
@@ -80,7 +75,7 @@ pub(super) async fn kill(prepared: &Prepared) {
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     pub checkpoints: Vec<Checkpoint>,
-    pub failure: Option<NoCheckpoint>,
+    pub failure: Option<RunFailure>,
     /// The user wants to stop at once.
     pub interrupted: bool,
 }
@@ -94,7 +89,7 @@ struct DmtcpClient<'a> {
 }
 
 impl DmtcpClient<'_> {
-    async fn say(&self, letter: &str) -> Result<String, NoCheckpoint> {
+    async fn say(&self, letter: &str) -> Result<String, RunFailure> {
         let argv =
             [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
         let said = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no(e.to_string()))?;
@@ -122,7 +117,7 @@ pub(super) async fn drive(
     tokio::select! {
         result = work => driven.failure = result.err(),
         (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
-            driven.failure = Some(NoCheckpoint { cause: Cause::NodeLost, detail: format!("{node}: {reason}") });
+            driven.failure = Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")));
         }
         () = stop_now(&mut stop_signal) => driven.interrupted = true,
     }
@@ -137,7 +132,7 @@ async fn take_all(
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
     reporter: &AttemptReporter,
-) -> Result<(), NoCheckpoint> {
+) -> Result<(), RunFailure> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
     let coordinator = DmtcpClient { prepared, install, layout, port };
@@ -178,7 +173,7 @@ async fn take_all(
     Ok(())
 }
 
-async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, NoCheckpoint> {
+async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, RunFailure> {
     let begin = Instant::now();
     loop {
         if let Ok(text) = std::fs::read_to_string(&layout.portfile)
@@ -197,7 +192,7 @@ async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, N
 }
 
 /// Waits until every rank and launcher takes part and runs.
-async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, NoCheckpoint> {
+async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Duration) -> Result<u32, RunFailure> {
     let prepared = coordinator.prepared;
     let begin = Instant::now();
     let mut last: Option<(u32, Instant)> = None;
@@ -239,6 +234,7 @@ fn modified(path: &camino::Utf8Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
+/// Asks for a checkpoint and waits until it is whole. With `later`, its images are read when the program has ended.
 async fn take(
     coordinator: &DmtcpClient<'_>,
     shepherd: &mut Shepherd,
@@ -246,61 +242,124 @@ async fn take(
     peers: u32,
     limit: Duration,
     later: bool,
-) -> Result<Checkpoint, NoCheckpoint> {
+) -> Result<Checkpoint, RunFailure> {
     let (prepared, layout) = (coordinator.prepared, coordinator.layout);
-    let known = event_logs(layout);
-    let script = layout.ckptdir.join("dmtcp_restart_script.sh");
-    let script_before = modified(&script);
-    let begin = Instant::now();
-    let begin_clock = SystemTime::now();
+    let request = CheckpointRequest::new(coordinator, number, limit);
     coordinator.say("-c").await?;
-    // the command returns at once: the coordinator's event log, or before DMTCP 4 its restart script, says when the checkpoint is whole
-    let events = loop {
-        if coordinator.install.has_event_log() {
-            let new = event_logs(layout).into_iter().rfind(|log| !known.contains(log));
-            if let Some(log) = new
-                && let Ok(text) = std::fs::read_to_string(&log)
-                && let Ok(Some(events)) = parse_events(&text)
-            {
-                let start = SystemTime::from(events.start);
-                if start + CLOCK_SLACK < begin_clock {
-                    // still the log of an earlier checkpoint
-                } else if start > begin_clock + limit {
-                    return Err(no(format!(
-                        "DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit",
-                        events.start
-                    )));
-                } else {
-                    break Some(events);
-                }
-            }
-        } else if modified(&script).is_some_and(|m| Some(m) != script_before) {
-            break None;
-        }
-        if begin.elapsed() > limit {
-            let clients = coordinator.say("-l").await.unwrap_or_default();
-            // it is in the log for whoever looks for the reason
-            let _ = std::fs::write(prepared.dir.join("dmtcp-clients.txt"), clients);
-            return Err(no(format!(
-                "checkpoint {number} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
-                limit.as_secs_f64()
-            )));
-        }
-        if !shepherd.at_work() {
-            return Err(no(format!("the program ended during checkpoint {number}")));
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let events = request.completion(shepherd).await?;
+    let begin = request.begin;
     let dirs = if later {
         stable(prepared, layout, number, begin, limit).await?;
         Vec::new()
     } else {
         images(prepared, layout, number, begin, limit).await?
     };
-    let last_write = stored(prepared, layout).await?.last_change.unwrap_or(begin_clock);
-    let request_to_stored_s = last_write.duration_since(begin_clock).unwrap_or_default().as_secs_f64();
+    let last_write = stored(prepared, layout).await?.last_change.unwrap_or(request.begin_clock);
+    let request_to_stored_s = last_write.duration_since(request.begin_clock).unwrap_or_default().as_secs_f64();
     let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
     Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers })
+}
+
+/// A checkpoint that is asked for, and what there was before.
+struct CheckpointRequest<'a> {
+    coordinator: &'a DmtcpClient<'a>,
+    number: u32,
+    limit: Duration,
+    /// Event logs of earlier checkpoints.
+    known: Vec<Utf8PathBuf>,
+    /// When the restart script was last written.
+    script_written: Option<SystemTime>,
+    begin: Instant,
+    begin_clock: SystemTime,
+}
+
+/// What an event log is to the checkpoint that was asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum LogOf {
+    /// It is the log of it.
+    This,
+    /// It is still the log of an earlier one.
+    Earlier,
+    /// It cannot be: the coordinator has another clock than cvc.
+    OtherClock,
+}
+
+/// Whose log it is that begins at `start`, when the checkpoint was asked for at `asked` and had this time limit.
+fn log_of(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf {
+    if start + CLOCK_SLACK < asked {
+        LogOf::Earlier
+    } else if start > asked + limit {
+        LogOf::OtherClock
+    } else {
+        LogOf::This
+    }
+}
+
+impl<'a> CheckpointRequest<'a> {
+    /// Takes note of what there is before the request.
+    fn new(coordinator: &'a DmtcpClient<'a>, number: u32, limit: Duration) -> Self {
+        Self {
+            coordinator,
+            number,
+            limit,
+            known: event_logs(coordinator.layout),
+            script_written: modified(&restart_script(coordinator.layout)),
+            begin: Instant::now(),
+            begin_clock: SystemTime::now(),
+        }
+    }
+
+    /// Waits until the checkpoint is whole; its times, if the coordinator tells them. The command returns at once: the coordinator's event
+    /// log, or before DMTCP 4 its restart script, says it.
+    async fn completion(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, RunFailure> {
+        loop {
+            if self.coordinator.install.has_event_log() {
+                if let Some(events) = self.new_events()? {
+                    return Ok(Some(events));
+                }
+            } else if modified(&restart_script(self.coordinator.layout)).is_some_and(|m| Some(m) != self.script_written) {
+                return Ok(None);
+            }
+            if self.begin.elapsed() > self.limit {
+                return Err(self.late().await);
+            }
+            if !shepherd.at_work() {
+                return Err(no(format!("the program ended during checkpoint {}", self.number)));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The times of this checkpoint, once its event log is whole.
+    fn new_events(&self) -> Result<Option<Events>, RunFailure> {
+        let new = event_logs(self.coordinator.layout).into_iter().rfind(|log| !self.known.contains(log));
+        let text = new.and_then(|log| std::fs::read_to_string(log).ok());
+        let Some(Ok(Some(events))) = text.map(|text| parse_events(&text)) else { return Ok(None) };
+        match log_of(SystemTime::from(events.start), self.begin_clock, self.limit) {
+            LogOf::This => Ok(Some(events)),
+            LogOf::Earlier => Ok(None),
+            LogOf::OtherClock => {
+                Err(no(format!("DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit", events.start)))
+            }
+        }
+    }
+
+    /// It was not whole in time: what the coordinator says of its clients is kept beside the run.
+    async fn late(&self) -> RunFailure {
+        let clients = self.coordinator.say("-l").await.unwrap_or_default();
+        // it is in the log for whoever looks for the reason
+        let _ = std::fs::write(self.coordinator.prepared.dir.join("dmtcp-clients.txt"), clients);
+        no(format!(
+            "checkpoint {} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
+            self.number,
+            self.limit.as_secs_f64()
+        ))
+    }
+}
+
+/// The script that DMTCP writes with each checkpoint.
+fn restart_script(layout: &DmtcpLayout) -> Utf8PathBuf {
+    layout.ckptdir.join("dmtcp_restart_script.sh")
 }
 
 /// Reads the images of a checkpoint that was left for later.
@@ -324,7 +383,7 @@ struct Stored {
     last_change: Option<SystemTime>,
 }
 
-async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoCheckpoint> {
+async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, RunFailure> {
     let used = &prepared.used;
     let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
     let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
@@ -344,15 +403,15 @@ async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, NoC
 }
 
 /// A node that does not answer is lost; one that could not do it has no checkpoint.
-fn lost(error: CrewError) -> NoCheckpoint {
+fn lost(error: CrewError) -> RunFailure {
     match error {
-        CrewError::Lost { .. } | CrewError::Timeout { .. } => NoCheckpoint { cause: Cause::NodeLost, detail: error.to_string() },
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => RunFailure::new(Cause::NodeLost, error.to_string()),
         other => no(other.to_string()),
     }
 }
 
 /// Waits until the images are not changed any more and none is called temporary.
-async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), NoCheckpoint> {
+async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), RunFailure> {
     // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
     let mut since: Option<(Option<SystemTime>, Instant)> = None;
     loop {
@@ -379,7 +438,7 @@ async fn images(
     number: u32,
     begin: Instant,
     limit: Duration,
-) -> Result<Vec<(String, CheckpointDir)>, NoCheckpoint> {
+) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
     let used = &prepared.used;
     loop {
         let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
@@ -424,7 +483,7 @@ struct Output {
 }
 
 impl Output {
-    fn new(prepared: &Prepared) -> Result<Self, NoCheckpoint> {
+    fn new(prepared: &Prepared) -> Result<Self, RunFailure> {
         let step = prepared.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
         Ok(Self {
             path: prepared.dir.join("stdout"),
@@ -468,7 +527,7 @@ impl Output {
         if self.step.is_some() { self.last_step.is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
     }
 
-    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), NoCheckpoint> {
+    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), RunFailure> {
         let begin = Instant::now();
         loop {
             self.look();
@@ -479,9 +538,24 @@ impl Output {
                 return Err(no(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
             }
             if begin.elapsed() > self.limit {
-                return Err(NoCheckpoint { cause: Cause::Timeout, detail: format!("{what} did not come in time") });
+                return Err(RunFailure::new(Cause::Timeout, format!("{what} did not come in time")));
             }
             tokio::time::sleep(TICK).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_of_the_checkpoint_that_was_asked_for_within_its_time() {
+        let (asked, limit) = (SystemTime::UNIX_EPOCH + Duration::from_secs(1000), Duration::from_secs(60));
+        let of = |start: SystemTime| log_of(start, asked, limit);
+        assert_eq!(of(asked - Duration::from_secs(1)), LogOf::Earlier);
+        assert_eq!(of(asked - CLOCK_SLACK), LogOf::This, "its clock may be a little behind");
+        assert_eq!(of(asked + limit), LogOf::This);
+        assert_eq!(of(asked + limit + Duration::from_millis(1)), LogOf::OtherClock);
     }
 }

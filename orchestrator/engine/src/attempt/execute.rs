@@ -8,10 +8,12 @@ use super::{
     evidence,
     executed::{Executed, interrupted},
     judge::Evidence,
-    outputs, placement,
+    outputs,
+    placement::{self, Misplacement},
     prepare::Prepared,
     reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
+    run_failure::RunFailure,
     shepherd::Shepherd,
 };
 use crate::{
@@ -30,7 +32,7 @@ enum Ending {
     /// It ended by itself, or after its checkpoint as it was to.
     Exited(Option<Exit>),
     /// It was ended early.
-    CutOff { cause: Cause, detail: String, exit: Option<Exit> },
+    CutOff { failure: RunFailure, exit: Option<Exit> },
     /// The user wants to stop at once.
     Interrupted,
 }
@@ -40,7 +42,7 @@ struct Ran {
     driven: Driven,
     exit: Option<Exit>,
     /// Why it is a failure whatever it left: a node was lost, ranks were misplaced.
-    cut_off: Option<(Cause, String)>,
+    cut_off: Option<RunFailure>,
 }
 
 /// One run under way.
@@ -103,7 +105,7 @@ impl Execution<'_> {
         let (exit, cut_off) = match ending {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => (exit, None),
-            Ending::CutOff { cause, detail, exit } => (exit, Some((cause, detail))),
+            Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
         prepared.used.end_others().await;
         Ok(Some(Ran { driven, exit, cut_off }))
@@ -125,7 +127,7 @@ impl Execution<'_> {
     }
 
     /// Returns the reason of a bad end that the run itself cannot know: a node out of reach, ranks in other places than the mapping's.
-    async fn explain_end(&self, ran: &Ran) -> Option<(Cause, String)> {
+    async fn explain_end(&self, ran: &Ran) -> Option<RunFailure> {
         let used = &self.prepared.used;
         // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
         let failed_by_itself = ran.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
@@ -134,7 +136,7 @@ impl Execution<'_> {
             && let Some(refused) = used.crew.knock(&used.others()).await.first()
         {
             let detail = format!("{} cannot be reached from {}: {}", refused.host, used.head.name, refused.reason());
-            return Some((Cause::NodeLost, detail));
+            return Some(RunFailure::new(Cause::NodeLost, detail));
         }
         placement::check(self.prepared).await.err()
     }
@@ -149,8 +151,8 @@ impl Execution<'_> {
                 let (None, Some(last)) = (&ran.driven.failure, ran.driven.checkpoints.last()) else { return Ok(None) };
                 match restart::by_node(self.prepared, last) {
                     Ok(nodes) => self.prepared.dmtcp_restart_job(nodes).map(Some),
-                    Err((cause, detail)) => {
-                        ran.driven.failure = Some(dmtcp::NoCheckpoint { cause, detail });
+                    Err(failure) => {
+                        ran.driven.failure = Some(failure);
                         Ok(None)
                     }
                 }
@@ -168,8 +170,8 @@ impl Execution<'_> {
         let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
-            Ending::CutOff { cause, detail, exit } => {
-                ran.cut_off.get_or_insert((cause, detail));
+            Ending::CutOff { failure, exit } => {
+                ran.cut_off.get_or_insert(failure);
                 exit
             }
         };
@@ -200,20 +202,20 @@ async fn watch(
     prepared: &Prepared,
     shepherd: &mut Shepherd,
     stop_signal: &mut StopSignal,
-    misplaced: impl Future<Output = String>,
+    misplaced: impl Future<Output = Misplacement>,
 ) -> Ending {
     let used = &prepared.used;
     let everywhere = used.everywhere();
     let why = tokio::select! {
         exit = shepherd.exit() => return Ending::Exited(exit),
-        (node, reason) = used.crew.wait_lost(&everywhere) => Some((Cause::NodeLost, format!("{node}: {reason}"))),
-        wrong = misplaced => Some((Cause::Misplaced, wrong)),
+        (node, reason) = used.crew.wait_lost(&everywhere) => Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}"))),
+        wrong = misplaced => Some(RunFailure::new(Cause::Misplaced, wrong.to_string())),
         () = stop_now(stop_signal) => None,
     };
     // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and the launcher with them
     let (_, exit) = tokio::join!(used.end_others(), shepherd.end());
     match why {
-        Some((cause, detail)) => Ending::CutOff { cause, detail, exit },
+        Some(failure) => Ending::CutOff { failure, exit },
         None => Ending::Interrupted,
     }
 }

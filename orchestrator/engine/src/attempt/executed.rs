@@ -1,5 +1,6 @@
 //! What the execution of a run leaves.
 
+use super::run_failure::RunFailure;
 use cvc_core::{
     outcome::{Cause, Outcome},
     record::Record,
@@ -19,9 +20,9 @@ pub(super) struct Executed {
 }
 
 /// A run that failed before there was anything to measure.
-pub(super) fn failed(cause: Cause, detail: String) -> Executed {
+pub(super) fn failed(failure: RunFailure) -> Executed {
     Executed {
-        outcome: Outcome::Failed { cause, detail },
+        outcome: failure.into(),
         records: Vec::new(),
         facts: serde_json::Value::Null,
         wall_s: 0.0,

@@ -28,7 +28,7 @@ pub enum Attempted {
     },
 }
 
-/// Carries out the attempts of one site. `E` is the error that stops the caller: a walk through a plan adds its own causes to those of an
+/// Carries out the attempts of one site, whatever it takes to reach its nodes. `E` is the error that stops the caller: a walk through a plan adds its own causes to those of an
 /// attempt.
 #[async_trait]
 pub trait Executor<E: Send + 'static>: Send + Sync {
@@ -44,8 +44,11 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
     /// Returns the names of the nodes that answer, in the order of mappings.
     fn nodes(&self) -> Vec<String>;
 
-    /// Chooses nodes for a run that needs `wanted` of them, beside runs that hold `used`; `None` if too few are free.
-    fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>>;
+    /// Chooses nodes for a run that needs `wanted` of them, beside runs that hold `used`; `None` if too few are free. A machine that starts
+    /// all ranks itself counts as all the nodes that a mapping may want.
+    fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+        choose_free(self.nodes(), wanted, used)
+    }
 
     /// Returns whether runs on other nodes of the site may go on beside one another.
     fn side_by_side(&self) -> bool;
@@ -59,4 +62,10 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
 
     /// Drops what is kept of an attempt for a caller that might ask for it again: its end is recorded.
     fn forget(&self, task: &Task);
+}
+
+/// Chooses the first `wanted` of these nodes that are not in use; `None` if there are fewer.
+pub(super) fn choose_free(nodes: Vec<String>, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+    let free: Vec<String> = nodes.into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
+    (free.len() == wanted).then_some(free)
 }

@@ -1,6 +1,8 @@
 //! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
 
-use super::{context::SiteContext, dmtcp::Driven, error::RunError, outputs::Outputs, prepare::Prepared, restart::Restarted};
+use super::{
+    context::SiteContext, dmtcp::Driven, error::RunError, outputs::Outputs, prepare::Prepared, restart::Restarted, run_failure::RunFailure,
+};
 use crate::ckpt::Course;
 use cvc_core::{
     outcome::Cause,
@@ -19,7 +21,7 @@ pub(super) struct Evidence<'a> {
     pub driven: &'a Driven,
     pub restarted: Option<&'a Restarted>,
     /// Why the run was ended before its end: a node was lost, ranks were misplaced.
-    pub cut_off: Option<(Cause, String)>,
+    pub cut_off: Option<RunFailure>,
     /// Files of the program's own checkpoint, by node.
     pub own: Vec<(String, FileFound)>,
     /// Files that the program tells the size of.
@@ -32,13 +34,13 @@ pub(super) struct Judge<'a> {
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) records: Vec<Record>,
-    pub(super) failure: Option<(Cause, String)>,
+    pub(super) failure: Option<RunFailure>,
 }
 
 impl Judge<'_> {
     /// The first reason counts: what follows from it is no reason of its own.
     pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
-        self.failure.get_or_insert_with(|| (cause, detail.into()));
+        self.failure.get_or_insert_with(|| RunFailure::new(cause, detail));
     }
 
     pub(super) fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {

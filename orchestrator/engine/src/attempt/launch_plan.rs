@@ -6,7 +6,7 @@ use super::{
     error::RunError,
     nodes::AllocatedNodes,
     run_dirs::{RANKS, SESSION},
-    script_exit,
+    script_exit::ScriptFailure,
 };
 use crate::{
     ckpt::{
@@ -104,7 +104,7 @@ impl LaunchPlan {
                 .map(|i| json!({ "stored": format!("inputs/{}", i.name), "target": choice.work.join(&i.name) })).collect::<Vec<_>>(),
             "prefix": prefix,
             "command": wrap(&launcher, &choice.program, &args),
-            "exit": { "setup": script_exit::SETUP, "coordinator": script_exit::COORDINATOR },
+            "exit": ScriptFailure::values(),
             "dmtcp": choice.dmtcp.as_ref()
                 .map(|(install, layout)| dmtcp_values(install, layout, point, &choice.used, context.run.timeout_s)),
         });

@@ -5,13 +5,14 @@ use super::{
     error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
-    executor::{Attempted, Executor},
+    executor::{Attempted, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
     outcome_file::{OutcomeFile, conclude, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
     reporter::AttemptReporter,
     run_dirs::{marker, tmp_dir, work_dir},
+    run_failure::RunFailure,
     site::ReadySite,
     slurm_steps::Steps,
     task::Task,
@@ -77,26 +78,26 @@ impl LocalExecutor {
             Ok(prepared) => prepared,
             Err(error) => {
                 let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
-                return self.finish(&run, &work, task.attempt, failed(cause_of(&error), error.to_string())).map(Attempted::Ended);
+                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).map(Attempted::Ended);
             }
         };
         let used = &prepared.used;
         let began = std::time::Instant::now();
         let ready = match self.get_ready(&prepared, task.disk_bytes).await {
             Ok(()) => tokio::select! {
-                started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|said| (Cause::Launch, said)),
+                started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|refused| RunFailure::new(Cause::Launch, refused.to_string())),
                 () = stop_now(&mut stop_signal) => Ok(false),
             },
             Err(problem) => Err(problem),
         };
         let mut executed = match ready {
-            Err((cause, detail)) => failed(cause, detail),
+            Err(failure) => failed(failure),
             Ok(false) => interrupted(),
             Ok(true) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;
-                    Executed { shepherd_lost: true, ..failed(cause_of(&error), error.to_string()) }
+                    Executed { shepherd_lost: true, ..failed(failure_of(&error)) }
                 }
             },
         };
@@ -128,16 +129,16 @@ impl LocalExecutor {
     }
 
     /// What must be there before anything is started: room on every node, and directories on those beside this one.
-    async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), (Cause, String)> {
+    async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), RunFailure> {
         if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
-            return Err((Cause::DiskFull, detail));
+            return Err(RunFailure::new(Cause::DiskFull, detail));
         }
         let used = &prepared.used;
         let others = used.others();
         if others.is_empty() {
             return Ok(());
         }
-        let crew = |error: CrewError| (cause_of_crew(&error), error.to_string());
+        let crew = |error: CrewError| RunFailure::new(cause_of_crew(&error), error.to_string());
         let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
         crew::whole(made).map_err(crew)?;
         let private = [prepared.request.tmp_dir.clone().into()];
@@ -206,12 +207,12 @@ impl LocalExecutor {
     }
 
     /// What is missing to the room that a run needs, on every node where it writes.
-    async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, (Cause, String)> {
+    async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, RunFailure> {
         let Some(needed) = needed else { return Ok(None) };
         let used = &prepared.used;
         let processes = u64::from(prepared.point.processes().max(1));
         let found = used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await;
-        let found = crew::whole(found).map_err(|e| (Cause::NodeLost, e.to_string()))?;
+        let found = crew::whole(found).map_err(|e| RunFailure::new(Cause::NodeLost, e.to_string()))?;
         for (node, spaces) in found {
             // each node has its part of the ranks, and one may hold everything where all see the same
             let load: u64 =
@@ -281,8 +282,11 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
 
     fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         let nodes = Executor::<E>::nodes(self);
-        let free: Vec<String> = nodes.into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
-        (free.len() == wanted).then_some(free)
+        if self.nodes.transport == Transport::Local {
+            // this machine counts as all the nodes that a mapping may want
+            return Some(nodes);
+        }
+        choose_free(nodes, wanted, used)
     }
 
     fn side_by_side(&self) -> bool {
@@ -303,15 +307,16 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
 }
 
 /// What of a run's own directory could not be used is that run's failure, not the campaign's.
-fn cause_of(error: &RunError) -> Cause {
-    match error {
+fn failure_of(error: &RunError) -> RunFailure {
+    let cause = match error {
         RunError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
         RunError::Store(_) => Cause::Store,
         RunError::Host(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Shepherd { .. } | RunError::Broken(_) => {
             Cause::Launch
         }
         RunError::Crew(error) => cause_of_crew(error),
-    }
+    };
+    RunFailure::new(cause, error.to_string())
 }
 
 /// What it is for a run that a node could not do what it was asked.

@@ -21,6 +21,7 @@ mod recover;
 mod reporter;
 mod restart;
 mod run_dirs;
+mod run_failure;
 mod script_exit;
 mod shepherd;
 mod site;

@@ -1,6 +1,9 @@
 //! How a run ended, as it is written down, and how its directory gets its final name.
 
-use super::executed::{Executed, failed};
+use super::{
+    executed::{Executed, failed},
+    run_failure::RunFailure,
+};
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
@@ -59,7 +62,7 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
 /// The directory of an attempt that failed before anything of it could be brought here.
 pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Cause, detail: String) -> Result<OutcomeFile, StoreError> {
     remove_all(&dir.partial(run))?;
-    let file = conclude(dir, run, attempt, &failed(cause, detail))?;
+    let file = conclude(dir, run, attempt, &failed(RunFailure { cause, detail }))?;
     seal(dir, run, &file)?;
     Ok(file)
 }

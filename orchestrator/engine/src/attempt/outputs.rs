@@ -4,6 +4,7 @@ use super::{
     error::RunError,
     nodes::{LATER, SOON},
     prepare::Prepared,
+    run_failure::RunFailure,
 };
 use crate::{crew, render};
 use cvc_core::app::template_values;
@@ -94,9 +95,9 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
 }
 
 impl Outputs {
-    /// Holds the files against what the output says of them; the cause and the reason when they hold something else. An output that says
+    /// Holds the files against what the output says of them; the failure that it is when they hold something else. An output that says
     /// nothing claims nothing.
-    pub(super) fn judge(&self, said: &[&str]) -> Option<(Cause, String)> {
+    pub(super) fn judge(&self, said: &[&str]) -> Option<RunFailure> {
         let printed: Vec<_> = said.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
         let range = taken(self.claim.take, &printed)?;
         let bytes: u64 = self.found.iter().map(|(_, f)| f.bytes).sum();
@@ -117,9 +118,10 @@ impl Outputs {
         let full = self.free.iter().find(|(_, space)| missing > 0 && space.free_bytes < missing);
         Some(match full {
             Some((node, space)) => {
-                (Cause::DiskFull, format!("{text}; {} on {node} has {} bytes free", space.place.existing.display(), space.free_bytes))
+                let free = format!("{} on {node} has {} bytes free", space.place.existing.display(), space.free_bytes);
+                RunFailure::new(Cause::DiskFull, format!("{text}; {free}"))
             }
-            None => (Cause::Application, text),
+            None => RunFailure::new(Cause::Application, text),
         })
     }
 }
@@ -166,22 +168,22 @@ mod tests {
         let whole = outputs(vec![file("n1", "/s/out.1", 5, 600), file("n2", "/s/out.2", 6, 400)], 1.0, false);
         assert_eq!(whole.judge(&["900", "1000"]), None);
         assert_eq!(whole.judge(&[]), None, "nothing is claimed");
-        let (cause, text) = whole.judge(&["1001"]).expect("one byte is missing");
+        let RunFailure { cause, detail: text } = whole.judge(&["1001"]).expect("one byte is missing");
         assert_eq!(cause, Cause::Application);
         assert_eq!(text, "the 2 files out* have 1000 bytes together, and the program says that it wrote 1001");
-        assert_eq!(whole.judge(&["900"]).expect("too much").0, Cause::Application);
+        assert_eq!(whole.judge(&["900"]).expect("too much").cause, Cause::Application);
         let more = outputs(vec![file("n1", "/s/out.1", 5, 600)], 1.0, true);
         assert_eq!(more.judge(&["500"]), None);
         assert!(more.judge(&["700"]).is_some());
         let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
-        assert_eq!(none.1, "there is no file out*, and the program says that it wrote 10");
+        assert_eq!(none.detail, "there is no file out*, and the program says that it wrote 10");
     }
 
     /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.
     #[test]
     fn a_full_disk_is_the_reason_where_there_is_no_room_for_what_is_missing() {
         let half = outputs(vec![file("n2", "/s/out.1", 5, 209_715_200)], 1e6, false);
-        let (cause, text) = half.judge(&["419.43"]).expect("half is missing");
+        let RunFailure { cause, detail: text } = half.judge(&["419.43"]).expect("half is missing");
         assert_eq!(cause, Cause::DiskFull);
         assert_eq!(
             text,

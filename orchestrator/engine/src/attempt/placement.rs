@@ -1,10 +1,11 @@
 //! Whether every rank is where the mapping puts it. Each rank says on which node it is; a launcher's word is not asked for.
 
-use super::{evidence::same_host, nodes::SOON, prepare::Prepared, run_dirs::RANKS};
+use super::{evidence::same_host, nodes::SOON, prepare::Prepared, run_dirs::RANKS, run_failure::RunFailure};
 use crate::{crew, transport::Transport};
 use cvc_core::{campaign::StorageKind, mapping::Mapping, outcome::Cause};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -19,8 +20,56 @@ const LATE: Duration = Duration::from_secs(5);
 /// Ranks and the names of the hosts that they are on.
 type Seen = BTreeMap<u32, BTreeSet<String>>;
 
+/// Where ranks are that are not where the mapping puts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Misplacement {
+    mapping: Mapping,
+    wrong: Vec<WrongRank>,
+}
+
+/// A rank that is not where the mapping puts it, or nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum WrongRank {
+    /// It did not say where it is.
+    Missing { rank: u32 },
+    /// It is not on its node, or there is more than one of it.
+    Elsewhere { rank: u32, hosts: BTreeSet<String>, node: String },
+    /// The mapping has no such rank.
+    TooMany { rank: u32, hosts: BTreeSet<String> },
+}
+
+impl fmt::Display for WrongRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |hosts: &BTreeSet<String>| hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
+        match self {
+            Self::Missing { rank } => write!(f, "rank {rank} did not start"),
+            Self::Elsewhere { rank, hosts, node } => write!(f, "rank {rank} is on {} instead of {node}", told(hosts)),
+            Self::TooMany { rank, hosts } => write!(f, "rank {rank} on {} is one too many", told(hosts)),
+        }
+    }
+}
+
+impl fmt::Display for Misplacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut wrong: Vec<String> = self.wrong.iter().take(MOST_TOLD).map(ToString::to_string).collect();
+        let more = self.wrong.len() - wrong.len();
+        if more > 0 {
+            wrong.push(format!("{more} more"));
+        }
+        write!(f, "the launcher did not keep to {}: {}", self.mapping, wrong.join(", "))
+    }
+}
+
+impl Misplacement {
+    /// What is wrong even if ranks may still come that have not said where they are.
+    fn for_certain(mut self) -> Option<Self> {
+        self.wrong.retain(|rank| !matches!(rank, WrongRank::Missing { .. }));
+        (!self.wrong.is_empty()).then_some(self)
+    }
+}
+
 /// Waits until all ranks have said where they are, and ends with what is wrong; never ends if nothing is.
-pub(super) async fn watch(prepared: &Prepared) -> String {
+pub(super) async fn watch(prepared: &Prepared) -> Misplacement {
     if prepared.used.transport == Transport::Local {
         return std::future::pending().await;
     }
@@ -28,7 +77,7 @@ pub(super) async fn watch(prepared: &Prepared) -> String {
         tokio::time::sleep(TICK).await;
         // a node that does not answer is missed by those who wait for that
         let Ok(seen) = seen(prepared).await else { continue };
-        if let Err(wrong) = judge(&seen, prepared, true) {
+        if let Some(wrong) = judge(&seen, prepared).err().and_then(Misplacement::for_certain) {
             return wrong;
         }
         if seen.len() as u32 >= prepared.point.processes() {
@@ -38,25 +87,22 @@ pub(super) async fn watch(prepared: &Prepared) -> String {
 }
 
 /// What is wrong with the placement of a run that has ended.
-pub(super) async fn check(prepared: &Prepared) -> Result<(), (Cause, String)> {
+pub(super) async fn check(prepared: &Prepared) -> Result<(), RunFailure> {
     if prepared.used.transport == Transport::Local {
         return Ok(());
     }
     let begin = Instant::now();
     loop {
-        let seen = match seen(prepared).await {
-            Ok(seen) => seen,
-            Err(error) => return Err((Cause::NodeLost, error.to_string())),
-        };
+        let seen = seen(prepared).await.map_err(|error| RunFailure::new(Cause::NodeLost, error.to_string()))?;
         // a run of which no rank began has another cause
         if seen.is_empty() {
             return Ok(());
         }
-        let judged = judge(&seen, prepared, false).map_err(|wrong| (Cause::Misplaced, wrong));
+        let Err(wrong) = judge(&seen, prepared) else { return Ok(()) };
         // a rank that is only missing may be seen a moment later, where nodes look at each other's files
-        let only_missing = judged.is_err() && judge(&seen, prepared, true).is_ok();
+        let only_missing = wrong.clone().for_certain().is_none();
         if !only_missing || prepared.used.storage != StorageKind::Shared || begin.elapsed() > LATE {
-            return judged;
+            return Err(RunFailure::new(Cause::Misplaced, wrong.to_string()));
         }
         tokio::time::sleep(TICK).await;
     }
@@ -84,40 +130,27 @@ async fn seen(prepared: &Prepared) -> Result<Seen, crew::CrewError> {
     Ok(seen)
 }
 
-fn told(hosts: &BTreeSet<String>) -> String {
-    hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ")
-}
-
-fn judge(seen: &Seen, prepared: &Prepared, still_starting: bool) -> Result<(), String> {
+fn judge(seen: &Seen, prepared: &Prepared) -> Result<(), Misplacement> {
     let names: Vec<(&str, &str)> = prepared.used.ranks.iter().map(|n| (n.name.as_str(), n.hostname.as_str())).collect();
-    placed(&prepared.point.mapping, &names, seen, still_starting)
+    placed(&prepared.point.mapping, &names, seen)
 }
 
 /// Holds what ranks said against the mapping over these nodes (their names, and what they call themselves).
-fn placed(mapping: &Mapping, nodes: &[(&str, &str)], seen: &Seen, still_starting: bool) -> Result<(), String> {
+fn placed(mapping: &Mapping, nodes: &[(&str, &str)], seen: &Seen) -> Result<(), Misplacement> {
     let mut wrong = Vec::new();
     let mut rank = 0;
     for ((name, hostname), load) in nodes.iter().zip(mapping.node_loads()) {
         for _ in 0..load {
             match seen.get(&rank) {
-                None if still_starting => {}
-                None => wrong.push(format!("rank {rank} did not start")),
+                None => wrong.push(WrongRank::Missing { rank }),
                 Some(hosts) if hosts.len() == 1 && hosts.iter().all(|host| same_host(host, hostname)) => {}
-                Some(hosts) => wrong.push(format!("rank {rank} is on {} instead of {name}", told(hosts))),
+                Some(hosts) => wrong.push(WrongRank::Elsewhere { rank, hosts: hosts.clone(), node: (*name).to_owned() }),
             }
             rank += 1;
         }
     }
-    wrong.extend(seen.range(rank..).map(|(rank, hosts)| format!("rank {rank} on {} is one too many", told(hosts))));
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    let more = wrong.len().saturating_sub(MOST_TOLD);
-    wrong.truncate(MOST_TOLD);
-    if more > 0 {
-        wrong.push(format!("{more} more"));
-    }
-    Err(format!("the launcher did not keep to {mapping}: {}", wrong.join(", ")))
+    wrong.extend(seen.range(rank..).map(|(rank, hosts)| WrongRank::TooMany { rank: *rank, hosts: hosts.clone() }));
+    if wrong.is_empty() { Ok(()) } else { Err(Misplacement { mapping: mapping.clone(), wrong }) }
 }
 
 #[cfg(test)]
@@ -129,14 +162,20 @@ mod tests {
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         let nodes = [("a", "a.cluster"), ("b", "b.cluster")];
         let seen = |hosts: &[&str]| -> Seen { (0..).zip(hosts.iter().map(|h| BTreeSet::from([(*h).to_owned()]))).collect() };
-        assert_eq!(placed(&mapping, &nodes, &seen(&["a.cluster", "a", "b"]), false), Ok(()));
-        let wrong = placed(&mapping, &nodes, &seen(&["a", "b", "b"]), false).expect_err("rank 1");
-        assert!(wrong.ends_with("rank 1 is on b instead of a"), "{wrong}");
-        assert_eq!(placed(&mapping, &nodes, &seen(&["a", "a"]), true), Ok(()), "the last one may still come");
-        assert!(placed(&mapping, &nodes, &seen(&["a", "a"]), false).expect_err("too few").contains("rank 2 did not start"));
-        assert!(placed(&mapping, &nodes, &seen(&["a", "a", "b", "b"]), true).expect_err("too many").contains("one too many"));
+        let judged = |seen: &Seen| placed(&mapping, &nodes, seen);
+        assert_eq!(judged(&seen(&["a.cluster", "a", "b"])), Ok(()));
+        let wrong = judged(&seen(&["a", "b", "b"])).expect_err("rank 1");
+        assert_eq!(wrong.to_string(), "the launcher did not keep to 1Nx2P+1Nx1P: rank 1 is on b instead of a");
+        assert_eq!(wrong.clone().for_certain(), Some(wrong));
+        let late = judged(&seen(&["a", "a"])).expect_err("too few");
+        assert!(late.to_string().contains("rank 2 did not start"), "{late}");
+        assert_eq!(late.for_certain(), None, "the last one may still come");
+        let many = judged(&seen(&["a", "a", "b", "b"])).expect_err("too many").for_certain().expect("whatever comes");
+        assert!(many.to_string().ends_with("rank 3 on b is one too many"), "{many}");
         let mut twice = seen(&["a", "a", "b"]);
         twice.entry(0).or_default().insert("b".into());
-        assert!(placed(&mapping, &nodes, &twice, false).is_err(), "a rank that started twice");
+        assert!(judged(&twice).is_err(), "a rank that started twice");
+        let none = judged(&Seen::new()).expect_err("none");
+        assert!(none.to_string().ends_with("rank 0 did not start, rank 1 did not start, rank 2 did not start"), "{none}");
     }
 }

@@ -7,6 +7,7 @@ use super::{
     nodes::{Node, SOON},
     prepare::Prepared,
     run_dirs::SESSION,
+    run_failure::RunFailure,
 };
 use crate::{
     ckpt::{dmtcp::images_by_host, merged::merge},
@@ -82,16 +83,16 @@ pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpo
 ///
 /// # Errors
 /// When nothing says on which node an image was written.
-pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Value, (Cause, String)> {
+pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Value, RunFailure> {
     let (used, Some((install, layout))) = (&prepared.used, &prepared.dmtcp) else { return Ok(Value::Null) };
     let hosts = images_by_host(&evidence::text(&layout.ckptdir.join("dmtcp_restart_script.sh")));
     let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
     let merged = merge(&checkpoint.dirs, &order, |image, seen_by| evidence::node_of(used, image, seen_by, &hosts))
-        .map_err(|differs| (Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")))?;
+        .map_err(|differs| RunFailure::new(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")))?;
     let mut images: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for placed in &merged.images {
         let file = &placed.image.file;
-        let node = placed.node.ok_or_else(|| (Cause::Restart, format!("nothing says on which node {file} was written")))?;
+        let node = placed.node.ok_or_else(|| RunFailure::new(Cause::Restart, format!("nothing says on which node {file} was written")))?;
         images.entry(node).or_default().push(layout.ckptdir.join(file).into_string());
     }
     let mut on = |node: &Node| {

@@ -18,14 +18,49 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Delay between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Why Slurm starts no steps.
+#[derive(Debug, thiserror::Error)]
+#[error("Slurm starts no steps on {}: {reason}", nodes.join(", "))]
+pub(super) struct NoSteps {
+    nodes: Vec<String>,
+    reason: ToolError,
+}
+
+/// Why a tool of Slurm did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+enum ToolError {
+    /// It says so.
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot start {tool}: {source}")]
+    NotStarted { tool: &'static str, source: std::io::Error },
+    #[error("{tool} gave no answer within {} s", SOON.as_secs())]
+    NoAnswer { tool: &'static str },
+}
+
+impl ToolError {
+    /// Whether there is no use in trying again: the job itself is over.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Refused(said) => {
+                ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| said.contains(end))
+            }
+            Self::NotStarted { .. } | Self::NoAnswer { .. } => false,
+        }
+    }
+}
+
 /// When the controller that was last seen to start steps had begun, in its own words.
 #[derive(Debug, Default)]
 pub struct Steps(Mutex<Option<String>>);
 
 impl Steps {
     /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that has
-    /// begun anew since the last one. An error says what Slurm said.
-    pub(super) async fn wait(&self, prepared: &Prepared, mut tell: impl FnMut(&str)) -> Result<(), String> {
+    /// begun anew since the last one.
+    ///
+    /// # Errors
+    /// When the job is over, or Slurm starts no steps for too long.
+    pub(super) async fn wait(&self, prepared: &Prepared, mut tell: impl FnMut(&str)) -> Result<(), NoSteps> {
         if !matches!(prepared.request.transport, Transport::Slurm(_)) {
             return Ok(());
         }
@@ -46,19 +81,14 @@ impl Steps {
                     *self.0.lock().unwrap_or_else(PoisonError::into_inner) = controller;
                     return Ok(());
                 }
-                Err(said) if is_final(&said) || begin.elapsed() >= PATIENCE => {
-                    return Err(format!("Slurm starts no steps on {}: {said}", nodes.join(", ")));
+                Err(reason) if reason.is_final() || begin.elapsed() >= PATIENCE => {
+                    return Err(NoSteps { nodes: nodes.into_iter().map(str::to_owned).collect(), reason });
                 }
                 Err(_) => tell("waiting for Slurm to start steps"),
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
-}
-
-/// Whether there is no use in trying again: the job itself is over.
-fn is_final(said: &str) -> bool {
-    ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| said.contains(end))
 }
 
 /// When the controller began, if it answers.
@@ -73,15 +103,15 @@ fn boot_time(configuration: &str) -> Option<&str> {
 }
 
 /// A step that does nothing, asked for as launchers ask for theirs.
-async fn start_step(nodes: &[&str]) -> Result<(), String> {
+async fn start_step(nodes: &[&str]) -> Result<(), ToolError> {
     let count = nodes.len();
     let mut argv: Vec<String> = vec![format!("--nodes={count}"), format!("--ntasks={count}"), format!("--nodelist={}", nodes.join(","))];
     argv.extend(["--overlap", "--cpu-bind=none", "--mpi=none", "--quiet", "true"].map(String::from));
     run("srun", &argv).await.map(|_| ())
 }
 
-/// What a tool of Slurm writes, or what it says when it fails.
-async fn run(tool: &str, argv: &[String]) -> Result<String, String> {
+/// What a tool of Slurm writes.
+async fn run(tool: &'static str, argv: &[String]) -> Result<String, ToolError> {
     let mut command = Command::new(tool);
     command.args(argv).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let began = Instant::now();
@@ -89,9 +119,9 @@ async fn run(tool: &str, argv: &[String]) -> Result<String, String> {
     log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
     match ran {
         Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
-        Ok(Err(error)) => Err(format!("cannot start {tool}: {error}")),
-        Err(_) => Err(format!("{tool} gave no answer within {} s", SOON.as_secs())),
+        Ok(Ok(output)) => Err(ToolError::Refused(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
+        Ok(Err(source)) => Err(ToolError::NotStarted { tool, source }),
+        Err(_) => Err(ToolError::NoAnswer { tool }),
     }
 }
 
@@ -109,8 +139,10 @@ mod tests {
 
     #[test]
     fn only_the_end_of_the_job_is_final() {
+        let is_final = |said: &str| ToolError::Refused(said.to_owned()).is_final();
         assert!(is_final("srun: error: Unable to create step for job 1: Invalid job id specified"));
         assert!(!is_final("srun: error: Unable to create step for job 1: Memory required by task is not available"));
         assert!(!is_final("srun: error: Unable to create step for job 1: Unable to contact slurm controller (connect failure)"));
+        assert!(!ToolError::NoAnswer { tool: "srun" }.is_final());
     }
 }

@@ -184,20 +184,50 @@ pub struct Events {
     pub complete: jiff::Timestamp,
 }
 
+/// What is wrong with an event log.
+#[derive(Debug, thiserror::Error)]
+pub enum EventLogError {
+    /// It is not JSON, or not all of it is there.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It is another file.
+    #[error("it has no /Event_Timestamp_Ms")]
+    NoTimestamps,
+    /// A time cannot be read.
+    #[error("`{text}`: {source}")]
+    Time {
+        /// As it stands there.
+        text: String,
+        /// What is wrong with it.
+        source: jiff::Error,
+    },
+    /// An entry is not a number and a name.
+    #[error("`{at}`: `{entry}` does not name an event")]
+    Entry {
+        /// Its time.
+        at: String,
+        /// As it stands there.
+        entry: String,
+    },
+}
+
 /// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` when it has no whole one.
 /// Its times are without a zone: the run's script starts the coordinator in UTC.
-pub fn parse_events(json: &str) -> Result<Option<Events>, String> {
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
+///
+/// # Errors
+/// When it is not such a log, or is still being written.
+pub fn parse_events(json: &str) -> Result<Option<Events>, EventLogError> {
+    let value: serde_json::Value = serde_json::from_str(json)?;
     let Some(log) = value.get("/Event_Timestamp_Ms").and_then(|v| v.as_object()) else {
-        return Err("it has no /Event_Timestamp_Ms".into());
+        return Err(EventLogError::NoTimestamps);
     };
     let mut events = Vec::new();
     for (at, what) in log {
-        let at =
-            at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|e| format!("`{at}`: {e}"))?;
         // an event is "00003-Barrier-DMT:SUSPEND"
-        let (number, name) = what.as_str().and_then(|e| e.split_once('-')).ok_or_else(|| format!("`{at}`: `{what}` is no event"))?;
-        let number: u64 = number.parse().map_err(|_| format!("`{at}`: `{number}` is no number of an event"))?;
+        let named = what.as_str().and_then(|e| e.split_once('-')).and_then(|(number, name)| Some((number.parse().ok()?, name)));
+        let (number, name): (u64, &str) = named.ok_or_else(|| EventLogError::Entry { at: at.clone(), entry: what.to_string() })?;
+        let zoned = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC));
+        let at = zoned.map_err(|source| EventLogError::Time { text: at.clone(), source })?;
         events.push((number, name.to_owned(), at.timestamp()));
     }
     events.sort();
@@ -295,9 +325,11 @@ mod tests {
     #[test]
     fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
         let torn = LOG.replace("00006-Barrier-DMT:WriteCkpt", "00006-Exiting");
-        assert_eq!(parse_events(&torn), Ok(None));
-        assert!(parse_events("{}").is_err());
-        assert!(parse_events("{").is_err());
+        assert_eq!(parse_events(&torn).expect("reads"), None);
+        assert!(matches!(parse_events("{}"), Err(EventLogError::NoTimestamps)));
+        assert!(matches!(parse_events("{"), Err(EventLogError::Json(_))));
+        assert!(matches!(parse_events(&LOG.replace("00006-Barrier", "Barrier")), Err(EventLogError::Entry { .. })));
+        assert!(matches!(parse_events(&LOG.replace("2026-11-21T", "yesterday ")), Err(EventLogError::Time { .. })));
     }
 
     #[test]

@@ -59,6 +59,20 @@ pub struct Disagreement {
     pub other_bytes: u64,
 }
 
+/// A node that has the images of another number of ranks than the mapping puts there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{node} has the images of {ranks} ranks, {mapping} puts {expected} there")]
+pub struct WrongLoad {
+    /// Which node.
+    pub node: String,
+    /// Ranks with an image there.
+    pub ranks: u64,
+    /// The mapping.
+    pub mapping: Mapping,
+    /// Ranks that it puts there.
+    pub expected: u64,
+}
+
 /// Takes directories together that were read on several nodes (`views`: the node, and what it sees).
 ///
 /// A name of an image holds the process's number in the whole computation, so that a file of the same name is the same file, seen twice: it
@@ -73,64 +87,85 @@ pub fn merge<'a>(
     order: &[&'a str],
     written_on: impl Fn(&DirImage, &[&'a str]) -> Option<&'a str>,
 ) -> Result<Merged<'a>, Disagreement> {
-    let mut images: BTreeMap<&str, (Vec<&'a str>, &'a DirImage)> = BTreeMap::new();
-    let mut others: BTreeMap<&str, (&'a str, u64)> = BTreeMap::new();
+    let files = Files::take_together(views)?;
     let mut merged = Merged {
         images: Vec::new(),
         nodes: BTreeMap::new(),
         all: NodeSums::default(),
-        files_dirs: FilesTotals::default(),
-        stored_bytes: 0,
-        is_shared: false,
+        files_dirs: files.dirs,
+        stored_bytes: files.bytes,
+        is_shared: files.is_shared,
     };
-    for (node, dir) in views {
-        for image in &dir.images {
-            let (seen_by, first) = images.entry(&image.file).or_insert_with(|| (Vec::new(), image));
-            if let Some(other) = seen_by.first() {
-                agree(&image.file, (node, image.image.file_bytes), (other, first.image.file_bytes))?;
-                merged.is_shared = true;
-            }
-            seen_by.push(node);
-        }
-        for broken in &dir.broken {
-            merged.stored_bytes += once(&mut others, &mut merged.is_shared, &broken.file, node, broken.file_bytes)?.unwrap_or(0);
-        }
-        for files in &dir.files_dirs {
-            // the directory's own name is the image's with another ending
-            let Some(name) = files.path.file_name().and_then(|n| n.to_str()) else { continue };
-            if let Some(bytes) = once(&mut others, &mut merged.is_shared, name, node, files.bytes)? {
-                merged.files_dirs.dirs += 1;
-                merged.files_dirs.files += files.files;
-                merged.files_dirs.bytes += bytes;
-                merged.stored_bytes += bytes;
-            }
-        }
+    for (seen_by, image) in files.images.into_values() {
+        merged.add(image, written_on(image, &seen_by));
     }
-    for (seen_by, image) in images.into_values() {
-        let node = written_on(image, &seen_by);
-        merged.images.push(Placed { node, rank: None, image });
-        for sums in [Some(&mut merged.all), node.map(|n| merged.nodes.entry(n).or_default())].into_iter().flatten() {
-            sums.file_bytes += image.image.file_bytes;
-            if image.role == Role::Rank {
-                sums.ranks += 1;
-                sums.zones.add_all(&image.image.zones);
-            }
-        }
-        merged.stored_bytes += image.image.file_bytes;
-    }
-    let position = |node: Option<&str>| node.and_then(|n| order.iter().position(|o| *o == n)).unwrap_or(usize::MAX);
-    merged.images.sort_by(|a, b| {
-        let key = |p: &Placed<'a>| (p.image.role, position(p.node), p.image.vpid);
-        key(a).cmp(&key(b)).then_with(|| a.image.file.cmp(&b.image.file))
-    });
-    let one_node = order.len() <= 1;
-    for (rank, placed) in (0..).zip(merged.images.iter_mut().take_while(|p| p.image.role == Role::Rank)) {
-        if !one_node && position(placed.node) == usize::MAX {
-            break;
-        }
-        placed.rank = Some(rank);
-    }
+    merged.number_ranks(order);
     Ok(merged)
+}
+
+/// The files of a checkpoint, each once.
+#[derive(Default)]
+struct Files<'a> {
+    /// Images by name, with the nodes that see them.
+    images: BTreeMap<&'a str, (Vec<&'a str>, &'a DirImage)>,
+    /// All others by name: the node that saw them first, and their bytes.
+    others: BTreeMap<&'a str, (&'a str, u64)>,
+    /// Directories of saved files.
+    dirs: FilesTotals,
+    /// What takes space beside the images.
+    bytes: u64,
+    /// Whether files were seen from more than one node.
+    is_shared: bool,
+}
+
+impl<'a> Files<'a> {
+    /// Takes together what each node sees.
+    fn take_together(views: &'a [(String, CheckpointDir)]) -> Result<Self, Disagreement> {
+        let mut files = Self::default();
+        for (node, dir) in views {
+            for image in &dir.images {
+                files.add_image(node, image)?;
+            }
+            for broken in &dir.broken {
+                files.bytes += files.once(&broken.file, node, broken.file_bytes)?.unwrap_or(0);
+            }
+            for saved in &dir.files_dirs {
+                // the directory's own name is the image's with another ending
+                let Some(name) = saved.path.file_name().and_then(|n| n.to_str()) else { continue };
+                if let Some(bytes) = files.once(name, node, saved.bytes)? {
+                    files.dirs.dirs += 1;
+                    files.dirs.files += saved.files;
+                    files.dirs.bytes += bytes;
+                    files.bytes += bytes;
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn add_image(&mut self, node: &'a str, image: &'a DirImage) -> Result<(), Disagreement> {
+        let (seen_by, first) = self.images.entry(&image.file).or_insert_with(|| (Vec::new(), image));
+        if let Some(other) = seen_by.first() {
+            agree(&image.file, (node, image.image.file_bytes), (other, first.image.file_bytes))?;
+            self.is_shared = true;
+        }
+        seen_by.push(node);
+        Ok(())
+    }
+
+    /// Bytes of something that was not seen before.
+    fn once(&mut self, name: &'a str, node: &'a str, bytes: u64) -> Result<Option<u64>, Disagreement> {
+        match self.others.get(name) {
+            Some((other, other_bytes)) => {
+                self.is_shared = true;
+                agree(name, (node, bytes), (other, *other_bytes)).map(|()| None)
+            }
+            None => {
+                self.others.insert(name, (node, bytes));
+                Ok(Some(bytes))
+            }
+        }
+    }
 }
 
 fn agree(file: &str, (node, bytes): (&str, u64), (other, other_bytes): (&str, u64)) -> Result<(), Disagreement> {
@@ -140,22 +175,33 @@ fn agree(file: &str, (node, bytes): (&str, u64), (other, other_bytes): (&str, u6
     Err(Disagreement { file: file.to_owned(), node: node.to_owned(), bytes, other: other.to_owned(), other_bytes })
 }
 
-/// Bytes of something that was not seen before.
-fn once<'a>(
-    seen: &mut BTreeMap<&'a str, (&'a str, u64)>,
-    is_shared: &mut bool,
-    name: &'a str,
-    node: &'a str,
-    bytes: u64,
-) -> Result<Option<u64>, Disagreement> {
-    match seen.get(name) {
-        Some((other, other_bytes)) => {
-            *is_shared = true;
-            agree(name, (node, bytes), (other, *other_bytes)).map(|()| None)
+impl<'a> Merged<'a> {
+    /// Adds an image that was written on this node.
+    fn add(&mut self, image: &'a DirImage, node: Option<&'a str>) {
+        self.images.push(Placed { node, rank: None, image });
+        for sums in [Some(&mut self.all), node.map(|n| self.nodes.entry(n).or_default())].into_iter().flatten() {
+            sums.file_bytes += image.image.file_bytes;
+            if image.role == Role::Rank {
+                sums.ranks += 1;
+                sums.zones.add_all(&image.image.zones);
+            }
         }
-        None => {
-            seen.insert(name, (node, bytes));
-            Ok(Some(bytes))
+        self.stored_bytes += image.image.file_bytes;
+    }
+
+    /// Puts the images in order and gives ranks their numbers, as far as the nodes of those before them are known.
+    fn number_ranks(&mut self, order: &[&str]) {
+        let position = |node: Option<&str>| node.and_then(|n| order.iter().position(|o| *o == n)).unwrap_or(usize::MAX);
+        self.images.sort_by(|a, b| {
+            let key = |p: &Placed<'_>| (p.image.role, position(p.node), p.image.vpid);
+            key(a).cmp(&key(b)).then_with(|| a.image.file.cmp(&b.image.file))
+        });
+        let one_node = order.len() <= 1;
+        for (rank, placed) in (0..).zip(self.images.iter_mut().take_while(|p| p.image.role == Role::Rank)) {
+            if !one_node && position(placed.node) == usize::MAX {
+                break;
+            }
+            placed.rank = Some(rank);
         }
     }
 }
@@ -164,8 +210,8 @@ impl Merged<'_> {
     /// Holds the number of ranks whose images were written on each node against the mapping over these nodes.
     ///
     /// # Errors
-    /// The first node with another number, in words. Images of which the node is not known prove nothing, and then there is no error.
-    pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), String> {
+    /// The first node with another number. Images of which the node is not known prove nothing, and then there is no error.
+    pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), WrongLoad> {
         if self.images.iter().any(|p| p.image.role == Role::Rank && p.node.is_none()) {
             return Ok(());
         }
@@ -175,7 +221,7 @@ impl Merged<'_> {
             let ranks = self.nodes.get(node).map_or(0, |n| n.ranks);
             let should = expected.get(node).copied().unwrap_or(0);
             if ranks != should {
-                return Err(format!("{node} has the images of {ranks} ranks, {mapping} puts {should} there"));
+                return Err(WrongLoad { node: node.to_owned(), ranks, mapping: mapping.clone(), expected: should });
             }
         }
         Ok(())
@@ -268,7 +314,7 @@ mod tests {
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         assert_eq!(merged.is_mapped(&mapping, &["a", "b"]), Ok(()));
         let wrong = merged.is_mapped(&mapping, &["b", "a"]).expect_err("the other way round");
-        assert_eq!(wrong, "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there");
+        assert_eq!(wrong.to_string(), "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there");
         assert!(merged.is_mapped(&mapping, &["a", "c"]).is_err());
     }
 

@@ -68,10 +68,10 @@ pub struct NotStarted {
 }
 
 /// What ssh, shells and the system say, and what helps. The first that fits counts.
-const MENDS: [(&[&str], &str); 12] = [
+const HINTS: [(&[&str], &str); 12] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known"],
-        "the host's key is not the known one: if the host was really set up restart_fresh, remove its old key from the known-hosts file",
+        "the host's key is not the known one: if the host was really set up anew, remove its old key from the known-hosts file",
     ),
     (&["Permission denied (", "Too many authentication failures"], "the node must accept a key of this user without a password"),
     (
@@ -112,10 +112,10 @@ impl NotStarted {
         of_shell || self.problem.contains("exit status: 127")
     }
 
-    /// how to fix it.
+    /// How to fix it.
     #[must_use]
     pub fn hint(&self) -> String {
-        let known = MENDS.iter().find(|(words, _)| words.iter().any(|w| self.said.contains(w) || self.problem.contains(w)));
+        let known = HINTS.iter().find(|(words, _)| words.iter().any(|w| self.said.contains(w) || self.problem.contains(w)));
         match known {
             Some((_, hint)) => (*hint).to_owned(),
             None => format!("try it by hand: {}", self.argv.join(" ")),
@@ -165,7 +165,7 @@ impl CrewError {
         matches!(self, Self::Refused { problem, .. } if problem.contains("No space left on device") || problem.contains("Disk quota exceeded"))
     }
 
-    /// how to fix it, where that is not in the text already.
+    /// How to fix it, where that is not in the text already.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

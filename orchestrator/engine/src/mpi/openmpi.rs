@@ -115,65 +115,27 @@ impl Launcher for OpenMpi {
     }
 
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
-        let runtime = if has_prrte(install) { PRRTE } else { ORTE };
-        // by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence it does as it is told
-        let sequence = request.transport != Transport::Local;
-        let hosts = if sequence { Template::HOSTS_BY_RANK } else { HOSTS };
-        let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: 1, ..Launch::default() };
-        let mut argv = vec![
-            install.mpiexec.to_string(),
-            "--hostfile".into(),
-            request.run_dir.join("hosts").into_string(),
-            "--bind-to".into(),
-            "none".into(),
-        ];
-        let mut set = |name: &str, value: String| argv.extend([runtime.option.to_owned(), name.to_owned(), value]);
-        // several jobs on one node collide in the shared default: under DMTCP all of them have the same process ids
-        set(runtime.tmpdir, request.tmp_dir.to_string());
+        let option = runtime(install).option;
+        let hosts = if by_sequence(request) { Template::HOSTS_BY_RANK } else { HOSTS };
+        let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: launcher_processes(request), ..Launch::default() };
         match request.transport {
             Transport::Local => {}
-            Transport::Ssh => {
-                launch.add_ssh_wrapper();
-                set(runtime.agent, request.ssh_wrapper().into_string());
-                // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
-                set(runtime.no_tree, "1".into());
-                // named, because inside somebody's batch job another would be chosen
-                set("plm", if has_prrte(install) { "ssh".into() } else { "rsh".into() });
-                set("ras", "^slurm".into());
-                // the daemons; mpirun is the one of its own node
-                launch.launcher_processes += request.other_nodes();
-            }
-            Transport::Slurm(_) => {
-                // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
-                set("plm", "slurm".into());
-                launch.configure_inner_srun();
-                // srun, and the daemons
-                launch.launcher_processes += request.other_nodes() + u32::from(request.other_nodes() > 0);
-            }
+            Transport::Ssh => launch.add_ssh_wrapper(),
+            Transport::Slurm(_) => launch.configure_inner_srun(),
         }
-        if let Some(interface) = request.network_interface() {
-            set(runtime.interface, interface.to_owned());
+        let hostfile = request.run_dir.join("hosts").into_string();
+        launch.argv = vec![install.mpiexec.to_string(), "--hostfile".into(), hostfile, "--bind-to".into(), "none".into()];
+        for (name, value) in runtime_parameters(install, request) {
+            launch.argv.extend([option.to_owned(), name.to_owned(), value]);
         }
         for (name, value) in parameters(install, request, &mut launch) {
-            argv.extend(["--mca".to_owned(), name.to_owned(), value]);
+            launch.argv.extend(["--mca".to_owned(), name.to_owned(), value]);
         }
         if request.transport != Transport::Local {
-            for name in &request.export {
-                argv.extend(["-x".to_owned(), name.clone()]);
-            }
+            launch.argv.extend(request.export.iter().flat_map(|name| ["-x".to_owned(), name.clone()]));
         }
-        let by = if sequence { "seq" } else { "slot" };
-        if has_prrte(install) {
-            let by = if request.oversubscribe { format!("{by}:OVERSUBSCRIBE") } else { by.to_owned() };
-            argv.extend(["--map-by".to_owned(), by]);
-        } else {
-            argv.extend(["--map-by", by].map(String::from));
-            if request.oversubscribe {
-                argv.push("--oversubscribe".into());
-            }
-        }
-        argv.extend(["-np".into(), request.mapping.processes().to_string()]);
-        launch.argv = argv;
+        launch.argv.extend(mapping_args(install, request));
+        launch.argv.extend(["-np".into(), request.mapping.processes().to_string()]);
         if nix::unistd::geteuid().is_root() {
             let count = if has_prrte(install) { ALLOW_ROOT.len() } else { ALLOW_ROOT_ORTE };
             for (name, value) in &ALLOW_ROOT[..count] {
@@ -221,6 +183,60 @@ impl Launcher for OpenMpi {
         // seen where runs of the same launcher went well: in a login's environment mpirun may start no daemon at all
         true
     }
+}
+
+fn runtime(install: &MpiInstall) -> Runtime {
+    if has_prrte(install) { PRRTE } else { ORTE }
+}
+
+/// Whether ranks are placed one by one: by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence
+/// it does as it is told.
+fn by_sequence(request: &LaunchRequest) -> bool {
+    request.transport != Transport::Local
+}
+
+/// mpirun, and what it starts beside ranks; it is itself the daemon of its own node.
+fn launcher_processes(request: &LaunchRequest) -> u32 {
+    let daemons = request.other_nodes();
+    match request.transport {
+        Transport::Local => 1,
+        Transport::Ssh => 1 + daemons,
+        // and srun, which starts them
+        Transport::Slurm(_) => 1 + daemons + u32::from(daemons > 0),
+    }
+}
+
+/// Parameters of the runtime that starts daemons and ranks.
+fn runtime_parameters(install: &MpiInstall, request: &LaunchRequest) -> Vec<Parameter> {
+    let runtime = runtime(install);
+    // several jobs on one node collide in the shared default: under DMTCP all of them have the same process ids
+    let mut set = vec![(runtime.tmpdir, request.tmp_dir.to_string())];
+    match request.transport {
+        Transport::Local => {}
+        Transport::Ssh => set.extend([
+            (runtime.agent, request.ssh_wrapper().into_string()),
+            // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
+            (runtime.no_tree, "1".to_owned()),
+            // named, because inside somebody's batch job another would be chosen
+            ("plm", if has_prrte(install) { "ssh".to_owned() } else { "rsh".to_owned() }),
+            ("ras", "^slurm".to_owned()),
+        ]),
+        // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
+        Transport::Slurm(_) => set.push(("plm", "slurm".to_owned())),
+    }
+    set.extend(request.network_interface().map(|interface| (runtime.interface, interface.to_owned())));
+    set
+}
+
+/// How ranks are placed.
+fn mapping_args(install: &MpiInstall, request: &LaunchRequest) -> Vec<String> {
+    let by = if by_sequence(request) { "seq" } else { "slot" };
+    let words = match (has_prrte(install), request.oversubscribe) {
+        (true, true) => return vec!["--map-by".to_owned(), format!("{by}:OVERSUBSCRIBE")],
+        (true, false) | (false, false) => vec!["--map-by", by],
+        (false, true) => vec!["--map-by", by, "--oversubscribe"],
+    };
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// Parameters of the library itself, whoever starts it.

@@ -113,7 +113,7 @@ fn fleet(name: &str) -> FleetOrder {
 /// An order of a lease for instances in a fleet that was prepared.
 fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> LaunchOrder {
     let mut tags = tags(fleet);
-    tags.lease = Some(format!("{fleet}-{number}"));
+    tags.lease = Some(format!("{fleet}-{number}").into());
     tags.expires = Some("2030-01-02T03:04:05Z".parse().expect("a time"));
     LaunchOrder {
         tags,

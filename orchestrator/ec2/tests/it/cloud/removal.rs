@@ -29,7 +29,7 @@ fn everything_made_is_found_and_removed_twice() {
         assert_eq!(kinds, BTreeMap::from(expected), "round {round}");
         assert!(found.iter().all(|r| r.tags.fleet == "f" && r.tags.owner == "ada@laptop" && r.region == "us-east-1"));
         let volume = found.iter().find(|r| r.kind == ResourceKind::Volume && r.size_gib == Some(50)).expect("a volume");
-        assert_eq!((volume.volume_type.as_deref(), volume.tags.lease.as_deref()), (Some("gp3"), Some(&*format!("f-{round}"))));
+        assert_eq!((volume.volume_type.as_deref(), volume.tags.lease.clone()), (Some("gp3"), Some(format!("f-{round}").into())));
         assert!(volume.tags.expires.is_some() && volume.since.is_some());
         assert_eq!(site.remove_all(Some("f"), 30.0), Vec::<String>::new(), "round {round}");
         // once more: what is gone is no error

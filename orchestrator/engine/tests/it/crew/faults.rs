@@ -153,7 +153,7 @@ async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again()
     let mut guarded = Run::start("guarded", dir.path(), "sleep 30 & wait");
     let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
     let (crew, pids) = crew_of(1).await;
-    whole(crew.guard(&["n1"], &guarded.marker, &[dir.path().to_owned()], &[own.clone()], LIMIT).await).unwrap();
+    whole(crew.guard(&["n1"], &guarded.marker, &[dir.path().to_owned()], std::slice::from_ref(&own), LIMIT).await).unwrap();
     whole(crew.guard(&["n1"], &other.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
     whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
     signal(pids[0], Signal::SIGKILL);

@@ -1,0 +1,272 @@
+//! The executor by an agent: attempts are handed over to it, waited for, and brought here.
+
+use super::{
+    agent_handle::{AgentHandle, AgentUse},
+    agent_state::Ended,
+    site::Remote,
+    submission::by_job,
+};
+use crate::error::CampaignError;
+use async_trait::async_trait;
+use backon::{ExponentialBuilder, Retryable};
+use camino::Utf8Path;
+use cvc_core::{
+    campaign::Allocation,
+    ids::RunId,
+    outcome::{Cause, Outcome},
+    point::PlannedPoint,
+    stop::{StopRequest, StopSignal},
+    store::{CampaignDir, StoreError},
+};
+use cvc_engine::{
+    agent::Request,
+    attempt::{AttemptReporter, Attempted, Executor, OutcomeFile, SiteContext, Task, seal},
+    host::HostError,
+};
+use std::{
+    io,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+/// Maximum number of further attempts to bring a directory here, and the delays between them.
+const FETCH_REPEATS: usize = 4;
+const FETCH_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_FETCH_PAUSE: Duration = Duration::from_secs(4);
+
+/// Why a directory is not here.
+enum FetchError {
+    /// It did not arrive whole: another attempt may bring it.
+    Incomplete(Incomplete),
+    /// It cannot be written here.
+    Here(CampaignError),
+}
+
+/// What is wrong with a directory that was brought here.
+#[derive(Debug, thiserror::Error)]
+enum Incomplete {
+    /// The connection, or the other machine.
+    #[error(transparent)]
+    Download(HostError),
+    #[error("{file}: {source}")]
+    Missing { file: &'static str, source: io::Error },
+    #[error("outcome.json: {0}")]
+    NoOutcome(serde_json::Error),
+    #[error("its outcome is not what the agent told")]
+    OtherOutcome,
+    #[error("records.jsonl has another digest than the agent told")]
+    OtherRecords,
+}
+
+#[async_trait]
+impl Executor<CampaignError> for Remote {
+    #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
+    async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, CampaignError> {
+        let own_job = self.allocation() == Some(Allocation::Run);
+        let agent = match self.agent_for(task, own_job, &mut stop_signal, reporter).await? {
+            Ok(agent) => agent,
+            Err(attempted) => return Ok(attempted),
+        };
+        let task = &self.placed(task, &agent, own_job);
+        let attempted = match self.await_end(task, &agent, &mut stop_signal, reporter).await {
+            // or an earlier controller wanted that, and was killed before it had written it down
+            Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
+                Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+            }
+            Ended::Interrupted => Attempted::Interrupted,
+            Ended::Unable(problem) => {
+                if own_job {
+                    self.put_away(&agent).await?;
+                }
+                return Err(self.setting.error(problem));
+            }
+            Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
+            Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
+            // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
+            Ended::Finished(file) => self.fetch_verified(&agent.root, &task.planned.id, file).await?,
+        };
+        if own_job {
+            self.put_away(&agent).await?;
+        }
+        Ok(attempted)
+    }
+
+    fn cores(&self) -> u32 {
+        self.ready.cores
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        Remote::nodes(self)
+    }
+
+    fn side_by_side(&self) -> bool {
+        self.setting.cluster.side_by_side
+    }
+
+    fn obstacle(&self, planned: &PlannedPoint) -> Option<String> {
+        self.ready.obstacles.get(&planned.id).cloned()
+    }
+
+    fn local_context(&self) -> Option<&SiteContext> {
+        None
+    }
+
+    fn forget(&self, task: &Task) {
+        if let Some(agent) = self.current().filter(|l| l.alive()) {
+            let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
+            agent.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run, dispatch, attempt });
+        }
+    }
+}
+
+impl Remote {
+    /// The agent that takes an attempt, with its own job if the site has one for each run; or what came of the attempt without one.
+    async fn agent_for(
+        &self,
+        task: &Task,
+        own_job: bool,
+        stop_signal: &mut StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<Result<AgentUse, Attempted>, CampaignError> {
+        if !own_job {
+            // its job may have ended, and what it has done is to be fetched
+            let agent = match self.agent_that_knows(&task.planned.id, task.dispatch) {
+                Some(agent) => Some(agent),
+                None => self.connect_agent(None, stop_signal).await?,
+            };
+            return Ok(agent.ok_or(Attempted::Interrupted));
+        }
+        reporter.stage("waiting for nodes");
+        let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
+        let root = self.setting.root.join(&job);
+        let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
+            Ok(Some(agent)) => AgentUse::begin(Arc::new(agent)),
+            Ok(None) => return Ok(Err(Attempted::Interrupted)),
+            Err(CampaignError::Slurm(error)) => {
+                return Ok(Err(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() }));
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
+            self.put_away(&agent).await?;
+            return Ok(Err(Attempted::Failed { cause: Cause::Launch, detail }));
+        }
+        Ok(Ok(agent))
+    }
+
+    /// Hands an attempt over and waits for its end. A node that the cloud took back is no failure of the run's.
+    async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+        let ended = agent.attempt(task, stop_signal, reporter).await;
+        let Some(failure) = self.taken_by_cloud(task, &ended).await else { return ended };
+        if let Ended::Finished(file) = &ended {
+            agent.forget(&task.planned.id, task.dispatch, file.attempt);
+        }
+        failure
+    }
+
+    /// What the end of an attempt is if the cloud took one of its nodes.
+    async fn taken_by_cloud(&self, task: &Task, ended: &Ended) -> Option<Ended> {
+        let fleet = self.setting.fleet.as_ref().filter(|_| ended.is_doubtful())?;
+        let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
+        if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
+            let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
+            return Some(Ended::Failed(cause, format!("node {node}: {why}")));
+        }
+        // the cloud has said so before, even if it does not show it yet
+        let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
+        Some(Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
+    }
+
+    /// Brings the directory of an attempt here. If the head of a cloud's site is gone, what was to be brought went with it.
+    async fn fetch_verified(&self, root: &Utf8Path, run: &RunId, file: OutcomeFile) -> Result<Attempted, CampaignError> {
+        match self.fetch(root, run, &file).await {
+            Ok(()) => Ok(Attempted::Ended(file)),
+            Err(error) => self.head_gone().map(|(cause, detail)| Attempted::Failed { cause, detail }).ok_or(error),
+        }
+    }
+
+    /// The node of a task that the cloud has said it takes back; or the head, without which nothing goes on.
+    fn taken_back(&self, task: &Task) -> Option<(String, String)> {
+        let leaving = self.leaving();
+        let head = self.setting.cluster.hosts.first().map(|h| &h.name);
+        task.nodes.iter().chain(head).find_map(|node| leaving.get_key_value(node)).map(|(node, why)| (node.clone(), why.clone()))
+    }
+
+    /// Why the head of a cloud's site is there no more, and what that is for a run.
+    fn head_gone(&self) -> Option<(Cause, String)> {
+        let fleet = self.setting.fleet.as_ref()?;
+        let head = self.setting.cluster.hosts.first()?;
+        let why = fleet.gone().remove(&head.name)?;
+        let reclaimed = why.is_reclaim() || self.leaving().contains_key(&head.name);
+        let cause = if reclaimed { Cause::Reclaimed } else { Cause::NodeLost };
+        Some((cause, format!("node {}: {why}", head.name)))
+    }
+
+    /// The nodes of a task by the names that they have in this agent.
+    fn placed(&self, task: &Task, agent: &AgentHandle, own_job: bool) -> Task {
+        let mut task = task.clone();
+        if own_job {
+            task.nodes = agent.nodes();
+        } else {
+            let nodes = agent.nodes();
+            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
+            task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
+        }
+        task
+    }
+
+    async fn put_away(&self, agent: &AgentHandle) -> Result<(), CampaignError> {
+        agent.close().await?;
+        self.setting.clean(&agent.root).await
+    }
+
+    /// Brings the directory of an attempt here, verifies it, and gives it its final name.
+    async fn fetch(&self, root: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), CampaignError> {
+        let there = CampaignDir::at(root);
+        let from = match &file.outcome {
+            Outcome::Succeeded => there.run(run),
+            Outcome::Failed { .. } => there.failed(run, file.attempt),
+        };
+        let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(LONGEST_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
+        let fetched = (|| self.fetch_once(&from, run, file)).retry(again).when(|e| matches!(e, FetchError::Incomplete(_))).await;
+        match fetched {
+            Ok(()) => {
+                seal(&self.dir, run, file)?;
+                Ok(())
+            }
+            Err(FetchError::Incomplete(why)) => Err(self.setting.error(format!("cannot bring {from} here: {why}"))),
+            Err(FetchError::Here(error)) => Err(error),
+        }
+    }
+
+    async fn fetch_once(&self, from: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), FetchError> {
+        let partial = self.dir.partial(run);
+        let here = |error: StoreError| FetchError::Here(error.into());
+        if partial.exists() {
+            std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial)).map_err(here)?;
+        }
+        std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
+        let tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
+        match self.setting.head_node.download(from, &partial, tell).await {
+            Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
+            Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
+            Err(error) => Err(FetchError::Incomplete(Incomplete::Download(error))),
+        }
+    }
+}
+
+/// Whether a directory is whole and what its agent told.
+fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
+    let read = |file: &'static str| std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source });
+    let here: OutcomeFile = serde_json::from_slice(&read("outcome.json")?).map_err(Incomplete::NoOutcome)?;
+    if here != *file {
+        return Err(Incomplete::OtherOutcome);
+    }
+    if let Some(digest) = &file.records
+        && blake3::hash(&read("records.jsonl")?).to_hex()[..16] != **digest
+    {
+        return Err(Incomplete::OtherRecords);
+    }
+    Ok(())
+}
