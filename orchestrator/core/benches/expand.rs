@@ -18,7 +18,7 @@ fn campaign() -> Spec {
          [[exclude]]\nwhen = {{ f4 = 9, f5 = 9 }}\nreason = 'third'\n[run]\nrepeats = 1\n"
     );
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
-    spec::load_text(Path::new("big.toml"), &text, &[apps]).unwrap_or_else(|e| panic!("{e}"))
+    campaign::load_text(Path::new("big.toml"), &text, &[apps]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 const PEER: &str = r#"
