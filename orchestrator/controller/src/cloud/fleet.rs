@@ -22,9 +22,10 @@ use cvc_core::{
     journal::{Acquired, Event, Lease},
     stop::{StopRequest, StopSignal},
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::OnceCell;
@@ -159,7 +160,7 @@ impl Fleet {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn error(&self, error: ProviderError) -> CampaignError {

@@ -20,10 +20,8 @@ use cvc_engine::{
     attempt::{AttemptEvent, AttemptReporter, OutcomeFile, Task},
 };
 use cvc_probe::proc::ProcessId;
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Time limit from an agent's start to its first news of the nodes.

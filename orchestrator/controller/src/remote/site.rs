@@ -35,10 +35,11 @@ use cvc_engine::{
     attempt::{AttemptReporter, Attempted, OutcomeFile, SiteContext, Task, seal},
     host::HostError,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -231,7 +232,7 @@ impl Remote {
     }
 
     fn current(&self) -> Option<Arc<AgentHandle>> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.agent.lock().clone()
     }
 
     /// An agent that takes runs: the one that there is, or a new one.
@@ -254,7 +255,7 @@ impl Remote {
             }
             agent.close().await?;
             // its process has ended
-            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.agent.lock() = None;
             self.setting.clean(&agent.root).await?;
         }
         let made = match &self.setting.slurm {
@@ -281,9 +282,9 @@ impl Remote {
             let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
             let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
             let watch = AbortOnDropHandle::new(tokio::spawn(watch(fleet, agent_state, head, head_node, self.setting.reporter.clone())));
-            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+            *self.watch.lock() = Some(watch);
         }
-        *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = agent.clone();
+        *self.agent.lock() = agent.clone();
         Ok(agent)
     }
 
@@ -395,7 +396,7 @@ impl Remote {
         reporter.stage("waiting for nodes");
         let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
         let root = self.setting.root.join(&job);
-        let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        let resumed = self.old_jobs.lock().remove(&job);
         let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
             Ok(Some(agent)) => Arc::new(agent),
             Ok(None) => return Ok(Err(Attempted::Interrupted)),
@@ -528,7 +529,7 @@ impl Remote {
         if let Some(agent) = self.current() {
             agent.close().await?;
         }
-        let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        let old_jobs = std::mem::take(&mut *self.old_jobs.lock());
         for job in old_jobs {
             // its run is not wanted any more
             AgentHandle::end_job(&self.setting, &job, "its run is not wanted any more").await?;

@@ -6,9 +6,9 @@
 
 use super::{nodes::SOON, prepare::Prepared};
 use crate::{host::log_tool, transport::Transport};
+use parking_lot::Mutex;
 use std::{
     process::Stdio,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::process::Command;
@@ -38,12 +38,12 @@ impl Steps {
         let begin = Instant::now();
         loop {
             let controller = controller_began().await;
-            if controller.is_some() && controller == *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            if controller.is_some() && controller == *self.0.lock() {
                 return Ok(());
             }
             match start_step(&nodes).await {
                 Ok(()) => {
-                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = controller;
+                    *self.0.lock() = controller;
                     return Ok(());
                 }
                 Err(said) if is_final(&said) || begin.elapsed() >= PATIENCE => {

@@ -1,11 +1,12 @@
 //! moto's server: finds it, starts it, asks it.
 
+use parking_lot::Mutex;
 use std::{
     env, fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
@@ -76,7 +77,7 @@ impl Server {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
                 } else if !told.iter().any(|t| line.contains(t)) {
-                    into.lock().unwrap_or_else(PoisonError::into_inner).push_str(&format!("{line}\n"));
+                    into.lock().push_str(&format!("{line}\n"));
                 }
             }
         });
@@ -84,14 +85,14 @@ impl Server {
             Ok(Ok(port)) => Self { child, port, log, _files: files },
             other => {
                 let _ = (child.kill(), child.wait());
-                panic!("moto did not start ({other:?}): {}", log.lock().unwrap_or_else(PoisonError::into_inner));
+                panic!("moto did not start ({other:?}): {}", log.lock());
             }
         }
     }
 
     /// Its error messages.
     pub(super) fn log(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.lock().clone()
     }
 }
 
