@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::{
-    env, fs,
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -38,9 +38,7 @@ main(sys.argv[1:])
 
 /// Finds the Python of the private environment that has moto.
 pub(crate) fn python() -> Option<PathBuf> {
-    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
-    let environment = cache.join("cvc").join(format!("moto-{VERSION}")).join("bin");
+    let environment = crate::user_cache::user_cache()?.join("cvc").join(format!("moto-{VERSION}")).join("bin");
     environment.join("moto_server").is_file().then(|| environment.join("python"))
 }
 
