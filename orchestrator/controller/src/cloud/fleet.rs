@@ -100,8 +100,8 @@ pub(crate) struct Wanted<'a> {
 ///
 /// One that was kept may have been taken over by another campaign, under its name: after each the next one has another.
 fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> String {
-    let whole = blake3::hash(format!("{identity}/{campaign}/{site}/{kept}").as_bytes()).to_hex();
-    format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8])
+    let whole = cvc_core::ids::digest_prefix(format!("{identity}/{campaign}/{site}/{kept}").as_bytes(), 8);
+    format!("cvc-{campaign:.16}-{site:.12}-{whole}")
 }
 
 impl Fleet {

@@ -108,8 +108,8 @@ pub(crate) struct Opening {
 
 /// Distinguishes campaigns of one name on different machines, or in different directories: they must not meet.
 pub(crate) fn identity(dir: &CampaignDir) -> String {
-    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
-    blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned()
+    let machine = paths::host_name().unwrap_or_default();
+    cvc_core::ids::digest_prefix(format!("{machine}:{}", dir.root()).as_bytes(), 8)
 }
 
 fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {

@@ -1,7 +1,7 @@
 //! The pinned host keys of a site: a known-hosts file of cvc's own, which only grows by first contacts.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_engine::host::{HostError, tool};
+use cvc_engine::host::{HostError, output_within, tool};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -81,8 +81,8 @@ pub(super) async fn fingerprint(key: &Key) -> Option<String> {
     let path = dir.path().join("key");
     fs::write(&path, format!("{}\n", key.key)).ok()?;
     let mut command = tool("ssh-keygen");
-    command.arg("-lf").arg(&path).stdin(std::process::Stdio::null()).kill_on_drop(true);
-    let said = tokio::time::timeout(std::time::Duration::from_secs(10), command.output()).await.ok()?.ok()?;
+    command.arg("-lf").arg(&path).stdin(std::process::Stdio::null());
+    let said = output_within(&mut command, std::time::Duration::from_secs(10)).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     text.split_whitespace().nth(1).map(str::to_owned)
 }

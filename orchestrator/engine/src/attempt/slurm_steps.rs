@@ -5,7 +5,7 @@
 //! srun does not try again, and Hydra then waits for its proxies for ever. So no run is begun before a step is known to start.
 
 use super::{nodes::SOON, prepare::Prepared};
-use crate::{host::log_tool, transport::Transport};
+use crate::{host::output_within, transport::Transport};
 use parking_lot::Mutex;
 use std::{
     process::Stdio,
@@ -83,11 +83,8 @@ async fn start_step(nodes: &[&str]) -> Result<(), String> {
 /// What a tool of Slurm writes, or what it says when it fails.
 async fn run(tool: &str, argv: &[String]) -> Result<String, String> {
     let mut command = Command::new(tool);
-    command.args(argv).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let began = Instant::now();
-    let ran = tokio::time::timeout(SOON, command.output()).await;
-    log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
-    match ran {
+    command.args(argv).stdin(Stdio::null());
+    match output_within(&mut command, SOON).await {
         Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
         Ok(Err(error)) => Err(format!("cannot start {tool}: {error}")),
