@@ -52,7 +52,7 @@ impl CsvTable {
             }
         }
         let rows: Vec<Vec<CsvField>> = records.collect();
-        for row in rows.iter().filter(|row| row.len() != head.len()) {
+        if let Some(row) = rows.iter().find(|row| row.len() != head.len()) {
             let at = row.first().map(|f| f.span.clone());
             let message = format!("{} fields, and the first line names {} columns", row.len(), head.len());
             return Err(source.error(at, message, "write one field for each column; a field with a comma stands in \"quotes\"".to_owned()));

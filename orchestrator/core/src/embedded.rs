@@ -1,14 +1,17 @@
 //! Files that cvc carries, written to its cache where something has to read them as files.
 
-use crate::{paths, store::StoreError};
+use crate::{ids::hex_prefix, paths, store::StoreError};
 use include_dir::Dir;
 use std::path::PathBuf;
+
+/// Number of hexadecimal digits of the digest in a directory's name.
+const DIGITS: usize = 12;
 
 /// Directory with these files, written there if need be. Its name holds a digest of them: each version has its own.
 pub fn directory(name: &str, files: &Dir<'_>) -> Result<PathBuf, StoreError> {
     let mut hasher = blake3::Hasher::new();
     digest(files, &mut hasher);
-    let directory = paths::cache().join(name).join(&hasher.finalize().to_hex()[..12]);
+    let directory = paths::cache().join(name).join(hex_prefix(&hasher.finalize(), DIGITS));
     if !directory.exists() {
         let staging = paths::cache().join(name).join(format!("new-{}", std::process::id()));
         std::fs::create_dir_all(&staging).map_err(StoreError::io("make", &staging))?;

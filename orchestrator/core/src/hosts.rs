@@ -1,6 +1,5 @@
 //! Hosts and how ssh reaches them.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One machine as ssh is told it. What is `None` comes from the user's ssh configuration.
@@ -55,7 +54,8 @@ pub struct SshSettings {
 }
 
 /// What becomes of a host whose key is not known. One whose key has changed is refused in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKeys {
     /// It is refused.

@@ -8,7 +8,20 @@ const DIGITS: usize = 16;
 
 /// The first 16 hexadecimal digits of the BLAKE3 digest of these bytes.
 pub fn short_digest(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex()[..DIGITS].to_owned()
+    digest_prefix(bytes, DIGITS)
+}
+
+/// The first hexadecimal digits of the BLAKE3 digest of these bytes, at most 64: for names with a limit on their length. What was named by so many
+/// digits once is found by as many only.
+pub fn digest_prefix(bytes: &[u8], digits: usize) -> String {
+    hex_prefix(&blake3::hash(bytes), digits)
+}
+
+/// The first hexadecimal digits of a digest, at most 64.
+pub fn hex_prefix(digest: &blake3::Hash, digits: usize) -> String {
+    let mut hex = digest.to_hex().to_string();
+    hex.truncate(digits);
+    hex
 }
 
 macro_rules! id {
@@ -179,5 +192,7 @@ mod tests {
     fn a_short_digest_has_sixteen_digits() {
         assert_eq!(short_digest(b"cvc").len(), 16);
         assert_eq!(RunId::of(b"cvc").as_str(), short_digest(b"cvc"));
+        assert_eq!(digest_prefix(b"cvc", 8), short_digest(b"cvc")[..8]);
+        assert_eq!(digest_prefix(b"cvc", 65), blake3::hash(b"cvc").to_hex().as_str());
     }
 }

@@ -3,6 +3,7 @@
 //! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of other
 //! libraries, such as a cloud's SDK, are left out.
 
+use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};
 use std::{
     borrow::Cow,
@@ -10,7 +11,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::Path,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::LazyLock,
     time::Duration,
 };
 pub use tracing::level_filters::LevelFilter;
@@ -35,7 +36,7 @@ enum Sink {
 static SINK: Mutex<Sink> = Mutex::new(Sink::Waiting(Vec::new()));
 
 fn sink() -> MutexGuard<'static, Sink> {
-    SINK.lock().unwrap_or_else(PoisonError::into_inner)
+    SINK.lock()
 }
 
 /// Writes lines to the file, or keeps them until there is one.
@@ -113,7 +114,7 @@ static REPEATED: Mutex<(String, u64)> = Mutex::new((String::new(), 0));
 
 /// Whether this command is the last one again, with the same outcome. Says how often that was, once another comes.
 fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
-    let mut last = REPEATED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = REPEATED.lock();
     let this = format!("{on}: {command}");
     if succeeded && last.0 == this {
         last.1 += 1;

@@ -99,6 +99,7 @@ impl<'de> Deserialize<'de> for Mapping {
     }
 }
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Mapping {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Mapping".into()

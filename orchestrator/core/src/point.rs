@@ -2,7 +2,6 @@
 
 use crate::{ids::PointId, mapping::Mapping, registry::define_kind, units::ByteSize};
 use indexmap::IndexMap;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,7 +18,8 @@ impl Default for CheckpointerKind {
 }
 
 /// How DMTCP stores images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compression {
     /// As they are.
@@ -30,7 +30,8 @@ pub enum Compression {
 }
 
 /// The value of a free, user-defined factor. It is available in command templates as `{{user.NAME}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum UserValue {
     /// true or false

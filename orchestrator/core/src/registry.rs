@@ -50,7 +50,8 @@ macro_rules! checkpointers {
 macro_rules! define_kind {
     ($(#[$about:meta])* $kind:ident; $($(#[$doc:meta])* $name:ident $word:literal => $module:ident::$member:ident,)+) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $kind {
             $($(#[$doc])* #[serde(rename = $word)] $name,)+
         }

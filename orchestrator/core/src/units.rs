@@ -94,6 +94,7 @@ impl<'de> Deserialize<'de> for ByteSize {
     }
 }
 
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for ByteSize {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ByteSize".into()

@@ -11,22 +11,18 @@ use aws_sdk_ec2::{
 };
 use cvc_controller::provider::{ErrorKind, ProviderError};
 use cvc_core::log::{Ended, command_event};
-use std::{
-    error::Error,
-    sync::{Arc, PoisonError},
-    time::Instant,
-};
+use std::{error::Error, sync::Arc, time::Instant};
 
 impl Region {
     /// The clients of now.
     pub(crate) fn session(&self) -> Arc<Session> {
-        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.session.read())
     }
 
     /// Asks the user's configuration for an identity again: what was read from a file or the environment may have been replaced since.
     async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
         let fresh = Arc::new(Session::load(&self.account, self.profiles.as_deref()).await?);
-        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        *self.session.write() = Arc::clone(&fresh);
         Ok(fresh)
     }
 

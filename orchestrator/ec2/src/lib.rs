@@ -22,11 +22,8 @@ use cvc_controller::provider::{
     Resource, TypeFacts,
 };
 use cvc_core::lease::LaunchOrder;
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{Arc, RwLock},
-};
+use parking_lot::RwLock;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use session::Session;
 

@@ -6,7 +6,10 @@ use crate::{
     mpi::{Missing, MpiInstall},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::paths::{self, is_executable, on_path};
+use cvc_core::{
+    ids::hex_prefix,
+    paths::{self, is_executable, on_path},
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.
@@ -18,6 +21,9 @@ const SOURCES: [(&str, &str); 6] = [
     ("kernel-stencil.c", include_str!("../../../ansible/roles/kernels/files/kernel-stencil.c")),
     ("kernel-amr.c", include_str!("../../../ansible/roles/kernels/files/kernel-amr.c")),
 ];
+
+/// Number of hexadecimal digits of the digest in the name of the kernels' directory.
+const DIGITS: usize = 12;
 
 const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 
@@ -50,7 +56,7 @@ pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
     let mut hasher = hashed_sources();
     hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes());
-    let directory = paths::cache().join("kernels").join(format!("{}-{}", install.name, &hasher.finalize().to_hex()[..12]));
+    let directory = paths::cache().join("kernels").join(format!("{}-{}", install.name, hex_prefix(&hasher.finalize(), DIGITS)));
     if is_executable(&directory.join("kernel-stencil")) {
         return Ok(directory);
     }

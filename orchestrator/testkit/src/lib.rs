@@ -12,6 +12,7 @@ pub mod program;
 pub mod table;
 pub mod tool;
 pub mod turn;
+mod user_cache;
 
 pub use campaign::{Campaign, Finished, Running, utf8};
 pub use cloud::Cloud;

@@ -168,8 +168,7 @@ impl Tool {
 
 /// Finds a program of Ansible on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
 fn find_ansible_program(name: &str) -> Option<PathBuf> {
-    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?.join("cvc");
+    let cache = crate::user_cache::user_cache()?.join("cvc");
     let environments = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|e| e.path());
     let mine = environments.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ansible-")));
     on_path(name).into_iter().chain(mine.map(|e| e.join("bin").join(name))).find(|p| p.is_file())

@@ -4,6 +4,7 @@ use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
+use parking_lot::{Mutex, MutexGuard};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -14,7 +15,7 @@ use std::{
     os::unix::process::CommandExt,
     process::{Child, Command, ExitStatus},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -47,7 +48,7 @@ pub enum Ended {
 
 impl Shared {
     fn running(&self) -> MutexGuard<'_, Vec<Pid>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

@@ -1,13 +1,12 @@
 //! From the measured points of an index to predictions of the held-out ones.
 
-use super::{ConsideredModel, HeldOutAnswer, HeldOutPrediction, ModelName, PredictionLine};
+use super::judge::{HeldOutForecast, judge};
 use crate::{
-    index::Index,
-    predict::{self, JudgedQuantity, Observation, Predictor, Question},
+    index::{CandidateRow, Index, ModelName, PredictionLine, PredictionRow},
+    predict::{self, Observation, Predictor, Question},
 };
-use cvc_core::ids::PointId;
-use cvc_core::plan::Split;
-use cvc_model::{HeldOut, LEVEL, ModelInfo};
+use cvc_core::{ids::PointId, plan::Split};
+use cvc_model::{HeldOut, ModelInfo};
 use std::collections::{HashMap, HashSet};
 
 /// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error: a report is made all
@@ -30,10 +29,9 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
         |o| train.contains(&o.id),
         |training, held_out| match Predictor::train(&training) {
             Ok(predictor) => {
-                let mut lines: Vec<PredictionLine> = predictor
-                    .judge(&held_out)
+                let mut lines: Vec<PredictionLine> = judge(&predictor, &held_out)
                     .into_iter()
-                    .map(|judged| PredictionLine::Prediction(prediction(judged, &by_label)))
+                    .map(|judged| PredictionLine::Prediction(prediction(&judged, &by_label)))
                     .collect();
                 let anything = !lines.is_empty();
                 lines.extend(candidates(&predictor, &held_out).into_iter().map(PredictionLine::Candidate));
@@ -72,30 +70,23 @@ fn problem(error: &predict::PredictError) -> PredictionLine {
     PredictionLine::Problem { text: format!("Nothing could be predicted: {error}{hint}.") }
 }
 
-fn prediction(judged: JudgedQuantity, by_label: &HashMap<String, Vec<PointId>>) -> HeldOutPrediction {
+fn prediction(judged: &HeldOutForecast, by_label: &HashMap<String, Vec<PointId>>) -> PredictionRow {
+    let basis = judged.forecast.prediction();
     let mut training: Vec<PointId> = Vec::new();
-    for id in judged.training.iter().filter_map(|label| by_label.get(label)).flatten() {
+    for id in basis.iter().flat_map(|p| &p.training).filter_map(|label| by_label.get(label)).flatten() {
         if !training.contains(id) {
             training.push(id.clone());
         }
     }
-    HeldOutPrediction {
+    PredictionRow {
         point: PointId::from_written(&judged.id),
         quantity: judged.quantity,
-        answer: match judged.predicted {
-            Ok(e) => HeldOutAnswer::Predicted {
-                predicted: e.value,
-                low: e.interval.map(|i| i.low),
-                high: e.interval.map(|i| i.high),
-                level: LEVEL,
-            },
-            Err(why) => HeldOutAnswer::Refused { why },
-        },
+        answer: judged.forecast.estimate(),
         measured: judged.measured,
         // Below this it is the rounding of sums.
         error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),
         covered: judged.covered,
-        model: judged.model.as_ref().map(name),
+        model: basis.map(|p| name(&p.model)),
         training,
     }
 }
@@ -106,17 +97,17 @@ fn name(info: &ModelInfo) -> ModelName {
 }
 
 /// The models that were considered for any of the held-out points, each once for a program, class, library and quantity.
-fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<ConsideredModel> {
-    let mut all: Vec<ConsideredModel> = Vec::new();
+fn candidates(predictor: &Predictor<'_>, held_out: &HeldOut<'_, Observation>) -> Vec<CandidateRow> {
+    let mut all: Vec<CandidateRow> = Vec::new();
     let mut seen = HashSet::new();
     for o in held_out.items() {
         let of = format!("{}.{} {}", o.setting.app, o.setting.class, o.setting.mpi_name);
         for line in predictor.forecast(&Question::of(o)).lines {
-            let Some(prediction) = line.outcome.prediction() else { continue };
+            let Some(prediction) = line.forecast.prediction() else { continue };
             for c in &prediction.candidates {
                 // A model may answer at one point and not at another.
                 if seen.insert((of.clone(), line.quantity, c.model.id, c.chosen, c.refused.clone())) {
-                    all.push(ConsideredModel {
+                    all.push(CandidateRow {
                         of: of.clone(),
                         quantity: line.quantity,
                         model: name(&c.model),

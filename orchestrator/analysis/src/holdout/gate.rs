@@ -1,6 +1,6 @@
 //! Whether predictions keep the bounds of `[predict]`.
 
-use super::{HeldOutAnswer, HoldoutResult};
+use super::HoldoutResult;
 use cvc_core::quantity::Quantity;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -117,14 +117,14 @@ impl Gate {
         }
         let mut coverage = Coverage::default();
         let mut sums: IndexMap<(&str, &str, Quantity), (f64, usize)> = IndexMap::new();
-        for judged in &outcome.judged {
-            let (place, p) = (&judged.place, &judged.prediction);
+        for p in &outcome.judged {
+            let Some(place) = outcome.held_out.get(&p.point) else { continue };
             let of = groups.entry((&place.app, &place.mpi)).or_default();
             let group = of.entry(p.quantity).or_insert_with(|| group(&place.app, &place.mpi, p.quantity, None));
             group.measured += 1;
             match &p.answer {
-                HeldOutAnswer::Refused { why } => group.refusal = Some(why.clone()),
-                HeldOutAnswer::Predicted { .. } => {
+                Err(why) => group.refusal = Some(why.clone()),
+                Ok(_) => {
                     group.predicted += 1;
                     coverage.add(p.covered == Some(true));
                     if let Some(error) = p.error_pct {

@@ -1,12 +1,11 @@
 //! Predictions of a campaign, in their file and in the index.
 
-use super::{FILE, HeldOutAnswer, PredictionLine, derive};
+use super::{FILE, derive};
 use crate::error::AnalysisError;
 use crate::index::Index;
 use camino::Utf8Path;
 use cvc_core::plan::Split;
 use cvc_core::store::{StoreError, write_whole};
-use rusqlite::{Connection, Transaction, params};
 use std::{fs, io};
 
 /// Rebuilds the index of a campaign's directory and opens it. If the plan divides its points into training and held-out ones, the predictions
@@ -36,78 +35,5 @@ fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(),
         text.push('\n');
     }
     write_whole(&file, text.as_bytes())?;
-    let path = index.path.clone();
-    drop(index);
-    let insert = || -> rusqlite::Result<()> {
-        let mut connection = Connection::open(&path)?;
-        connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
-        let t = connection.transaction()?;
-        points(&t, split)?;
-        for line in &lines {
-            insert_line(&t, line)?;
-        }
-        t.commit()
-    };
-    insert().map_err(|source| AnalysisError::Index { path: path.clone().into(), source })
-}
-
-fn points(t: &Transaction<'_>, split: &Split) -> rusqlite::Result<()> {
-    let mut insert = t.prepare("INSERT INTO prediction_points SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM points WHERE id = ?1)")?;
-    for (role, points) in [("train", &split.train), ("held-out", &split.held_out)] {
-        for point in points {
-            insert.execute((point.as_str(), role))?;
-        }
-    }
-    let mut insert = t.prepare("INSERT INTO prediction_bounds VALUES (?, ?)")?;
-    for (quantity, percent) in &split.max_error_pct {
-        insert.execute((quantity.name(), percent))?;
-    }
-    if let Some(percent) = split.min_coverage_pct {
-        insert.execute(("coverage", percent))?;
-    }
-    Ok(())
-}
-
-fn insert_line(t: &Transaction<'_>, line: &PredictionLine) -> rusqlite::Result<()> {
-    match line {
-        PredictionLine::Prediction(p) => {
-            let (predicted, low, high, level, refused) = match &p.answer {
-                HeldOutAnswer::Predicted { predicted, low, high, level } => (Some(*predicted), *low, *high, Some(*level), None),
-                HeldOutAnswer::Refused { why } => (None, None, None, None, Some(why.as_str())),
-            };
-            let training = serde_json::to_string(&p.training).unwrap_or_default();
-            t.prepare_cached("INSERT INTO predictions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
-                p.point.as_str(),
-                p.quantity.name(),
-                p.measured,
-                predicted,
-                low,
-                high,
-                level,
-                p.error_pct,
-                p.covered,
-                p.model.as_ref().map(|m| &m.id),
-                p.model.as_ref().map(|m| &m.title),
-                p.model.as_ref().map(|m| &m.tier),
-                training,
-                refused,
-            ])?;
-        }
-        PredictionLine::Candidate(c) => {
-            t.prepare_cached("INSERT INTO prediction_candidates VALUES (?,?,?,?,?,?,?,?)")?.execute(params![
-                c.of,
-                c.quantity.name(),
-                c.model.id,
-                c.model.title,
-                c.model.tier,
-                c.chosen,
-                c.leave_one_out_pct,
-                c.refused,
-            ])?;
-        }
-        PredictionLine::Problem { text } => {
-            t.prepare_cached("INSERT INTO prediction_problems VALUES (?)")?.execute([text])?;
-        }
-    }
-    Ok(())
+    index.add_predictions(split, &lines)
 }

@@ -1,46 +1,50 @@
 //! The index: one SQLite file over the journal, the plan and the records of a campaign. It is never the truth, and is rebuilt at will.
+//!
+//! The schema is known here alone:
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `schema.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `rows.rs` | points and runs, read back |
+//! | `measurements.rs` | records, quantities, facts, costs, read back |
+//! | `predictions.rs` | predictions of held-out points, written and read back |
+//!
+//! A reader is a function for each statement and a type for its rows, whose columns are read by name (`row.rs`).
 
+mod fill;
 mod load;
+mod measurements;
+mod predictions;
+mod row;
 mod rows;
 
-pub(crate) use rows::{IndexedExclusion, IndexedFactors, IndexedPoint, IndexedRun};
+pub use fill::SCHEMA;
+pub(crate) use measurements::{ImageRecord, LabelledRecord, PointSummary, RecordSource, RunValue};
+pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
+pub use rows::IndexedFactors;
+pub(crate) use rows::{IndexedExclusion, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::store::StoreError;
 use cvc_core::{
     ids::PointId,
-    journal::{Attempt, CampaignState, RunHistory, RunState},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    point::{Excluded, ExcludedBy, Point, Repeat},
-    record::Record,
-    spending,
+    journal::CampaignState,
+    plan::Plan,
+    point::{Excluded, ExcludedBy},
+    store::StoreError,
 };
-use cvc_model::stats::Summary;
-use load::RunRecords;
-use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
-use serde::Serialize;
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    fs, io,
-    path::Path,
-};
-
-/// Version of the index's schema.
-pub const SCHEMA: u32 = 4;
+use row::FromRow;
+use rusqlite::{Connection, OpenFlags, Params};
+use std::{collections::HashSet, fs, io};
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
-
-/// Columns that the view of all run values may have; SQLite ends at 2000.
-const MOST_QUANTITIES: usize = 1000;
 
 /// An index that is open for reading.
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
-    pub(crate) path: Utf8PathBuf,
+    path: Utf8PathBuf,
     /// A file that lives as long as this.
     _temporary: Option<tempfile::TempPath>,
 }
@@ -64,7 +68,7 @@ impl Index {
             .suffix(".sqlite")
             .tempfile_in(campaign)
             .map_err(StoreError::io("create a file in", campaign))?;
-        fill(temporary.path(), campaign, &plan, &state)
+        fill::fill(temporary.path(), campaign, &plan, &state)
             .map_err(|source| AnalysisError::Index { path: temporary.path().to_owned(), source })?;
         let unnamed = Self::open_file(Utf8PathBuf::from(temporary.path().to_string_lossy().into_owned()))?;
         complete(unnamed, &plan)?;
@@ -92,7 +96,7 @@ impl Index {
             .tempfile()
             .map_err(StoreError::io("create a file in", &anywhere))?
             .into_temp_path();
-        fill(&temporary, campaign, &plan, &state).map_err(|source| AnalysisError::Index { path: temporary.to_path_buf(), source })?;
+        fill::fill(&temporary, campaign, &plan, &state).map_err(|source| AnalysisError::Index { path: temporary.to_path_buf(), source })?;
         let index = Self::open_file(Utf8PathBuf::from(temporary.to_string_lossy().into_owned()))?;
         Ok(Self { _temporary: Some(temporary), ..index })
     }
@@ -120,58 +124,16 @@ impl Index {
         &self.connection
     }
 
+    /// Reads all rows of a statement.
+    fn read<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, AnalysisError> {
+        let rows = || self.connection.prepare_cached(sql)?.query_map(params, T::from_row)?.collect::<rusqlite::Result<Vec<T>>>();
+        rows().map_err(self.failed())
+    }
+
     /// For `map_err`: what SQLite said, with the path of the index.
-    pub fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
         |source| AnalysisError::Index { path: self.path.clone().into(), source }
     }
-}
-
-fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
-    let mut connection = Connection::open(file)?;
-    // It is not the truth and has no name yet: losing it in a power cut costs nothing.
-    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
-    let t = connection.transaction()?;
-    t.execute_batch(include_str!("schema.sql"))?;
-    meta(&t, campaign, plan, state)?;
-    points(&t, plan)?;
-    let apps: HashMap<&PointId, &str> = plan.points.iter().map(|p| (&p.id, p.point.app.as_str())).collect();
-    for (seq, run) in (1i64..).zip(&plan.runs) {
-        insert_run(&t, campaign, state, seq, run)?;
-        let finished = state.run(&run.id).is_some_and(|s| matches!(s, RunState::Finished { outcome: Outcome::Succeeded, .. }));
-        if let (true, Some(app)) = (finished, apps.get(&run.point)) {
-            figures(&t, app, &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")))?;
-        }
-    }
-    leases(&t, state)?;
-    summaries(&t)?;
-    run_values(&t, plan)?;
-    t.pragma_update(None, "user_version", SCHEMA)?;
-    t.commit()
-}
-
-/// What clouds were asked for, and what it has cost as far as the journal goes.
-fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
-    let Some((_, last)) = state.span else { return Ok(()) };
-    let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for (seq, lease) in (1i64..).zip(&state.leases) {
-        let (Some(order), Some(spent)) = (&lease.order, spending::lease_cost(lease, last)) else { continue };
-        insert.execute(params![
-            seq,
-            lease.name.as_str(),
-            lease.site.as_str(),
-            order.region,
-            order.instance_type,
-            order.spot,
-            spent.instances,
-            lease.intended.to_string(),
-            lease.ended.map(|at| at.to_string()),
-            spent.instance_s,
-            order.usd_per_hour,
-            spent.is_known().then_some(spent.usd),
-            order.rate.as_ref().map(cvc_core::price::NodeRate::source),
-        ])?;
-    }
-    Ok(())
 }
 
 /// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the excluded.
@@ -187,315 +149,4 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     }
     let runs = plan.runs.into_iter().filter(|r| skipped(&r.point).is_none()).collect();
     Plan { points, runs, excluded, ..plan }
-}
-
-fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
-    let planned: HashSet<_> = plan.runs.iter().map(|r| &r.id).collect();
-    let strangers = state.runs.keys().filter(|run| !planned.contains(run)).count();
-    let mut cvc = state.cvc.clone();
-    cvc.dedup();
-    let mut rows = vec![
-        ("schema", SCHEMA.to_string()),
-        ("campaign", plan.campaign.clone()),
-        ("title", load::title(&campaign.join("campaign.toml")).unwrap_or_else(|| plan.campaign.clone())),
-        ("seed", plan.seed.to_string()),
-        ("cvc", cvc.join(", ")),
-        ("sessions", state.sessions.to_string()),
-        ("interruptions", state.interruptions.to_string()),
-        ("completed", state.completed.to_string()),
-        ("runs_not_in_plan", strangers.to_string()),
-    ];
-    if let Some((first, last)) = state.span {
-        rows.push(("first_entry", first.to_string()));
-        rows.push(("last_entry", last.to_string()));
-    }
-    if let Some(plan) = &state.plan {
-        rows.push(("plan", plan.clone()));
-    }
-    let mut insert = t.prepare("INSERT INTO meta VALUES (?, ?)")?;
-    for (key, value) in rows {
-        insert.execute((key, value))?;
-    }
-    Ok(())
-}
-
-/// The columns of factors, which the tables `points` and `excluded` share, in their order.
-fn factor_values(p: &Point) -> [Value; 13] {
-    [
-        p.site.clone().into(),
-        p.app.clone().into(),
-        p.class.clone().into(),
-        p.mapping.to_string().into(),
-        p.mapping.nodes().into(),
-        p.processes().into(),
-        p.mpi.clone().into(),
-        p.factor("checkpointer").into(),
-        p.factor("compression").into(),
-        p.aggregators.into(),
-        buffer(p).into(),
-        p.storage.clone().into(),
-        json_text(&p.user).into(),
-    ]
-}
-
-fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for (seq, planned) in (1i64..).zip(&plan.points) {
-        let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factor_values(&planned.point));
-        insert.execute(params_from_iter(row))?;
-    }
-    let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for (seq, excluded) in (1i64..).zip(&plan.excluded) {
-        let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
-        insert.execute(params_from_iter([Value::from(seq)].into_iter().chain(factor_values(&excluded.point)).chain(reason)))?;
-    }
-    Ok(())
-}
-
-fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, seq: i64, run: &PlannedRun) -> rusqlite::Result<()> {
-    let history = state.runs.get(&run.id);
-    let all: &[Attempt] = history.map_or(&[], |h| &h.attempts);
-    let last = all.iter().rev().find(|a| a.outcome.is_some()).or(all.last());
-    let (standing, dir) = match history.map(|h| &h.state) {
-        Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("succeeded", Some(format!("runs/{}", run.id))),
-        Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
-            ("failed", Some(format!("runs/{}.failed-{attempt}", run.id)))
-        }
-        Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
-        Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => ("quarantined", None),
-        Some(RunState::Abandoned { .. }) | None => ("pending", None),
-    };
-    let (records_state, records) = match (history.map(|h| &h.state), &dir) {
-        (Some(RunState::Finished { outcome: Outcome::Succeeded, records: written, .. }), Some(dir)) => {
-            run_records(&campaign.join(dir).join("records.jsonl"), written.as_deref())
-        }
-        (Some(RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. }) | None, _) => (("none", None), Vec::new()),
-    };
-    let facts = dir.as_ref().map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
-    let failure = history.filter(|_| standing == "failed").and_then(RunHistory::failure);
-    let (kind, repeat) = match run.repeat {
-        Repeat::Warmup(n) => ("warmup", n),
-        Repeat::Measured(n) => ("measured", n),
-    };
-    let tried = all.iter().filter(|a| a.outcome.is_some()).count() as i64;
-    t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
-        run.id.as_str(),
-        seq,
-        run.point.as_str(),
-        kind,
-        repeat,
-        standing,
-        tried,
-        failure.map(|f| word(&f.0)),
-        failure.map(|f| f.1),
-        last.and_then(|a| a.started).map(|at| at.to_string()),
-        last.and_then(|a| a.ended).map(|at| at.to_string()),
-        dir,
-        records_state.0,
-        records_state.1,
-    ])?;
-    attempts(t, run, all)?;
-    insert_records(t, run, &records)?;
-    insert_facts(t, run, facts)
-}
-
-/// The state of the records of a run that succeeded, why it is so, and the records. `written` is their digest in the journal.
-fn run_records(path: &Utf8Path, written: Option<&str>) -> ((&'static str, Option<String>), Vec<Record>) {
-    match load::records(path) {
-        RunRecords::Missing => (("missing", Some("records.jsonl is missing".to_owned())), Vec::new()),
-        RunRecords::Damaged(why) => (("damaged", Some(why)), Vec::new()),
-        RunRecords::Read { records, digest } => match written {
-            Some(written) if !written.is_empty() && !digest.starts_with(written) => {
-                let why = "records.jsonl does not match its digest in the journal: it was analysed again or edited".to_owned();
-                (("changed", Some(why)), records)
-            }
-            Some(_) | None => (("ok", None), records),
-        },
-    }
-}
-
-fn insert_facts(t: &Transaction<'_>, run: &PlannedRun, facts: Option<load::RunFacts>) -> rusqlite::Result<()> {
-    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
-    match facts {
-        Some(Ok(Some(facts))) => {
-            for (key, value) in facts {
-                insert.execute((run.id.as_str(), key, value))?;
-            }
-        }
-        Some(Err(why)) => {
-            insert.execute((run.id.as_str(), "facts.json", format!("damaged: {why}")))?;
-        }
-        Some(Ok(None)) | None => {}
-    }
-    Ok(())
-}
-
-/// The descriptor may have changed between runs: the last run's counts.
-fn figures(t: &Transaction<'_>, app: &str, figures: &[load::DeclaredFigure]) -> rusqlite::Result<()> {
-    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO figures VALUES (?,?,?,?)")?;
-    for figure in figures {
-        insert.execute((app, &figure.name, word(&figure.unit), word(&figure.better)))?;
-    }
-    Ok(())
-}
-
-fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite::Result<()> {
-    let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
-    for a in all {
-        let (result, cause, detail) = match &a.outcome {
-            Some(Outcome::Succeeded) => ("succeeded", None, None),
-            Some(Outcome::Failed { cause, detail }) => ("failed", Some(word(cause)), Some(detail.as_str())),
-            None if a.abandoned => ("abandoned", None, None),
-            None => ("running", None, None),
-        };
-        let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
-        insert.execute(params![run.id.as_str(), a.number, time(a.started), time(a.ended), result, cause, detail])?;
-    }
-    Ok(())
-}
-
-fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> rusqlite::Result<()> {
-    let mut insert = t.prepare_cached("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for r in records {
-        let label = |name: &str| r.labels.get(name).map(String::as_str);
-        insert.execute(params![
-            run.id.as_str(),
-            r.name,
-            r.value,
-            word(&r.unit),
-            word(&r.source),
-            r.artefact,
-            label("ckpt"),
-            label("rank"),
-            label("role"),
-            label("image"),
-            label("zone"),
-            label("kind"),
-            label("rule"),
-            json_text(&r.labels),
-        ])?;
-    }
-    Ok(())
-}
-
-fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
-    let mut groups: BTreeMap<(String, String), (String, Vec<f64>)> = BTreeMap::new();
-    let mut query = t.prepare(
-        "SELECT r.point, q.quantity, q.unit, q.value FROM v_quantities q JOIN runs r ON r.id = q.run
-         WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY r.seq",
-    )?;
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
-        groups.entry((row.get(0)?, row.get(1)?)).or_insert_with(|| (String::new(), Vec::new())).1.push(row.get(3)?);
-        if let Some(group) = groups.get_mut(&(row.get(0)?, row.get(1)?)) {
-            group.0 = row.get(2)?;
-        }
-    }
-    let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for ((point, quantity), (unit, values)) in groups {
-        let Some(s) = Summary::of(&values) else { continue };
-        let (low, high) = (s.interval.map(|i| i.low), s.interval.map(|i| i.high));
-        insert.execute(params![
-            point,
-            quantity,
-            unit,
-            s.n as i64,
-            s.mean,
-            s.median,
-            s.sd,
-            s.min,
-            s.max,
-            low,
-            high,
-            s.mild as i64,
-            s.severe as i64
-        ])?;
-    }
-    Ok(())
-}
-
-/// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
-fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut used: HashSet<String> = [
-        "run",
-        "point",
-        "kind",
-        "repeat",
-        "state",
-        "attempts",
-        "cause",
-        "started",
-        "ended",
-        "site",
-        "app",
-        "class",
-        "mapping",
-        "nodes",
-        "processes",
-        "mpi",
-        "checkpointer",
-        "compression",
-        "aggregators",
-        "cb_buffer_bytes",
-        "storage",
-    ]
-    .map(str::to_owned)
-    .into();
-    let mut columns = String::new();
-    let mut users: Vec<&str> = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str)).collect();
-    users.sort_unstable();
-    users.dedup();
-    for name in users.into_iter().take(MOST_QUANTITIES / 2) {
-        // A path with quotes reaches any key that has none itself.
-        let path = format!("$.\"{}\"", name.replace('"', ""));
-        let column = unique(&format!("user_{name}"), &mut used);
-        columns.push_str(&format!(", json_extract(p.user, {}) AS {}", literal(&path), identifier(&column)));
-    }
-    let mut query = t.prepare("SELECT DISTINCT quantity FROM v_quantities ORDER BY quantity")?;
-    let quantities = query.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    for quantity in quantities.iter().take(MOST_QUANTITIES) {
-        let column = unique(quantity, &mut used);
-        columns.push_str(&format!(", max(CASE WHEN q.quantity = {} THEN q.value END) AS {}", literal(quantity), identifier(&column)));
-    }
-    t.execute_batch(&format!(
-        "CREATE VIEW v_run_values AS SELECT r.id AS run, r.point, r.kind, r.repeat, r.state, r.attempts, r.cause, r.started, r.ended,
-         p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes, p.storage
-         {columns}
-         FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;"
-    ))
-}
-
-/// A column name that is not yet used, compared as SQLite does.
-fn unique(name: &str, used: &mut HashSet<String>) -> String {
-    let mut candidate = name.to_owned();
-    let mut number = 2;
-    while !used.insert(candidate.to_ascii_lowercase()) {
-        candidate = format!("{name}_{number}");
-        number += 1;
-    }
-    candidate
-}
-
-fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('\0', "").replace('"', "\"\""))
-}
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\0', "").replace('\'', "''"))
-}
-
-fn buffer(p: &Point) -> Option<i64> {
-    p.cb_buffer.map(|size| i64::try_from(size.0).unwrap_or(i64::MAX))
-}
-
-/// The word that a unit variant has in files.
-fn word<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => text,
-        _ => String::new(),
-    }
-}
-
-fn json_text<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
 }

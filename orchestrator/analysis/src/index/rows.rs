@@ -1,25 +1,37 @@
-//! Typed rows of the index: the columns of its tables are known here alone.
+//! The points and runs of the plan, as the index has them.
 
-use super::Index;
+use super::{Index, row::FromRow};
 use crate::error::AnalysisError;
 use cvc_core::{ids::PointId, point::Point, units::ByteSize};
 use indexmap::IndexMap;
 use rusqlite::Row;
 
 /// The factors of a point, as the index keeps them.
-#[derive(Clone, Debug)]
-pub(crate) struct IndexedFactors {
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexedFactors {
+    /// Name of the site.
     pub site: String,
+    /// Name of the application.
     pub app: String,
+    /// Its workload.
     pub class: String,
+    /// Processes on nodes, as in `2Nx8P`.
     pub mapping: String,
+    /// Number of nodes.
     pub nodes: u32,
+    /// Number of processes on all nodes.
     pub processes: u32,
+    /// Name of the MPI library.
     pub mpi: String,
+    /// What takes the checkpoints.
     pub checkpointer: String,
+    /// How checkpoints are compressed.
     pub compression: String,
+    /// Aggregators of collective I/O; `None`: left to the MPI library.
     pub aggregators: Option<u32>,
+    /// Collective buffer; `None`: left to the MPI library.
     pub cb_buffer: Option<ByteSize>,
+    /// Name of the storage.
     pub storage: String,
     /// The campaign's own factors.
     pub user: IndexMap<String, serde_json::Value>,
@@ -57,50 +69,56 @@ pub(crate) struct IndexedRun {
     pub records_detail: Option<String>,
 }
 
-impl Index {
-    /// Reads all rows of a query.
-    pub(crate) fn rows<T>(&self, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, AnalysisError> {
-        let rows = || self.connection.prepare(sql)?.query_map([], read)?.collect::<rusqlite::Result<Vec<T>>>();
-        rows().map_err(self.failed())
+impl FromRow for IndexedPoint {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { id: PointId::from_written(&r.get::<_, String>("id")?), factors: IndexedFactors::from_row(r)? })
     }
+}
 
-    /// The points, in the order of the plan.
-    pub(crate) fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
-        self.rows("SELECT * FROM points ORDER BY seq", |r| {
-            Ok(IndexedPoint { id: PointId::from_written(&r.get::<_, String>("id")?), factors: IndexedFactors::of(r)? })
-        })
+impl FromRow for IndexedExclusion {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { factors: IndexedFactors::from_row(r)?, by: r.get("by")?, reason: r.get("reason")? })
     }
+}
 
-    /// The points that do not run, in the order of the plan.
-    pub(crate) fn excluded(&self) -> Result<Vec<IndexedExclusion>, AnalysisError> {
-        self.rows("SELECT * FROM excluded ORDER BY seq", |r| {
-            Ok(IndexedExclusion { factors: IndexedFactors::of(r)?, by: r.get("by")?, reason: r.get("reason")? })
-        })
-    }
-
-    /// The runs, warm-ups too, in the order of the plan.
-    pub(crate) fn runs(&self) -> Result<Vec<IndexedRun>, AnalysisError> {
-        self.rows("SELECT * FROM runs ORDER BY seq", |r| {
-            Ok(IndexedRun {
-                id: r.get("id")?,
-                point: PointId::from_written(&r.get::<_, String>("point")?),
-                warmup: r.get::<_, String>("kind")? == "warmup",
-                repeat: r.get("repeat")?,
-                state: r.get("state")?,
-                attempts: r.get("attempts")?,
-                cause: r.get("cause")?,
-                detail: r.get("detail")?,
-                dir: r.get("dir")?,
-                records: r.get("records")?,
-                records_detail: r.get("records_detail")?,
-            })
+impl FromRow for IndexedRun {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: r.get("id")?,
+            point: PointId::from_written(&r.get::<_, String>("point")?),
+            warmup: r.get::<_, String>("kind")? == "warmup",
+            repeat: r.get("repeat")?,
+            state: r.get("state")?,
+            attempts: r.get("attempts")?,
+            cause: r.get("cause")?,
+            detail: r.get("detail")?,
+            dir: r.get("dir")?,
+            records: r.get("records")?,
+            records_detail: r.get("records_detail")?,
         })
     }
 }
 
-impl IndexedFactors {
-    /// The factors of a row of `points` or `excluded`.
-    fn of(r: &Row<'_>) -> rusqlite::Result<Self> {
+impl Index {
+    /// The points, in the order of the plan.
+    pub(crate) fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
+        self.read("SELECT * FROM points ORDER BY seq", [])
+    }
+
+    /// The points that do not run, in the order of the plan.
+    pub(crate) fn excluded(&self) -> Result<Vec<IndexedExclusion>, AnalysisError> {
+        self.read("SELECT * FROM excluded ORDER BY seq", [])
+    }
+
+    /// The runs, warm-ups too, in the order of the plan.
+    pub(crate) fn runs(&self) -> Result<Vec<IndexedRun>, AnalysisError> {
+        self.read("SELECT * FROM runs ORDER BY seq", [])
+    }
+}
+
+/// The factors of a row of `points` or `excluded`.
+impl FromRow for IndexedFactors {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             site: r.get("site")?,
             app: r.get("app")?,
@@ -117,7 +135,9 @@ impl IndexedFactors {
             user: serde_json::from_str(&r.get::<_, String>("user")?).unwrap_or_default(),
         })
     }
+}
 
+impl IndexedFactors {
     /// The value of a factor that every point has, or the number of its nodes, as text.
     pub fn text(&self, name: &str) -> Option<String> {
         let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());

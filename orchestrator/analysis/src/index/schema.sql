@@ -1,4 +1,4 @@
--- Schema of index.sqlite. docs/data.md explains it; SCHEMA in mod.rs is its version.
+-- Schema of index.sqlite. docs/data.md explains it; SCHEMA in fill.rs is its version.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE points (

@@ -236,62 +236,25 @@ fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
     Ok(anomalies)
 }
 
-/// Puts every anomaly where it belongs; one without a place, and a place that is none, are errors.
+/// What is wrong with a key of `[[anomaly_cells]]`.
+struct Misplaced {
+    key: &'static str,
+    message: String,
+    hint: String,
+}
+
+/// Puts every anomaly where it belongs; one without a place, and a place that does not exist, are errors.
 fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: &mut Paper) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut placed = vec![false; paper.anomalies.len()];
     for (n, place) in places.iter().enumerate() {
-        let mut fail = |key: &'static str, message: String, hint: String| {
+        let attached = find_anomaly(&place.id, &paper.anomalies).and_then(|anomaly| {
+            placed[anomaly] = true;
+            attach_one(anomaly, place, paper)
+        });
+        if let Err(Misplaced { key, message, hint }) = attached {
             let at = span_of(table, &["anomaly_cells".into(), n.into(), key.into()]);
             errors.push(source.error(at.or(Some(0..0)), message, hint));
-        };
-        let Some(anomaly) = paper.anomalies.iter().position(|a| a.id == place.id) else {
-            let known = paper.anomalies.iter().map(|a| a.id.as_str());
-            let hint = closest(&place.id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
-            fail("id", format!("unknown anomaly `{}`", place.id), hint);
-            continue;
-        };
-        placed[anomaly] = true;
-        let Some(name) = &place.table else {
-            paper.notes.push(anomaly);
-            continue;
-        };
-        let names: Vec<String> = paper.tables.iter().map(|t| t.definition.id.clone()).collect();
-        let Some(at) = paper.tables.iter_mut().find(|t| t.definition.id == *name) else {
-            fail("table", format!("unknown table `{name}`"), suggestion(name, "tables", names.iter().map(String::as_str)));
-            continue;
-        };
-        let unknown = place.rows.keys().map(|k| ("rows", k)).chain(place.columns.iter().map(|c| ("columns", c)));
-        if let Some((key, column)) = unknown.into_iter().find(|(_, c)| at.column(c).is_none()) {
-            let known = at.definition.columns.iter().map(|c| c.id.as_str());
-            fail(key, format!("table {name} has no column `{column}`"), suggestion(column, "columns", known));
-            continue;
-        }
-        if place.columns.is_empty() && place.rows.is_empty() {
-            at.notes.push(anomaly);
-            continue;
-        }
-        let matching: Vec<usize> = (0..at.cells.len())
-            .filter(|row| place.rows.iter().all(|(column, value)| at.cell(*row, column).is_some_and(|c| c.text() == value)))
-            .collect();
-        if matching.is_empty() {
-            let wanted: Vec<String> = place.rows.iter().map(|(c, v)| format!("{c} = {v}")).collect();
-            fail("rows", format!("table {name} has no row with {}", wanted.join(", ")), "give the values as they stand in its file".into());
-            continue;
-        }
-        // without columns, the first cell of each row carries it
-        let columns: Vec<usize> =
-            if place.columns.is_empty() { vec![0] } else { place.columns.iter().filter_map(|c| at.column(c)).collect() };
-        let numbers = columns.iter().all(|c| at.definition.columns[*c].kind != Kind::Label);
-        if place.likely.as_ref().is_some_and(|l| l.number().is_some() != numbers) {
-            let what = if numbers { "a number" } else { "a text in quotes" };
-            fail("likely", "what was meant is not of the kind of its column".into(), format!("write {what}"));
-            continue;
-        }
-        for row in matching {
-            for column in &columns {
-                at.attached[row][*column].push(Attached { anomaly, effect: place.effect, likely: place.likely.clone() });
-            }
         }
     }
     for (anomaly, _) in paper.anomalies.iter().zip(&placed).filter(|(_, placed)| !**placed) {
@@ -299,4 +262,62 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
         errors.push(source.error(Some(0..0), format!("the anomaly `{}` belongs nowhere", anomaly.id), hint));
     }
     errors
+}
+
+fn find_anomaly(id: &str, anomalies: &[Anomaly]) -> Result<usize, Misplaced> {
+    anomalies.iter().position(|a| a.id == id).ok_or_else(|| {
+        let known = anomalies.iter().map(|a| a.id.as_str());
+        let hint = closest(id, known).map_or_else(|| "add it to anomalies.csv".to_owned(), |c| format!("did you mean `{c}`?"));
+        Misplaced { key: "id", message: format!("unknown anomaly `{id}`"), hint }
+    })
+}
+
+/// Attaches an anomaly to its cells, or notes it at its table or at the paper.
+fn attach_one(anomaly: usize, place: &AnomalyCells, paper: &mut Paper) -> Result<(), Misplaced> {
+    let Some(name) = &place.table else {
+        paper.notes.push(anomaly);
+        return Ok(());
+    };
+    let Some(t) = paper.tables.iter().position(|t| t.definition.id == *name) else {
+        let hint = suggestion(name, "tables", paper.tables.iter().map(|t| t.definition.id.as_str()));
+        return Err(Misplaced { key: "table", message: format!("unknown table `{name}`"), hint });
+    };
+    let table = &mut paper.tables[t];
+    if place.columns.is_empty() && place.rows.is_empty() {
+        table.notes.push(anomaly);
+        return Ok(());
+    }
+    let (rows, columns) = cells_of(place, table)?;
+    for row in rows {
+        for column in &columns {
+            table.attached[row][*column].push(Attached { anomaly, effect: place.effect, likely: place.likely.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The rows and columns of the cells that an anomaly is about.
+fn cells_of(place: &AnomalyCells, table: &PrintedTable) -> Result<(Vec<usize>, Vec<usize>), Misplaced> {
+    let name = &table.definition.id;
+    let mut named = place.rows.keys().map(|k| ("rows", k)).chain(place.columns.iter().map(|c| ("columns", c)));
+    if let Some((key, column)) = named.find(|(_, c)| table.column(c).is_none()) {
+        let hint = suggestion(column, "columns", table.definition.columns.iter().map(|c| c.id.as_str()));
+        return Err(Misplaced { key, message: format!("table {name} has no column `{column}`"), hint });
+    }
+    let matches = |row: &usize| place.rows.iter().all(|(column, value)| table.cell(*row, column).is_some_and(|cell| cell.text() == value));
+    let rows: Vec<usize> = (0..table.cells.len()).filter(matches).collect();
+    if rows.is_empty() {
+        let wanted: Vec<String> = place.rows.iter().map(|(c, v)| format!("{c} = {v}")).collect();
+        let message = format!("table {name} has no row with {}", wanted.join(", "));
+        return Err(Misplaced { key: "rows", message, hint: "give the values as they stand in its file".into() });
+    }
+    // without columns, the first cell of each row carries it
+    let columns: Vec<usize> =
+        if place.columns.is_empty() { vec![0] } else { place.columns.iter().filter_map(|c| table.column(c)).collect() };
+    let has_numbers = columns.iter().all(|c| table.definition.columns[*c].kind != Kind::Label);
+    if place.likely.as_ref().is_some_and(|l| l.number().is_some() != has_numbers) {
+        let hint = format!("write {}", if has_numbers { "a number" } else { "a text in quotes" });
+        return Err(Misplaced { key: "likely", message: "what was meant is not of the kind of its column".into(), hint });
+    }
+    Ok((rows, columns))
 }

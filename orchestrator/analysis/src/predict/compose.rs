@@ -1,7 +1,7 @@
 //! From zones to images, from images to files, from files to the whole checkpoint.
 
 use super::{
-    forecast::{ForecastLine, Prediction, PredictionOutcome},
+    forecast::{Forecast, ForecastLine, Prediction},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -85,12 +85,12 @@ impl Sizes {
     /// Adds a line and hands back its number.
     pub fn add(&mut self, quantity: Quantity, node_load: Option<u32>, answered: Answered) -> Result<Prediction, String> {
         self.warnings.extend(answered.warnings);
-        let kept = match &answered.outcome {
-            PredictionOutcome::Predicted(prediction) => Ok(prediction.clone()),
-            PredictionOutcome::NoPrediction(reason) => Err(reason.clone()),
+        let kept = match &answered.forecast {
+            Forecast::Predicted(prediction) => Ok(prediction.clone()),
+            Forecast::NoPrediction(reason) => Err(reason.clone()),
         };
         let refused = answered.refused;
-        self.lines.push(ForecastLine { quantity, unit: quantity.unit(), node_load, outcome: answered.outcome, refused, observed: None });
+        self.lines.push(ForecastLine { quantity, unit: quantity.unit(), node_load, forecast: answered.forecast, refused, observed: None });
         kept
     }
 }

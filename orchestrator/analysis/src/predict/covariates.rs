@@ -3,7 +3,7 @@
 use super::{
     compose::Sizes,
     curves,
-    forecast::{Prediction, PredictionOutcome},
+    forecast::{Forecast, Prediction},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -110,8 +110,8 @@ impl Predictor<'_> {
         };
         let mut answered =
             self.ask(key, models, || self.samples(seen, |o| o.value(Quantity::Launchers), |o| o.setting.mapping.to_string()), &at);
-        if let (PredictionOutcome::Predicted(prediction), false, true, Ok(all), Ok(first)) =
-            (&mut answered.outcome, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
+        if let (Forecast::Predicted(prediction), false, true, Ok(all), Ok(first)) =
+            (&mut answered.forecast, several, nodes > 1, aux_cluster_mib(nodes), aux_cluster_mib(1))
         {
             prediction.estimate = Estimate::bare(prediction.estimate.value + all - first);
             prediction.model = MORE_NODES;
@@ -147,12 +147,12 @@ impl Predictor<'_> {
                 &at,
             );
             warnings.extend(answered.warnings);
-            match answered.outcome {
-                PredictionOutcome::NoPrediction(_) if self.count(seen) == 0 => {
+            match answered.forecast {
+                Forecast::NoPrediction(_) if self.count(seen) == 0 => {
                     return Answered::none(format!("no run with {} tells of them", question.label_of_library()));
                 }
-                PredictionOutcome::NoPrediction(reason) => return Answered::none(reason),
-                PredictionOutcome::Predicted(mut one) => {
+                Forecast::NoPrediction(reason) => return Answered::none(reason),
+                Forecast::Predicted(mut one) => {
                     if !alike {
                         let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
                         warnings.push(format!("auxiliary files were only observed with {how}: nothing tells how far off they are"));

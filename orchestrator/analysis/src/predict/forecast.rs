@@ -1,13 +1,13 @@
-//! What a prediction says: each quantity with its interval, its model and the runs behind it, or the reason why there is none.
+//! What is said: each quantity with its interval, its model and the runs behind it, or the reason why there is none.
 
 use super::question::Question;
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, ModelInfo, Parameter, stored::FileGroup};
 use serde::Serialize;
 
-/// Everything that is predicted for one question.
+/// The forecasts of all quantities for one question.
 #[derive(Clone, Debug, Serialize)]
-pub struct Forecast {
+pub struct Forecasts {
     /// What was asked.
     pub question: Question,
     /// The same, for people.
@@ -33,9 +33,9 @@ pub struct ForecastLine {
     pub unit: &'static str,
     /// Processes on the node of the image in question; `None` for what does not depend on it.
     pub node_load: Option<u32>,
-    /// The number, or why there is none.
+    /// The number and what it is based on, or why there is none.
     #[serde(flatten)]
-    pub outcome: PredictionOutcome,
+    pub forecast: Forecast,
     /// Why each model has no number, where the reason is only a sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
@@ -48,10 +48,10 @@ pub struct ForecastLine {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ObservedValue(pub f64);
 
-/// A prediction or the reason for none.
+/// What is said of a quantity: a number with its interval and its basis, or the reason for none.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PredictionOutcome {
+pub enum Forecast {
     /// A number.
     Predicted(Prediction),
     /// Why there is none.
@@ -118,8 +118,8 @@ pub struct ScheduleBudget {
     pub mtbf_s: Option<f64>,
 }
 
-impl PredictionOutcome {
-    /// The number, if there is one.
+impl Forecast {
+    /// The number with its basis, if there is one.
     pub fn prediction(&self) -> Option<&Prediction> {
         match self {
             Self::Predicted(prediction) => Some(prediction),
@@ -127,16 +127,24 @@ impl PredictionOutcome {
         }
     }
 
-    /// The number's estimate, or the reason for none.
+    /// The number with its interval, or the reason for none.
     pub fn estimate(&self) -> Result<Estimate, String> {
         match self {
             Self::Predicted(prediction) => Ok(prediction.estimate),
             Self::NoPrediction(reason) => Err(reason.clone()),
         }
     }
+
+    /// The same forecast for so many of what it is of, or for a part of it.
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Predicted(prediction) => Self::Predicted(Prediction { estimate: prediction.estimate.times(factor), ..prediction }),
+            Self::NoPrediction(reason) => Self::NoPrediction(reason),
+        }
+    }
 }
 
-impl Forecast {
+impl Forecasts {
     /// Whether there is a number of the program itself: without one, the rest is only of its library.
     pub fn says_something_of_the_program(&self) -> bool {
         let of_program = [Quantity::Dtapp, Quantity::Image, Quantity::File, Quantity::Stored];
@@ -150,6 +158,6 @@ impl Forecast {
 
     /// The first line of a quantity.
     pub fn first(&self, quantity: Quantity) -> Option<&Prediction> {
-        self.of(quantity).next().and_then(|l| l.outcome.prediction())
+        self.of(quantity).next().and_then(|l| l.forecast.prediction())
     }
 }

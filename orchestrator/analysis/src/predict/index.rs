@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::AnalysisError,
-    index::{Index, IndexedFactors, IndexedPoint},
+    index::{Index, IndexedFactors, IndexedPoint, PointSummary},
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{mapping::Mapping, point::Compression, record::names, store::StoreError, units::MIB};
@@ -99,11 +99,8 @@ const SURPLUS: &str = "largest minus median image";
 /// Means of all quantities, by point.
 fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, AnalysisError> {
     let mut means: HashMap<String, HashMap<String, f64>> = HashMap::new();
-    let summaries = index.rows("SELECT point, quantity, mean FROM summaries", |r| {
-        Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, f64>(2)?))
-    })?;
-    for (point, quantity, mean) in summaries {
-        means.entry(point).or_default().insert(quantity, mean);
+    for PointSummary { point, quantity, summary } in index.summaries()? {
+        means.entry(point).or_default().insert(quantity, summary.mean);
     }
     for (point, surplus) in surpluses(index)? {
         means.entry(point).or_default().insert(SURPLUS.to_owned(), surplus);
@@ -113,13 +110,9 @@ fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, Analysi
 
 /// What the first run of each point that succeeded recorded of its MPI library.
 fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
-    let all = index.rows(
-        "SELECT r.point, f.value FROM facts f JOIN runs r ON r.id = f.run WHERE r.state = 'succeeded' AND f.key = 'mpi' ORDER BY r.seq",
-        |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?)),
-    )?;
     let mut first = HashMap::new();
-    for (point, fact) in all {
-        first.entry(point).or_insert(fact);
+    for fact in index.fact("mpi")? {
+        first.entry(fact.point).or_insert(fact.value);
     }
     Ok(first)
 }
@@ -127,13 +120,8 @@ fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
 /// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.
 fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
     let mut images: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
-    let sizes = index.rows(
-        "SELECT r.point, r.id, coalesce(c.ckpt, ''), c.value FROM records c JOIN runs r ON r.id = c.run
-         WHERE c.name = 'image_bytes' AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'",
-        |r| Ok(((r.get(0)?, r.get(1)?, r.get(2)?), r.get::<_, f64>(3)?)),
-    )?;
-    for (checkpoint, size) in sizes {
-        images.entry(checkpoint).or_default().push(size);
+    for size in index.image_sizes()? {
+        images.entry((size.point, size.run, size.ckpt)).or_default().push(size.bytes);
     }
     let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
     for ((point, _, _), mut sizes) in images {

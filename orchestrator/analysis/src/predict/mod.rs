@@ -9,10 +9,10 @@
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
-//! | `forecast.rs`, `judge.rs` | what is said, and how it is held against measurements |
+//! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
 //!
-//! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but judges only observations that were
-//! held out of the same split. Nothing is invented: a quantity without data or model is a line that says why there is no prediction.
+//! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds it only
+//! against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line that says why there is no prediction.
 
 mod compose;
 mod covariates;
@@ -22,8 +22,8 @@ mod error;
 mod filter;
 mod fitting;
 mod forecast;
+mod forecasting;
 mod index;
-mod judge;
 mod merge;
 mod observation;
 mod predictor;
@@ -35,11 +35,9 @@ mod time;
 pub use csv::from_csv;
 pub use error::PredictError;
 pub use filter::Filter;
-pub use forecast::{CandidateAnswer, Forecast, ForecastLine, ObservedValue, Prediction, PredictionOutcome, ScheduleBudget, Scheduled};
+pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
-
-pub use judge::JudgedQuantity;
 pub use merge::merge_repeated;
 pub use observation::Observation;
 pub use predictor::Predictor;

@@ -3,7 +3,7 @@
 use super::{
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
-    forecast::{Prediction, PredictionOutcome},
+    forecast::{Forecast, Prediction},
     observation::Observation,
     question::Question,
     registry,
@@ -34,7 +34,7 @@ pub struct Predictor<'s> {
 /// An answer with its warnings.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
-    pub outcome: PredictionOutcome,
+    pub forecast: Forecast,
     pub warnings: Vec<String>,
     /// Why each model has no number, where the outcome says it in one sentence.
     pub refused: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Answered {
 
 impl Answered {
     pub fn none(reason: impl Into<String>) -> Self {
-        Self { outcome: PredictionOutcome::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
+        Self { forecast: Forecast::NoPrediction(reason.into()), warnings: Vec::new(), refused: Vec::new(), too_few: None }
     }
 
     pub fn of(prediction: Prediction) -> Self {
@@ -52,7 +52,7 @@ impl Answered {
     }
 
     pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
-        Self { outcome: PredictionOutcome::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
+        Self { forecast: Forecast::Predicted(prediction), warnings, refused: Vec::new(), too_few: None }
     }
 }
 
@@ -169,8 +169,8 @@ impl<'s> Predictor<'s> {
             || self.samples(holds, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()),
             at,
         );
-        match &mut answered.outcome {
-            PredictionOutcome::NoPrediction(reason) if of_class == 0 => {
+        match &mut answered.forecast {
+            Forecast::NoPrediction(reason) if of_class == 0 => {
                 let (others, runs) = (of_all > 0, if of_all == 1 { "run" } else { "runs" });
                 let others = if others { format!(", only of other classes ({of_all} {runs})") } else { String::new() };
                 *reason = format!(
@@ -178,19 +178,19 @@ impl<'s> Predictor<'s> {
                     question.setting.app, question.setting.class, question.setting.mpi_name
                 );
             }
-            PredictionOutcome::NoPrediction(reason) => {
+            Forecast::NoPrediction(reason) => {
                 if let Some((found, needed)) = answered.too_few {
                     *reason =
                         short_of_runs(found, &format!(" of {}.{class} on {}", question.setting.app, question.setting.mpi_name), needed);
                 }
             }
-            PredictionOutcome::Predicted(_) if of_class == 0 && of_all > 0 => {
+            Forecast::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
                     "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
                     question.setting.class, question.setting.app
                 ));
             }
-            PredictionOutcome::Predicted(_) => {}
+            Forecast::Predicted(_) => {}
         }
         answered
     }
@@ -209,7 +209,7 @@ impl<'s> Predictor<'s> {
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
             let mut answered =
                 self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.name()), at);
-            if let PredictionOutcome::Predicted(prediction) = &mut answered.outcome {
+            if let Forecast::Predicted(prediction) = &mut answered.forecast {
                 prediction.estimate = spanning(prediction);
                 prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
             }
@@ -222,11 +222,11 @@ impl<'s> Predictor<'s> {
         let key = format!("data of no run {} {scope} {}", question.setting.mpi_name, at.processes() == 1);
         let mut answered =
             self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()), at);
-        match &mut answered.outcome {
-            PredictionOutcome::NoPrediction(reason) => {
+        match &mut answered.forecast {
+            Forecast::NoPrediction(reason) => {
                 *reason = format!("no run of {} on {} was observed: {reason}", question.setting.app, question.setting.mpi_name)
             }
-            PredictionOutcome::Predicted(_) => {
+            Forecast::Predicted(_) => {
                 let runs = self.count(pool);
                 let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
                 answered
@@ -256,17 +256,17 @@ impl<'s> Predictor<'s> {
                     ZoneScope::NoRuns => false,
                 }
         });
-        if let PredictionOutcome::Predicted(prediction) = &mut answered.outcome
+        if let Forecast::Predicted(prediction) = &mut answered.forecast
             && prediction.estimate.interval.is_none()
         {
             // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
-            let of_all = self.ask_zone(zone, name, &ZoneScope::AnyProgram, at, |o| any(o) && regime(o)).outcome.estimate();
+            let of_all = self.ask_zone(zone, name, &ZoneScope::AnyProgram, at, |o| any(o) && regime(o)).forecast.estimate();
             if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
                 prediction.estimate = Estimate::plus_minus(prediction.estimate.value, half);
                 prediction.reason += "; its interval is that of all programs with the library";
             }
         }
-        if let PredictionOutcome::NoPrediction(reason) = &mut answered.outcome
+        if let Forecast::NoPrediction(reason) = &mut answered.forecast
             && self.count(any) == 0
         {
             *reason = format!("{} with {name} was not observed: {reason}", zone.title());

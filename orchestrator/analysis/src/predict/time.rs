@@ -2,7 +2,7 @@
 
 use super::{
     compose::sum,
-    forecast::{CandidateAnswer, Forecast, ForecastLine, Prediction, PredictionOutcome, ScheduleBudget, Scheduled},
+    forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, Prediction, ScheduleBudget, Scheduled},
     observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
@@ -28,12 +28,12 @@ struct OfNode {
 
 impl Predictor<'_> {
     /// The time of one checkpoint: that of the node that takes longest.
-    pub(super) fn latency(&self, question: &Question, forecast: &Forecast) -> Answered {
+    pub(super) fn latency(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         if question.setting.compression == Compression::Gzip {
             return Answered::none("no model of the time of compression is known");
         }
-        let nodes = of_nodes(question, forecast);
-        let parts: Vec<&Prediction> = forecast.of(Quantity::File).filter_map(|line| line.outcome.prediction()).collect();
+        let nodes = of_nodes(question, forecasts);
+        let parts: Vec<&Prediction> = forecasts.of(Quantity::File).filter_map(|line| line.forecast.prediction()).collect();
         if nodes.is_empty() || parts.is_empty() {
             return Answered::none("the files are not known");
         }
@@ -43,7 +43,7 @@ impl Predictor<'_> {
             size && o.setting.compression == Compression::None && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         };
         if self.count(usable) == 0 {
-            return published(question, forecast, &nodes, &parts);
+            return published(question, forecasts, &nodes, &parts);
         }
         let ours = |o: &Observation| usable(o) && library(o);
         let loads: BTreeSet<u32> = self.training.items().iter().filter(|o| ours(o)).filter_map(Observation::load).collect();
@@ -60,18 +60,18 @@ impl Predictor<'_> {
         let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
         for node in &nodes {
             let answered = ask(node.load, node.mib.value);
-            match answered.outcome {
-                PredictionOutcome::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
+            match answered.forecast {
+                Forecast::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
                     slowest = Some((one, answered.warnings, node));
                 }
-                PredictionOutcome::Predicted(_) => {}
-                PredictionOutcome::NoPrediction(reason) => return Answered::none(reason),
+                Forecast::Predicted(_) => {}
+                Forecast::NoPrediction(reason) => return Answered::none(reason),
             }
         }
         let Some((said, mut warnings, node)) = slowest else { return Answered::none("the files are not known") };
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
         let moved = node.mib.interval.and_then(|i| {
-            let end = |mib: f64| ask(node.load, mib.max(0.0)).outcome.prediction().map(|p| p.estimate.value - said.estimate.value);
+            let end = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - said.estimate.value);
             Some(Estimate::between(0.0, end(i.low)?.min(0.0), end(i.high)?.max(0.0)))
         });
         let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
@@ -118,11 +118,11 @@ impl Predictor<'_> {
 }
 
 /// The files of the node of each load that holds most: with the aggregators' surplus. Empty if they are not known.
-fn of_nodes(question: &Question, forecast: &Forecast) -> Vec<OfNode> {
+fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
     let loads: BTreeSet<u32> = question.setting.mapping.node_loads().collect();
     let of = |load: u32| {
         let nodes = question.setting.mapping.node_loads().filter(|l| *l == load).count() as u32;
-        let group = |aggregator: bool| forecast.files.iter().find(move |g| g.node_load == load && g.aggregator == aggregator);
+        let group = |aggregator: bool| forecasts.files.iter().find(move |g| g.node_load == load && g.aggregator == aggregator);
         // aggregators go to nodes in turn
         let aggregators = group(true).map_or(0, |g| g.count.div_ceil(nodes.max(1)));
         let plain = load.saturating_sub(aggregators);
@@ -142,7 +142,7 @@ fn at(question: &Question, load: u32, node_mib: f64) -> Setting {
 }
 
 /// The published time, where no time was observed at all. The published lines of the zones stand beside it.
-fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: &[&Prediction]) -> Answered {
+fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts: &[&Prediction]) -> Answered {
     let model = latency::published();
     let mut slowest: Option<(Answer, &OfNode)> = None;
     for node in nodes {
@@ -161,7 +161,7 @@ fn published(question: &Question, forecast: &Forecast, nodes: &[OfNode], parts: 
     let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
     let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].map(|zone| {
         let of_load = |l: &&ForecastLine| l.node_load.is_none_or(|load| load == node.load);
-        let line = forecast.of(zone).find(of_load).and_then(|l| l.outcome.prediction());
+        let line = forecasts.of(zone).find(of_load).and_then(|l| l.forecast.prediction());
         line.map(|p| p.estimate.value.max(0.0) * MIB).ok_or_else(|| format!("{} is not known", zone.title()))
     });
     let by_zones = match zones {

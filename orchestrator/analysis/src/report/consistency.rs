@@ -15,12 +15,15 @@ const MOST_VALUES: usize = 4;
 /// What a run has that does not tell: it was made before cvc recorded it, or its facts are lost.
 const UNKNOWN: &str = "not recorded";
 
-/// What differs within each point. `sources` are those of its counted runs: quantity with its labels, then sources.
+/// Where records come from: the point, the quantity and its labels, then the sources.
+pub(super) type Sources = BTreeMap<(usize, String, String), BTreeSet<String>>;
+
+/// What differs within each point. `sources` are those of its counted runs.
 pub(super) fn find(
     points: usize,
     runs: &[RunRow],
     facts: &BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    sources: &BTreeMap<(usize, String, String), BTreeSet<String>>,
+    sources: &Sources,
 ) -> Vec<Mixed> {
     let mut mixed = vec![Mixed::new(); points];
     let mut counted = vec![0; points];

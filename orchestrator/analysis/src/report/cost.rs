@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 16;
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
-    let spent = Spending::read(index).map_err(index.failed())?;
+    let spent = Spending::read(index)?;
     let priced = data.points.iter().any(|p| p.summaries.contains_key(names::COST_USD));
     if priced || !spent.runs.is_empty() || !spent.leases.is_empty() {
         blocks.push(Block::Table(sites(data, &spent)));
@@ -64,34 +64,25 @@ struct OfLeases {
 }
 
 impl Spending {
-    fn read(index: &Index) -> rusqlite::Result<Self> {
-        let db = index.connection();
+    fn read(index: &Index) -> Result<Self, AnalysisError> {
         let mut all = Self::default();
-        let mut query = db.prepare(
-            "SELECT p.site, c.value, json_extract(c.labels, '$.usd_per_node_hour'), json_extract(c.labels, '$.price'), p.id
-             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
-        )?;
-        let mut rows = query.query([names::COST_USD])?;
-        while let Some(r) = rows.next()? {
-            let of = all.runs.entry(r.get(0)?).or_default();
-            of.usd += r.get::<_, Option<f64>>(1)?.unwrap_or(0.0);
+        for cost in index.run_costs()? {
+            let of = all.runs.entry(cost.site).or_default();
+            of.usd += cost.usd.unwrap_or(0.0);
             of.runs += 1;
-            of.rates.extend(r.get::<_, Option<String>>(2)?);
-            of.sources.extend(r.get::<_, Option<String>>(3)?);
-            all.points.entry(r.get(4)?).or_default().extend(r.get::<_, Option<String>>(3)?);
+            of.rates.extend(cost.rate);
+            of.sources.extend(cost.price.clone());
+            all.points.entry(cost.point).or_default().extend(cost.price);
         }
-        let mut query = db.prepare("SELECT site, instance_type, spot, instances, instance_s, usd, ended, CAST(usd_per_hour AS TEXT), price FROM leases ORDER BY seq")?;
-        let mut rows = query.query([])?;
-        while let Some(r) = rows.next()? {
-            let of = all.leases.entry(r.get(0)?).or_insert_with(|| OfLeases { usd: Some(0.0), ..OfLeases::default() });
-            let spot = if r.get(2)? { " (spot)" } else { "" };
-            of.types.insert(format!("{}{spot}", r.get::<_, String>(1)?));
-            of.instances += r.get::<_, u32>(3)? as usize;
-            of.instance_s += r.get::<_, f64>(4)?;
-            of.usd = of.usd.zip(r.get::<_, Option<f64>>(5)?).map(|(a, b)| a + b);
-            of.open |= r.get::<_, Option<String>>(6)?.is_none();
-            of.rates.extend(r.get::<_, Option<String>>(7)?);
-            of.sources.extend(r.get::<_, Option<String>>(8)?);
+        for lease in index.leases()? {
+            let of = all.leases.entry(lease.site).or_insert_with(|| OfLeases { usd: Some(0.0), ..OfLeases::default() });
+            of.types.insert(format!("{}{}", lease.instance_type, if lease.spot { " (spot)" } else { "" }));
+            of.instances += lease.instances as usize;
+            of.instance_s += lease.instance_s;
+            of.usd = of.usd.zip(lease.usd).map(|(a, b)| a + b);
+            of.open |= lease.ended.is_none();
+            of.rates.extend(lease.rate);
+            of.sources.extend(lease.price);
         }
         Ok(all)
     }

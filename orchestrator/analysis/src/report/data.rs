@@ -1,18 +1,19 @@
 //! What every table and plot asks of the index, read once.
 
 use super::{
-    consistency,
+    consistency::{self, Sources},
     model::{RecordRow, Records},
     quantity::Tier,
     rows::{ExcludedRow, PointRow, RunRow},
 };
-use crate::error::AnalysisError;
-use crate::{holdout::HoldoutResult, index::Index};
+use crate::{
+    error::AnalysisError,
+    holdout::HoldoutResult,
+    index::{Index, LabelledRecord, PointSummary, RecordSource, RunValue},
+};
 use cvc_core::{app::descriptor::Better, ids::PointId};
-use cvc_model::stats::{Interval, Summary};
 use indexmap::{IndexMap, IndexSet};
-use rusqlite::Row;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// The index as tables see it.
 pub(super) struct Data {
@@ -57,7 +58,7 @@ impl Data {
             factors.extend(row.keys().cloned());
         }
         Ok(Self {
-            meta: index.rows("SELECT key, value FROM meta", |r| Ok((r.get(0)?, r.get(1)?)))?.into_iter().collect(),
+            meta: index.meta()?,
             factors: factors.into_iter().collect(),
             points,
             runs,
@@ -125,20 +126,14 @@ impl Data {
     pub fn records(&self, index: &Index) -> Result<Records, AnalysisError> {
         let points = self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect();
         let by_id: HashMap<&str, usize> = self.runs.iter().map(|r| (r.id.as_str(), r.point)).collect();
-        let all = index.rows(
-            "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
-             c.zone, c.kind, c.rule, c.value FROM records c JOIN runs r ON r.id = c.run ORDER BY r.seq, c.rowid",
-            |r| {
-                let text = (0..RecordRow::COLUMNS.len()).map(|i| r.get(i)).collect::<rusqlite::Result<Vec<Option<String>>>>()?;
-                let point = text[0].as_deref().and_then(|id| by_id.get(id));
-                let value = r.get(RecordRow::COLUMNS.len())?;
-                Ok(point.map(|&point| RecordRow { point, text, value }))
-            },
-        )?;
+        let row = |record: LabelledRecord| {
+            let &point = record.text[0].as_deref().and_then(|run| by_id.get(run))?;
+            Some(RecordRow { point, text: record.text, value: record.value })
+        };
         Ok(Records {
             factors: self.factors.iter().map(|f| super::quantity::factor_column(f)).collect(),
             points,
-            rows: all.into_iter().flatten().collect(),
+            rows: index.records()?.into_iter().filter_map(row).collect(),
         })
     }
 }
@@ -160,14 +155,14 @@ fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisE
 
 /// Adds the values of all counted runs to their points, in the order of the plan. Returns the unit of each quantity.
 fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [PointRow]) -> Result<BTreeMap<String, String>, AnalysisError> {
-    let read = index.rows("SELECT q.run, q.quantity, q.unit, q.value FROM v_quantities q", |r| {
-        let run = run_of.get(&r.get::<_, String>(0)?).copied().filter(|run| runs[*run].counts());
-        run.map(|run| Ok((run, r.get::<_, String>(1)?, r.get::<_, String>(2)?, r.get::<_, f64>(3)?))).transpose()
-    })?;
-    let mut values: Vec<_> = read.into_iter().flatten().collect();
-    values.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let with_run = |value: RunValue| {
+        let run = run_of.get(&value.run).copied().filter(|run| runs[*run].counts())?;
+        Some((run, value))
+    };
+    let mut values: Vec<_> = index.run_values()?.into_iter().filter_map(with_run).collect();
+    values.sort_by(|a, b| (a.0, &a.1.quantity).cmp(&(b.0, &b.1.quantity)));
     let mut units = BTreeMap::new();
-    for (run, quantity, unit, value) in values {
+    for (run, RunValue { run: _, quantity, unit, value }) in values {
         let point = &mut points[runs[run].point];
         point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
         point.values.entry(quantity.clone()).or_default().push(value);
@@ -179,9 +174,7 @@ fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [Point
 /// Adds the summaries of all quantities to their points.
 fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError> {
     let ids: HashMap<String, usize> = points.iter().enumerate().map(|(i, p)| (p.id.as_str().to_owned(), i)).collect();
-    let read =
-        index.rows("SELECT * FROM summaries", |r| Ok((r.get::<_, String>("point")?, r.get::<_, String>("quantity")?, summary(r)?)))?;
-    for (point, quantity, summary) in read {
+    for PointSummary { point, quantity, summary } in index.summaries()? {
         if let Some(&point) = ids.get(&point) {
             points[point].summaries.insert(quantity, summary);
         }
@@ -192,15 +185,8 @@ fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError
 /// The quantities with their tiers, in the order of tables.
 fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap<String, ReportedQuantity>, AnalysisError> {
     let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
-    for (name, better) in
-        index.rows("SELECT name, better FROM figures ORDER BY app, name", |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?)))?
-    {
-        let better = match better.as_str() {
-            "lower" => Some(Better::Lower),
-            "higher" => Some(Better::Higher),
-            _ => None,
-        };
-        declared.entry(name).or_default().push(better);
+    for figure in index.figures()? {
+        declared.entry(figure.name).or_default().push(figure.better);
     }
     let mut quantities: Vec<(String, ReportedQuantity)> = units
         .into_iter()
@@ -216,49 +202,21 @@ fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap
 /// The facts of all runs: key, then value, then the runs that have it.
 fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
     let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-    let read =
-        index.rows("SELECT key, value, run FROM facts ORDER BY key, value", |r| Ok((r.get(0)?, r.get(1)?, r.get::<_, String>(2)?)))?;
-    for (key, value, run) in read {
-        if let Some(&run) = run_of.get(&run) {
-            facts.entry(key).or_default().entry(value).or_default().push(run);
+    for fact in index.facts()? {
+        if let Some(&run) = run_of.get(&fact.run) {
+            facts.entry(fact.key).or_default().entry(fact.value).or_default().push(run);
         }
     }
     Ok(facts)
 }
 
-/// Where the records of counted runs come from: point, quantity and its labels, then sources.
-fn sources(
-    index: &Index,
-    runs: &[RunRow],
-    run_of: &RunsById,
-) -> Result<BTreeMap<(usize, String, String), BTreeSet<String>>, AnalysisError> {
-    let mut sources: BTreeMap<(usize, String, String), BTreeSet<String>> = BTreeMap::new();
-    let read = index.rows(
-        "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, ''), source
-         FROM records",
-        |r| Ok((r.get::<_, String>(0)?, r.get(1)?, r.get(2)?, r.get(3)?)),
-    )?;
-    for (run, name, labels, source) in read {
+/// Where the records of counted runs come from.
+fn sources(index: &Index, runs: &[RunRow], run_of: &RunsById) -> Result<Sources, AnalysisError> {
+    let mut sources = Sources::new();
+    for RecordSource { run, name, labels, source } in index.record_sources()? {
         if let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.enters()) {
             sources.entry((run.point, name, labels)).or_default().insert(source);
         }
     }
     Ok(sources)
-}
-
-/// A row of `summaries`.
-fn summary(r: &Row<'_>) -> rusqlite::Result<Summary> {
-    let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
-    let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
-    Ok(Summary {
-        n: count("n")?,
-        mean: r.get("mean")?,
-        median: r.get("median")?,
-        sd: r.get("sd")?,
-        min: r.get("min")?,
-        max: r.get("max")?,
-        interval: interval.map(|(low, high)| Interval { low, high }),
-        mild: count("mild_outliers")?,
-        severe: count("severe_outliers")?,
-    })
 }

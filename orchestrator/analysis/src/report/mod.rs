@@ -18,6 +18,7 @@ mod outcomes;
 mod overview;
 mod plot;
 mod prediction;
+mod prediction_plot;
 mod quantity;
 mod repeat;
 mod rows;

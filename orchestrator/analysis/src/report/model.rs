@@ -1,5 +1,6 @@
 //! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
 
+use crate::index::LabelledRecord;
 use cvc_model::{
     Estimate,
     stats::{Comparison, Summary},
@@ -339,9 +340,7 @@ pub struct RecordRow {
 
 impl RecordRow {
     /// What the texts are.
-    pub const COLUMNS: [&'static str; 15] = [
-        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
-    ];
+    pub const COLUMNS: [&'static str; 15] = LabelledRecord::COLUMNS;
 }
 
 impl Column {

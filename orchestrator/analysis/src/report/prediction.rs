@@ -2,20 +2,19 @@
 
 use super::{
     data::Data,
-    layout::{self, PlannedPlot},
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Categories, Marks, Panel, Whisker},
+    layout,
+    model::{Block, Cell, Column, Section, Table},
+    prediction_plot::{self, Places, scaled},
     quantity as words, summary,
 };
-use crate::error::AnalysisError;
-use crate::holdout::{Coverage, Gate, HeldOutAnswer, HeldOutPrediction, HoldoutResult, PlacedPrediction, quantity};
+use crate::{
+    error::AnalysisError,
+    holdout::{Coverage, Gate, GateGroup, HoldoutResult},
+    index::PredictionRow,
+};
 use cvc_core::{ids::PointId, quantity::Quantity};
-use cvc_model::{Estimate, Interval, stats::Summary};
+use cvc_model::stats::Summary;
 use indexmap::IndexMap;
-use std::collections::HashMap;
-
-/// Quantities that are drawn whenever they are predicted; others are if they have a bound.
-const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Latency];
 
 /// Tables of single programs, libraries and classes that stand open; more of them are folded.
 const MOST_OPEN: usize = 12;
@@ -27,10 +26,7 @@ const MOST_MISSES: usize = 4;
 const MOST_NAMED: usize = 8;
 
 /// Predictions with their points.
-type Rows<'a> = Vec<(usize, &'a HeldOutPrediction)>;
-
-/// Points by identifier.
-type Places = HashMap<PointId, usize>;
+type Rows<'a> = Vec<(usize, &'a PredictionRow)>;
 
 /// The section; without blocks if the campaign predicts nothing.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
@@ -48,7 +44,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
                 blocks.push(Block::Table(bounds));
             }
             let mut drawn = Vec::new();
-            layout::add(&mut drawn, plots(data, outcome, &places))?;
+            layout::add(&mut drawn, prediction_plot::plots(data, outcome, &places))?;
             blocks.extend(drawn);
             blocks.extend(groups(data, outcome, &places).into_iter().map(Block::Table));
             blocks.push(Block::Table(all(data, outcome, &places)));
@@ -164,19 +160,19 @@ fn bounds(gate: &Gate) -> Table {
 /// The errors of one quantity.
 struct Errors<'a> {
     measured: usize,
-    errors: Vec<(f64, &'a PlacedPrediction)>,
+    errors: Vec<(f64, &'a PredictionRow)>,
     coverage: Coverage,
 }
 
 impl<'a> Errors<'a> {
     fn of(outcome: &'a HoldoutResult, quantity: Quantity) -> Option<Self> {
         let mut all = Self { measured: 0, errors: Vec::new(), coverage: Coverage::default() };
-        for judged in outcome.judged.iter().filter(|j| j.prediction.quantity == quantity) {
+        for row in outcome.of(quantity) {
             all.measured += 1;
-            if matches!(judged.prediction.answer, HeldOutAnswer::Predicted { .. }) {
-                all.coverage.add(judged.prediction.covered == Some(true));
+            if row.answer.is_ok() {
+                all.coverage.add(row.covered == Some(true));
             }
-            all.errors.extend(judged.prediction.error_pct.map(|e| (e, judged)));
+            all.errors.extend(row.error_pct.map(|e| (e, row)));
         }
         (all.measured > 0).then_some(all)
     }
@@ -186,7 +182,7 @@ impl<'a> Errors<'a> {
     }
 }
 
-/// One row for each quantity.
+/// One row for each quantity, and one for all cells.
 fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -> Table {
     let caption = "Errors over all held-out points. The bound holds for the mean of each program and MPI library, of which the worst is named. Inside: \
                    cells whose measured value lies within the 95 % prediction interval.";
@@ -205,49 +201,66 @@ fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -
         Column::plain("verdict", "verdict"),
     ];
     let mut table = Table::new("prediction_summary", "How well the predictions did", caption, columns);
-    for q in Quantity::ALL {
-        let Some(of) = Errors::of(outcome, q) else { continue };
-        let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        // Where nothing errs, no place is the worst.
-        let any = |error: f64| shown(error) > 0.0;
-        let at =
-            largest.filter(|l| any(l.0)).and_then(|(_, j)| places.get(&j.prediction.point)).map(|p| label(data, *p)).unwrap_or_default();
-        let groups: Vec<_> = gate.groups.iter().filter(|g| g.quantity == q && g.mean_error_pct.is_some_and(any)).collect();
-        let worst = groups.iter().max_by(|a, b| a.mean_error_pct.unwrap_or(-1.0).total_cmp(&b.mean_error_pct.unwrap_or(-1.0)));
-        let bound = gate.groups.iter().filter(|g| g.quantity == q).find_map(|g| g.bound_pct);
-        let met: Vec<bool> = gate.groups.iter().filter(|g| g.quantity == q).filter_map(|g| g.met()).collect();
-        let verdict = match (met.is_empty(), met.iter().filter(|met| !**met).count()) {
-            (true, _) => String::new(),
-            (false, 0) => "kept".to_owned(),
-            (false, missed) => format!("missed by {missed} of {}", met.len()),
-        };
-        table.rows.push(vec![
-            Cell::text(q.title()),
-            Cell::count(of.measured),
-            Cell::count(of.coverage.cells),
-            Cell::number((!of.errors.is_empty()).then(|| shown(of.mean()))),
-            Cell::number(largest.map(|l| shown(l.0))),
-            Cell::text(at),
-            Cell::count(of.coverage.inside),
-            Cell::number(of.coverage.pct()),
-            Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
-            Cell::number(worst.and_then(|g| g.mean_error_pct).map(shown)),
-            Cell::number(bound),
-            Cell::text(verdict),
-        ]);
+    let rows = Quantity::ALL.into_iter().filter_map(|q| Some(quantity_row(data, &Errors::of(outcome, q)?, gate, q, places)));
+    table.rows.extend(rows);
+    table.rows.push(total_row(outcome, gate));
+    table
+}
+
+/// The row of a quantity in the summary.
+fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: &Places) -> Vec<Cell> {
+    // Where nothing errs, no place is the worst.
+    let any = |error: f64| shown(error) > 0.0;
+    let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let at = largest.filter(|l| any(l.0)).and_then(|(_, row)| places.get(&row.point)).map(|p| label(data, *p)).unwrap_or_default();
+    let groups: Vec<&GateGroup> = gate.groups.iter().filter(|g| g.quantity == q).collect();
+    let mean = |g: &GateGroup| g.mean_error_pct.unwrap_or(-1.0);
+    let erring = groups.iter().filter(|g| g.mean_error_pct.is_some_and(any));
+    let worst = erring.max_by(|a, b| mean(a).total_cmp(&mean(b)));
+    vec![
+        Cell::text(q.title()),
+        Cell::count(of.measured),
+        Cell::count(of.coverage.cells),
+        Cell::number((!of.errors.is_empty()).then(|| shown(of.mean()))),
+        Cell::number(largest.map(|l| shown(l.0))),
+        Cell::text(at),
+        Cell::count(of.coverage.inside),
+        Cell::number(of.coverage.pct()),
+        Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
+        Cell::number(worst.and_then(|g| g.mean_error_pct).map(shown)),
+        Cell::number(groups.iter().find_map(|g| g.bound_pct)),
+        Cell::text(verdict_on(&groups)),
+    ]
+}
+
+/// Whether the bound of a quantity is kept; empty without one.
+fn verdict_on(groups: &[&GateGroup]) -> String {
+    let met: Vec<bool> = groups.iter().filter_map(|g| g.met()).collect();
+    match (met.is_empty(), met.iter().filter(|met| !**met).count()) {
+        (true, _) => String::new(),
+        (false, 0) => "kept".to_owned(),
+        (false, missed) => format!("missed by {missed} of {}", met.len()),
     }
+}
+
+/// The row of all cells in the summary.
+fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     let cells = gate.coverage;
     let verdict = gate.min_coverage_pct.zip(cells.pct()).map(|(bound, pct)| if pct >= bound { "kept" } else { "missed" });
-    let mut row = vec![Cell::Empty; table.columns.len()];
-    row[0] = Cell::text("all cells");
-    row[1] = Cell::count(outcome.judged.len());
-    row[2] = Cell::count(cells.cells);
-    row[6] = Cell::count(cells.inside);
-    row[7] = Cell::number(cells.pct());
-    row[10] = Cell::number(gate.min_coverage_pct);
-    row[11] = Cell::text(verdict.unwrap_or_default());
-    table.rows.push(row);
-    table
+    vec![
+        Cell::text("all cells"),
+        Cell::count(outcome.judged.len()),
+        Cell::count(cells.cells),
+        Cell::Empty,
+        Cell::Empty,
+        Cell::Empty,
+        Cell::count(cells.inside),
+        Cell::number(cells.pct()),
+        Cell::Empty,
+        Cell::Empty,
+        Cell::number(gate.min_coverage_pct),
+        Cell::text(verdict.unwrap_or_default()),
+    ]
 }
 
 /// Columns that every table of predictions has, after those that tell the point.
@@ -268,24 +281,20 @@ fn columns() -> Vec<Column> {
 }
 
 /// The cells of [`columns`].
-fn cells(data: &Data, at: usize, p: &HeldOutPrediction, places: &Places) -> Vec<Cell> {
-    let refused = match &p.answer {
-        HeldOutAnswer::Predicted { .. } => String::new(),
-        HeldOutAnswer::Refused { why } => why.clone(),
-    };
+fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell> {
     let ids: Vec<&str> = p.training.iter().map(PointId::as_str).collect();
     vec![
         Cell::text(p.quantity.title()),
         Cell::text(p.quantity.unit()),
         measured(data, at, p).map_or(Cell::Number { value: p.measured }, |summary| Cell::Measured { summary }),
-        Cell::predicted(estimate(p)),
+        Cell::predicted(p.answer.as_ref().ok().copied()),
         Cell::number(p.error_pct),
         Cell::text(p.covered.map_or("", |covered| if covered { "yes" } else { "no" })),
         Cell::text(p.model.as_ref().map(|m| m.title.clone()).unwrap_or_default()),
         Cell::text(p.model.as_ref().map(|m| m.tier.clone()).unwrap_or_default()),
         Cell::text(trained_on(data, at, p, places)),
         Cell::text(ids.join(" ")),
-        Cell::text(refused),
+        Cell::text(p.answer.as_ref().err().cloned().unwrap_or_default()),
     ]
 }
 
@@ -293,8 +302,8 @@ fn cells(data: &Data, at: usize, p: &HeldOutPrediction, places: &Places) -> Vec<
 fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
-        let Some(&at) = places.get(&j.prediction.point) else { continue };
-        groups.entry([&j.place.app, &j.place.mpi, &j.place.class]).or_default().push((at, &j.prediction));
+        let (Some(&at), Some(factors)) = (places.get(&j.point), outcome.held_out.get(&j.point)) else { continue };
+        groups.entry([&factors.app, &factors.mpi, &factors.class]).or_default().push((at, j));
     }
     let folded = groups.len() > MOST_OPEN;
     let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
@@ -321,9 +330,9 @@ fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
     let mut table = Table::new("predictions", "All predictions", "The same in one table, with the factors of each point.", columns);
     table.folded = true;
     for j in &outcome.judged {
-        let Some(&at) = places.get(&j.prediction.point) else { continue };
+        let Some(&at) = places.get(&j.point) else { continue };
         let mut row = summary::factor_cells(data, at);
-        row.extend(cells(data, at, &j.prediction, places));
+        row.extend(cells(data, at, j, places));
         table.rows.push(row);
     }
     table
@@ -359,123 +368,13 @@ fn candidates(outcome: &HoldoutResult) -> Table {
     table
 }
 
-/// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
-fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a Places) -> Vec<PlannedPlot<'a>> {
-    let drawn = |q: &Quantity| {
-        let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
-        wanted
-            && outcome.judged.iter().any(|j| j.prediction.quantity == *q && matches!(j.prediction.answer, HeldOutAnswer::Predicted { .. }))
-    };
-    let mut apps: Vec<&str> = outcome.judged.iter().map(|j| j.place.app.as_str()).collect();
-    apps.dedup();
-    apps.sort_unstable();
-    apps.dedup();
-    let mut planned: Vec<PlannedPlot<'a>> = Vec::new();
-    for app in apps {
-        for q in Quantity::ALL.into_iter().filter(drawn) {
-            let title = format!("Predicted and measured, {}: {app}", q.title());
-            planned.push(PlannedPlot::new(title, move |title| draw(data, outcome, places, app, q, title)));
-        }
-    }
-    planned
-}
-
-fn draw(data: &Data, outcome: &HoldoutResult, places: &Places, app: &str, q: Quantity, title: String) -> Result<Plot, AnalysisError> {
-    let of_app = |ids: &[PointId]| -> Vec<usize> {
-        ids.iter().filter_map(|id| places.get(id).copied()).filter(|p| data.points[*p].factor("app") == app).collect()
-    };
-    let (training, held_out) = (of_app(&outcome.split.train), of_app(&outcome.split.held_out));
-    let predicted: HashMap<&PointId, Estimate> = outcome
-        .judged
-        .iter()
-        .filter(|j| j.prediction.quantity == q)
-        .filter_map(|j| Some((&j.prediction.point, estimate(&j.prediction)?)))
-        .collect();
-    // The axis: mappings by their number of processes.
-    let mut axis: Vec<(u32, u32, &str)> = Vec::new();
-    for p in training.iter().chain(&held_out).map(|p| &data.points[*p]) {
-        let level = (p.processes, p.nodes, p.factor("mapping"));
-        if !axis.contains(&level) {
-            axis.push(level);
-        }
-    }
-    axis.sort_unstable();
-    let one_node = axis.iter().all(|a| a.1 == 1);
-    let names: Vec<String> = axis.iter().map(|a| if one_node { a.0.to_string() } else { a.2.to_owned() }).collect();
-    let x =
-        Categories { title: if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" }.to_owned(), names };
-    let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
-    // Libraries share memory in different ways: each has its own scale.
-    let mut libraries: Vec<&str> = Vec::new();
-    let mut panels: IndexMap<(String, usize), [Vec<Option<Whisker>>; 3]> = IndexMap::new();
-    for (series, points) in [(0, &training), (1, &held_out)] {
-        for &p in points {
-            let name = if others.is_empty() { String::new() } else { data.label(p, &others) };
-            let library = data.points[p].factor("mpi");
-            let scale = libraries.iter().position(|l| *l == library).unwrap_or_else(|| {
-                libraries.push(library);
-                libraries.len() - 1
-            });
-            let rows = panels.entry((name, scale)).or_insert_with(|| [(); 3].map(|()| vec![None; axis.len()]));
-            let Some(at) = axis.iter().position(|a| a.2 == data.points[p].factor("mapping")) else { continue };
-            rows[series][at] = scaled(data, p, q).map(|s| layout::whisker(&s, 1.0));
-            if let Some(e) = predicted.get(&data.points[p].id) {
-                rows[2][at] = Some(e.interval.map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)));
-            }
-        }
-    }
-    // A panel without anything measured says nothing.
-    panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
-    let mut caption =
-        "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals."
-            .to_owned();
-    let panels: Vec<Panel> = panels
-        .into_iter()
-        .map(|((title, scale), [training, held_out, predicted])| Panel {
-            title,
-            x: x.clone(),
-            scale,
-            marks: Marks::Judged { training, held_out, predicted },
-        })
-        .collect();
-    let panels = layout::cut(panels, &mut caption);
-    if panels.iter().any(|p| plot::is_cut(&p.marks)) {
-        caption.push_str(" Intervals that are far wider than the values are cut.");
-    }
-    let id = format!("predicted-{}-{}", super::slug(cvc_core::quantity::short(q)), super::slug(app));
-    let y = format!("{}, {}", q.title(), q.unit());
-    let legend = ["measured, training point", "measured, held out", "predicted"].map(str::to_owned);
-    let drawing = plot::panels(&id, &y, &legend, &panels)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
-}
-
-/// A prediction as a number with its interval.
-fn estimate(p: &HeldOutPrediction) -> Option<Estimate> {
-    match &p.answer {
-        HeldOutAnswer::Predicted { predicted, low, high, .. } => {
-            let interval = low.zip(*high).map(|(low, high)| Interval { low, high });
-            Some(Estimate { value: *predicted, interval })
-        }
-        HeldOutAnswer::Refused { .. } => None,
-    }
-}
-
 /// The summary that a prediction is compared with, in the unit of predictions; `None` if it is not the same number.
-fn measured(data: &Data, at: usize, p: &HeldOutPrediction) -> Option<Summary> {
+fn measured(data: &Data, at: usize, p: &PredictionRow) -> Option<Summary> {
     scaled(data, at, p.quantity).filter(|s| (s.mean - p.measured).abs() <= 1e-9 * p.measured.abs())
 }
 
-/// What the repeats of a point say of a quantity, in the unit of predictions.
-fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
-    let (name, factor) = quantity::measured(q)?;
-    let s = data.points[at].summaries.get(name)?;
-    let interval = s.interval.map(|i| cvc_model::stats::Interval { low: i.low * factor, high: i.high * factor });
-    let [mean, median, min, max] = [s.mean, s.median, s.min, s.max].map(|v| v * factor);
-    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, ..s.clone() })
-}
-
 /// The training points of a prediction in few words.
-fn trained_on(data: &Data, at: usize, p: &HeldOutPrediction, places: &Places) -> String {
+fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> String {
     let points: Vec<usize> = p.training.iter().filter_map(|id| places.get(id).copied()).collect();
     let same = |f: &str| points.iter().all(|t| data.points[*t].factor(f) == data.points[at].factor(f));
     if points.is_empty() {

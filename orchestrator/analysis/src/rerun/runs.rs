@@ -5,21 +5,10 @@ use super::{
     select::Images,
 };
 use crate::error::AnalysisError;
-use crate::index::{Index, IndexedFactors, IndexedRun};
+use crate::index::{ImageRecord, Index, IndexedFactors, IndexedRun};
 use cvc_core::ids::PointId;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
-
-/// A record of an image, or of a checkpoint as a whole.
-#[derive(Clone, Debug)]
-struct Fact {
-    name: String,
-    value: f64,
-    zone: Option<String>,
-    sub: Option<String>,
-    rule: Option<String>,
-    kind: Option<String>,
-}
 
 /// Who wrote an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +23,7 @@ enum Owner {
 pub struct MeasuredRun {
     /// Its identifier.
     pub id: String,
-    checkpoints: BTreeMap<String, BTreeMap<Owner, Vec<Fact>>>,
+    checkpoints: BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>>,
 }
 
 /// A point of a campaign, with its counted runs that succeeded.
@@ -79,8 +68,7 @@ impl CampaignMeasurements {
     /// # Errors
     /// When its index cannot be read.
     pub fn add(&mut self, index: &Index) -> Result<(), AnalysisError> {
-        let campaign = index.rows("SELECT value FROM meta WHERE key = 'campaign'", |row| row.get::<_, String>(0))?;
-        let campaign = campaign.into_iter().next().unwrap_or_default();
+        let campaign = index.meta()?.remove("campaign").unwrap_or_default();
         let mut of_points: HashMap<PointId, Vec<IndexedRun>> = HashMap::new();
         for run in index.runs()?.into_iter().filter(|run| !run.warmup) {
             of_points.entry(run.point.clone()).or_default().push(run);
@@ -100,7 +88,7 @@ fn runs(index: &Index, all: Vec<IndexedRun>) -> Result<(Vec<MeasuredRun>, Option
     for run in all {
         match (run.state.as_str(), run.records.as_str()) {
             ("succeeded", "ok" | "changed") => {
-                runs.push(MeasuredRun { checkpoints: checkpoints(index, &run.id).map_err(index.failed())?, id: run.id });
+                runs.push(MeasuredRun { checkpoints: checkpoints(index, &run.id)?, id: run.id });
             }
             ("succeeded", state) => problem = Some(format!("the records of its run are {state}")),
             ("failed", _) => {
@@ -112,31 +100,24 @@ fn runs(index: &Index, all: Vec<IndexedRun>) -> Result<(Vec<MeasuredRun>, Option
     Ok((runs, problem))
 }
 
-fn checkpoints(index: &Index, run: &str) -> rusqlite::Result<BTreeMap<String, BTreeMap<Owner, Vec<Fact>>>> {
-    let mut query = index.connection().prepare_cached(
-        "SELECT name, value, coalesce(ckpt, ''), rank, role, zone, json_extract(labels, '$.sub'), rule, kind FROM records
-         WHERE run = ? AND value IS NOT NULL",
-    )?;
-    let mut rows = query.query([run])?;
-    let mut all: BTreeMap<String, BTreeMap<Owner, Vec<Fact>>> = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let (rank, role): (Option<String>, Option<String>) = (row.get(3)?, row.get(4)?);
-        let owner = match (rank.and_then(|r| r.parse().ok()), role) {
+/// The records of a run: by checkpoint, then by who wrote the image.
+fn checkpoints(index: &Index, run: &str) -> Result<BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>>, AnalysisError> {
+    let mut all: BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>> = BTreeMap::new();
+    for record in index.image_records(run)? {
+        let owner = match (record.rank.as_deref().and_then(|r| r.parse().ok()), &record.role) {
             (Some(rank), _) => Owner::Rank(rank),
-            (None, Some(role)) => Owner::Launcher(role),
+            (None, Some(role)) => Owner::Launcher(role.clone()),
             (None, None) => Owner::Whole,
         };
-        let fact =
-            Fact { name: row.get(0)?, value: row.get(1)?, zone: row.get(5)?, sub: row.get(6)?, rule: row.get(7)?, kind: row.get(8)? };
-        all.entry(row.get(2)?).or_default().entry(owner).or_default().push(fact);
+        all.entry(record.ckpt.clone()).or_default().entry(owner).or_default().push(record);
     }
     Ok(all)
 }
 
-/// What matches of the facts of an image, added up; `None` if nothing does.
-fn sum(facts: &[Fact], value: &Value) -> Option<f64> {
+/// What matches of the records of an image, added up; `None` if nothing does.
+fn sum(records: &[ImageRecord], value: &Value) -> Option<f64> {
     let listed = |list: &[String], label: &Option<String>| list.is_empty() || label.as_ref().is_some_and(|l| list.contains(l));
-    let found: Vec<f64> = facts
+    let found: Vec<f64> = records
         .iter()
         .filter(|f| f.name == value.record && listed(&value.zones, &f.zone) && listed(&value.subs, &f.sub))
         .filter(|f| f.rule.as_deref().is_none_or(|rule| rule == "structural"))
@@ -154,20 +135,23 @@ impl MeasuredRun {
     }
 }
 
-fn one(owners: &BTreeMap<Owner, Vec<Fact>>, value: &Value, images: &Images, aggregators: usize) -> Option<f64> {
-    let size = |facts: &[Fact]| facts.iter().find(|f| f.name == cvc_core::record::names::FILE_BYTES).map_or(0.0, |f| f.value);
-    let mut ranks: Vec<&Vec<Fact>> = owners.iter().filter(|(o, _)| matches!(o, Owner::Rank(_))).map(|(_, facts)| facts).collect();
+fn one(owners: &BTreeMap<Owner, Vec<ImageRecord>>, value: &Value, images: &Images, aggregators: usize) -> Option<f64> {
+    let size = |records: &[ImageRecord]| records.iter().find(|f| f.name == cvc_core::record::names::FILE_BYTES).map_or(0.0, |f| f.value);
+    let mut ranks: Vec<&Vec<ImageRecord>> =
+        owners.iter().filter(|(o, _)| matches!(o, Owner::Rank(_))).map(|(_, records)| records).collect();
     ranks.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    let chosen: Vec<&Vec<Fact>> = match images {
+    let chosen: Vec<&Vec<ImageRecord>> = match images {
         Images::Ranks => ranks,
         Images::Largest(n) => ranks.into_iter().take(n.unwrap_or(aggregators)).collect(),
         Images::ButLargest(n) => ranks.into_iter().skip(n.unwrap_or(aggregators)).collect(),
-        Images::Launcher(name) => {
-            owners.iter().filter(|(o, _)| matches!(o, Owner::Launcher(l) if l.starts_with(name.as_str()))).map(|(_, facts)| facts).collect()
-        }
+        Images::Launcher(name) => owners
+            .iter()
+            .filter(|(o, _)| matches!(o, Owner::Launcher(l) if l.starts_with(name.as_str())))
+            .map(|(_, records)| records)
+            .collect(),
         Images::Whole => owners.get(&Owner::Whole).into_iter().collect(),
     };
-    mean(&chosen.into_iter().filter_map(|facts| sum(facts, value)).collect::<Vec<_>>())
+    mean(&chosen.into_iter().filter_map(|records| sum(records, value)).collect::<Vec<_>>())
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

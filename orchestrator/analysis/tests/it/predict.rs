@@ -4,7 +4,10 @@ use crate::common;
 use cvc_analysis::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::predict::{Forecast, JudgedQuantity, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index};
+use cvc_analysis::{
+    holdout::{HeldOutForecast, judge},
+    predict::{Forecasts, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index},
+};
 use cvc_core::{
     point::{CheckpointerKind, Compression, Point},
     quantity::Quantity,
@@ -32,29 +35,29 @@ fn question(text: &str, observations: &[Observation]) -> Question {
 }
 
 /// The forecast for a question from all of these observations.
-fn forecast(observations: &[Observation], text: &str, budget: ScheduleBudget) -> Forecast {
+fn forecast(observations: &[Observation], text: &str, budget: ScheduleBudget) -> Forecasts {
     let question = question(text, observations);
     split(observations.to_vec(), |_| true, |training, _| Predictor::train(&training).expect("trains").forecast_within(&question, &budget))
 }
 
-fn value(forecast: &Forecast, quantity: Quantity) -> f64 {
-    forecast.first(quantity).unwrap_or_else(|| panic!("{quantity} is not predicted: {:?}", reason(forecast, quantity))).estimate.value
+fn value(forecasts: &Forecasts, quantity: Quantity) -> f64 {
+    forecasts.first(quantity).unwrap_or_else(|| panic!("{quantity} is not predicted: {:?}", reason(forecasts, quantity))).estimate.value
 }
 
-fn reason(forecast: &Forecast, quantity: Quantity) -> String {
-    forecast.of(quantity).next().map_or_else(|| "no line".into(), |l| l.outcome.estimate().err().unwrap_or_default())
+fn reason(forecasts: &Forecasts, quantity: Quantity) -> String {
+    forecasts.of(quantity).next().map_or_else(|| "no line".into(), |l| l.forecast.estimate().err().unwrap_or_default())
 }
 
 /// Mean and largest error in percent, and how many of how many intervals cover.
-fn score(judged: &[JudgedQuantity], quantity: Quantity, which: impl Fn(&JudgedQuantity) -> bool) -> (f64, f64, usize, usize) {
-    let all: Vec<&JudgedQuantity> = judged.iter().filter(|j| j.quantity == quantity && which(j)).collect();
-    let errors: Vec<f64> = all.iter().map(|j| j.error_pct.unwrap_or_else(|| panic!("{}: {:?}", j.label, j.predicted))).collect();
+fn score(judged: &[HeldOutForecast], quantity: Quantity, which: impl Fn(&HeldOutForecast) -> bool) -> (f64, f64, usize, usize) {
+    let all: Vec<&HeldOutForecast> = judged.iter().filter(|j| j.quantity == quantity && which(j)).collect();
+    let errors: Vec<f64> = all.iter().map(|j| j.error_pct.unwrap_or_else(|| panic!("{}: {:?}", j.label, j.forecast))).collect();
     let covered = all.iter().filter(|j| j.covered == Some(true)).count();
     (errors.iter().sum::<f64>() / errors.len() as f64, errors.iter().copied().fold(0.0, f64::max), covered, all.len())
 }
 
-fn judged(trains: impl Fn(&Observation) -> bool) -> Vec<JudgedQuantity> {
-    split(real(), trains, |training, held_out| Predictor::train(&training).expect("trains").judge(&held_out))
+fn judged(trains: impl Fn(&Observation) -> bool) -> Vec<HeldOutForecast> {
+    split(real(), trains, |training, held_out| judge(&Predictor::train(&training).expect("trains"), &held_out))
 }
 
 #[test]
@@ -72,7 +75,10 @@ fn an_image_is_its_zones_and_headers() {
 #[test]
 fn runs_on_up_to_9_processes_predict_those_on_16_and_25() {
     let judged = judged(|o| o.setting.mapping.processes() <= 9);
-    assert!(judged.iter().all(|j| !j.training.contains(&j.label)), "a point is never judged by a model that was fitted on it");
+    assert!(
+        judged.iter().all(|j| !j.forecast.prediction().is_some_and(|p| p.training.contains(&j.label))),
+        "a point is never judged by a model that was fitted on it"
+    );
     let (mean, largest, covered, all) = score(&judged, Quantity::File, |_| true);
     assert!(all >= 20 && mean < 0.3 && largest < 1.0, "files: mean {mean:.3} %, largest {largest:.3} %");
     assert!(covered * 10 >= all * 9, "{covered} of {all} intervals cover");
@@ -115,7 +121,7 @@ fn what_was_observed_at_the_setting_stands_beside_what_is_predicted() {
     let measured = observations.iter().find(|o| o.label == "npb-bt.B 1Nx16P mpich-ch3").expect("a run");
     let line = said.of(Quantity::Image).next().expect("a line");
     assert_eq!(line.observed.map(|m| m.0), measured.value(Quantity::Image));
-    assert_ne!(line.observed.map(|m| m.0), line.outcome.prediction().map(|p| p.estimate.value));
+    assert_ne!(line.observed.map(|m| m.0), line.forecast.prediction().map(|p| p.estimate.value));
     let elsewhere = forecast(&observations, "npb-bt.B 36 mpich-ch3", ScheduleBudget::default());
     assert!(elsewhere.lines.iter().all(|l| l.observed.is_none()));
 }
@@ -143,8 +149,8 @@ fn an_uneven_mapping_has_files_of_each_load_that_add_up() {
     let beside = value(&f, Quantity::Launchers) + value(&f, Quantity::Aux);
     assert!((sum + beside - value(&f, Quantity::Stored)).abs() < 1e-6);
     // the same data, another node's shared memory
-    let images: Vec<f64> = f.of(Quantity::Image).map(|l| l.outcome.estimate().expect("an image").value).collect();
-    let shared: Vec<f64> = f.of(Quantity::Shmem).map(|l| l.outcome.estimate().expect("a zone").value).collect();
+    let images: Vec<f64> = f.of(Quantity::Image).map(|l| l.forecast.estimate().expect("an image").value).collect();
+    let shared: Vec<f64> = f.of(Quantity::Shmem).map(|l| l.forecast.estimate().expect("a zone").value).collect();
     assert!((images[0] - images[1] - (shared[0] - shared[1])).abs() < 1e-6 && shared[0] > shared[1] + 10.0, "{shared:?}");
     // errors of files that hold the same zones add up plainly
     let half = |q| f.first(q).and_then(|p| p.estimate.half_width()).expect("an interval");
@@ -310,8 +316,8 @@ fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     let alone = "btio-full,B,1Nx1P,mpich-ch3,388,50,10,9,\n";
     let several = made_up(&format!("{table}{}{}", row(4, 0.2), row(9, 0.3)));
     let f = forecast(&several, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
-    assert!(f.of(Quantity::Image).next().is_some_and(|l| l.outcome.estimate().is_ok()), "on nodes of 4");
-    assert!(f.of(Quantity::Image).last().is_some_and(|l| l.outcome.estimate().is_err()), "on the node of 1");
+    assert!(f.of(Quantity::Image).next().is_some_and(|l| l.forecast.estimate().is_ok()), "on nodes of 4");
+    assert!(f.of(Quantity::Image).last().is_some_and(|l| l.forecast.estimate().is_err()), "on the node of 1");
     assert!(f.files.is_empty() && !reason(&f, Quantity::Stored).is_empty());
     let unseen = made_up(&format!("{table}{alone}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
     let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());

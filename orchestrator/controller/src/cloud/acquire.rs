@@ -11,10 +11,7 @@ use cvc_core::{
     price::NodeRate,
     stop::{StopRequest, StopSignal},
 };
-use std::{
-    sync::{PoisonError, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 /// Maximum number of times that an order is repeated when its answer was lost.
 const MOST_LOST_ANSWERS: u32 = 4;
@@ -228,7 +225,7 @@ impl Fleet {
 
     /// What a node of this type costs.
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
-        let book = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.prices.lock();
         // the spot market has a price for each zone
         let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
         let there = FleetRequest { zones, ..self.request.clone() };
@@ -246,14 +243,14 @@ impl Fleet {
         let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
         let spot = self.request.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
-            Ok(book) => *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = book,
+            Ok(book) => *self.prices.lock() = book,
             Err(error) => self.reporter.note(format!("{}: today's prices cannot be had: {error}", self.name)),
         }
     }
 
     /// By today's prices, which may be others than those that were planned with: whether what is left of the budget pays for anything of use.
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
-        let Some(left) = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
+        let Some(left) = *self.allowance_usd.lock() else { return Ok(()) };
         let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
         let Some(rate) = rate else {
             return Err(over(format!("the price of {instance_type} is unknown, so the budget could be exceeded")));
@@ -267,7 +264,7 @@ impl Fleet {
 
     /// How long instances live without cvc: no longer than what is left of the budget pays.
     pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
-        let allowance = *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowance = *self.allowance_usd.lock();
         let paid_s = match (allowance, rate) {
             (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
             (None, _) | (_, None) => f64::INFINITY,
@@ -277,7 +274,7 @@ impl Fleet {
 
     /// What is left of the campaign's budget.
     pub fn set_allowance(&self, usd: Option<f64>) {
-        *self.allowance_usd.lock().unwrap_or_else(PoisonError::into_inner) = usd;
+        *self.allowance_usd.lock() = usd;
     }
 
     /// Gives an order, again if its answer was lost, and writes down what came of it.

@@ -23,9 +23,10 @@ use cvc_core::{
     journal::{Acquired, Event, Lease},
     stop::{StopRequest, StopSignal},
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::OnceCell;
@@ -100,8 +101,8 @@ pub(crate) struct Wanted<'a> {
 ///
 /// One that was kept may have been taken over by another campaign, under its name: after each the next one has another.
 fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> FleetId {
-    let whole = blake3::hash(format!("{identity}/{campaign}/{site}/{kept}").as_bytes()).to_hex();
-    format!("cvc-{campaign:.16}-{site:.12}-{}", &whole[..8]).into()
+    let whole = cvc_core::ids::digest_prefix(format!("{identity}/{campaign}/{site}/{kept}").as_bytes(), 8);
+    format!("cvc-{campaign:.16}-{site:.12}-{whole}").into()
 }
 
 impl Fleet {
@@ -160,7 +161,7 @@ impl Fleet {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn error(&self, error: ProviderError) -> CampaignError {

@@ -6,13 +6,8 @@ use cvc_core::{
     hosts::{HostKeys, SshSettings},
     store::{StoreError, write_whole},
 };
-use cvc_engine::host::{log_tool, tool};
-use std::{
-    fs, io,
-    os::unix::fs::DirBuilderExt,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use cvc_engine::host::{output_within, tool};
+use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
 
 /// Time limit of ssh-keygen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -60,12 +55,10 @@ impl Place {
             let _ = fs::remove_file(&key);
             let mut command = tool("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+            command.stdin(Stdio::null());
             let failed =
                 |why: String| CampaignError::internal(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));
-            let began = Instant::now();
-            let made = tokio::time::timeout(LIMIT, command.output()).await;
-            log_tool(&command, began, made.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())));
+            let made = output_within(&mut command, LIMIT).await;
             let made = made.map_err(|_| failed("it does not end".into()))?.map_err(|e| failed(e.to_string()))?;
             if !made.status.success() {
                 return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));

@@ -6,7 +6,7 @@ use super::{
     node::{Node, SHORT, script},
 };
 use crate::ssh::SshHost;
-use cvc_core::campaign::Site;
+use cvc_core::{campaign::Site, ids::short_digest};
 use cvc_engine::host::Host;
 use std::time::Duration;
 
@@ -74,9 +74,8 @@ pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
     let Some((first, others)) = nodes.split_first() else { return checks };
     for (name, shared, path) in facts::areas(site).filter(|_| !others.is_empty()) {
         let what = format!("storage {name}");
-        let token =
-            blake3::hash(format!("{}{:?}{path}", std::process::id(), std::time::SystemTime::now()).as_bytes()).to_hex()[..24].to_owned();
-        let args = |late: usize| vec![path.to_owned(), format!(".cvc-doctor-{}", &token[..12]), token.clone(), late.to_string()];
+        let token = short_digest(format!("{}{:?}{path}", std::process::id(), std::time::SystemTime::now()).as_bytes());
+        let args = |late: usize| vec![path.to_owned(), format!(".cvc-doctor-{token}"), token.clone(), late.to_string()];
         if let Err(error) = script(&first.host, WRITE, &args(0), SHORT).await {
             checks.push(Check::of(first.name(), &what, &error));
             continue;

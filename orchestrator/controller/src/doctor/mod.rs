@@ -16,7 +16,8 @@ use cvc_core::{
 };
 use cvc_engine::host::Host;
 use node::Node;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tracing::Instrument;
 
 /// Looks at a site of several machines; `tell` hears what is being looked at.
@@ -100,11 +101,11 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     let pinned = target.pinned.clone();
     let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
     let to = Arc::clone(&notices);
-    let host = SshHost::with_listener(target, Arc::new(move |n| to.lock().unwrap_or_else(PoisonError::into_inner).push(n)));
+    let host = SshHost::with_listener(target, Arc::new(move |n| to.lock().push(n)));
     if let Err(error) = host.connect().await {
         return (vec![Check::of(host.name(), "connection", &error)], None);
     }
-    let notices = notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let notices = notices.lock().clone();
     let on = Some(host.name().to_owned());
     let mut checks = vec![Check { host: on.clone(), ..Check::good("connection", "reached by ssh") }];
     let new: Vec<String> = notices.iter().map(ToString::to_string).collect();

@@ -3,12 +3,8 @@
 use super::InstallError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{paths, store::StoreError};
-use cvc_engine::host::{log_tool, tool};
-use std::{
-    fs::File,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use cvc_engine::host::{output_within, tool};
+use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
 
 /// Versions of ansible-core that are brought, by the least minor version of Python 3 that they run with; the newest first.
@@ -140,12 +136,8 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
 
 /// Output of a program, and whether it succeeded.
 async fn said(command: &mut Command, limit: Duration) -> std::io::Result<(String, bool)> {
-    let began = Instant::now();
-    let ending = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).output();
-    let ended = tokio::time::timeout(limit, ending).await;
-    let ended = ended.unwrap_or_else(|_| Err(std::io::Error::other(format!("not done within {} s", limit.as_secs()))));
-    log_tool(command, began, &ended);
-    let output = ended?;
+    let ended = output_within(command.stdin(Stdio::null()), limit).await;
+    let output = ended.unwrap_or_else(|_| Err(std::io::Error::other(format!("not done within {} s", limit.as_secs()))))?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     Ok((text, output.status.success()))
 }

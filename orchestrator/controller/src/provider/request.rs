@@ -4,12 +4,10 @@
 use super::account::Account;
 use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, Volume},
-    ids::canonical_json,
+    ids::{canonical_json, short_digest},
     lease::LaunchOrder,
 };
 
-/// Digits of a digest of what instances are like.
-const DIGEST_DIGITS: usize = 16;
 /// How long instances of an order may take until ssh answers, seconds. They are not waited for any more.
 const READY_LIMIT_S: f64 = 300.0;
 
@@ -99,5 +97,5 @@ impl FleetRequest {
 /// A digest of everything that instances are like. Their number and how long they live do not matter.
 fn config_digest(settings: &Ec2Settings) -> String {
     let alike = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
-    blake3::hash(canonical_json(&alike).as_bytes()).to_hex()[..DIGEST_DIGITS].to_owned()
+    short_digest(canonical_json(&alike).as_bytes())
 }

@@ -19,11 +19,8 @@ use cvc_engine::{
     agent::Request,
     attempt::{AttemptEvent, AttemptReporter, OutcomeFile, Task},
 };
-use std::{
-    ops::Deref,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;

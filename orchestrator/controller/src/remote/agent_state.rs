@@ -9,10 +9,8 @@ use cvc_engine::{
     attempt::{Found, OutcomeFile, Task},
 };
 use cvc_probe::proc::ProcessId;
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use tokio::sync::{Notify, watch};
 
 /// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
@@ -136,7 +134,7 @@ impl AgentState {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes what is known.

@@ -10,10 +10,8 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_engine::agent::{Numbered, RelaySaid};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Silence after which the relay counts as lost; it gives a sign of life every two seconds.
@@ -125,7 +123,7 @@ impl Connection {
     /// Whether agents were started again and again without one of them having told anything new.
     fn too_often(&self) -> bool {
         let seq = self.agent_state.state().seq;
-        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut starts = self.starts.lock();
         *starts = if starts.0 == seq { (seq, starts.1 + 1) } else { (seq, 1) };
         starts.1 > MOST_STARTS
     }

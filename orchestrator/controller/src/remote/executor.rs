@@ -23,11 +23,7 @@ use cvc_engine::{
     attempt::{AttemptReporter, Attempted, Executor, OutcomeFile, SiteContext, Task, seal},
     host::HostError,
 };
-use std::{
-    io,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 /// Maximum number of further attempts to bring a directory here, and the delays between them.
 const FETCH_REPEATS: usize = 4;
@@ -139,7 +135,7 @@ impl Remote {
         reporter.stage("waiting for nodes");
         let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
         let root = self.setting.root.join(&job);
-        let resumed = self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        let resumed = self.old_jobs.lock().remove(&job);
         let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
             Ok(Some(agent)) => AgentUse::begin(Arc::new(agent)),
             Ok(None) => return Ok(Err(Attempted::Interrupted)),

@@ -6,10 +6,11 @@ use crate::{
     slurm::{Client, End, Found, JobInfo, Stage},
 };
 use cvc_core::outcome::Cause;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -73,7 +74,7 @@ impl JobMonitor {
     pub(super) fn watch(&self, name: &str, agent_state: &Arc<AgentState>) -> Watch {
         let number = self.jobs.next.fetch_add(1, Ordering::Relaxed);
         let job = Job { name: name.to_owned(), agent_state: Arc::clone(agent_state) };
-        self.jobs.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(number, job);
+        self.jobs.watched.lock().insert(number, job);
         self.jobs.added.notify_one();
         Watch { jobs: Arc::clone(&self.jobs), number }
     }
@@ -87,11 +88,11 @@ impl Drop for Watch {
 
 impl Jobs {
     fn watched(&self) -> BTreeMap<u64, Job> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.watched.lock().clone()
     }
 
     fn remove(&self, number: u64) {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.watched.lock().remove(&number);
     }
 }
 

@@ -33,10 +33,11 @@ use cvc_engine::{
     agent::{Orders, PROTOCOL},
     attempt::SiteContext,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -96,8 +97,8 @@ pub(crate) struct Opening {
 
 /// Distinguishes campaigns of one name on different machines, or in different directories: they must not meet.
 pub(crate) fn identity(dir: &CampaignDir) -> String {
-    let machine = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
-    blake3::hash(format!("{machine}:{}", dir.root()).as_bytes()).to_hex()[..8].to_owned()
+    let machine = paths::host_name().unwrap_or_default();
+    cvc_core::ids::digest_prefix(format!("{machine}:{}", dir.root()).as_bytes(), 8)
 }
 
 fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
@@ -238,12 +239,12 @@ impl Remote {
     }
 
     pub(super) fn current(&self) -> Option<Arc<AgentHandle>> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.agent.lock().clone()
     }
 
     /// The agent of now, for an attempt whose end it knows.
     pub(super) fn agent_that_knows(&self, run: &RunId, dispatch: u32) -> Option<AgentUse> {
-        let agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let agent = self.agent.lock();
         agent.as_ref().filter(|agent| agent.knows_end(run, dispatch)).cloned().map(AgentUse::begin)
     }
 
@@ -262,7 +263,7 @@ impl Remote {
             agent.unused(FETCH_LIMIT).await;
             agent.close().await?;
             // its process has ended
-            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.agent.lock() = None;
             self.setting.clean(&agent.root).await?;
         }
         let made = match &self.setting.slurm {
@@ -290,9 +291,9 @@ impl Remote {
             let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
             let watch = watch(fleet, agent_state, head, head_node, self.setting.reporter.clone()).in_current_span();
             let watch = AbortOnDropHandle::new(tokio::spawn(watch));
-            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+            *self.watch.lock() = Some(watch);
         }
-        *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = agent.clone();
+        *self.agent.lock() = agent.clone();
         Ok(agent.map(AgentUse::begin))
     }
 
@@ -357,7 +358,7 @@ impl Remote {
         if let Some(agent) = self.current() {
             agent.close().await?;
         }
-        let old_jobs = std::mem::take(&mut *self.old_jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        let old_jobs = std::mem::take(&mut *self.old_jobs.lock());
         for job in old_jobs {
             // its run is not wanted any more
             AgentHandle::end_job(&self.setting, &job, "its run is not wanted any more").await?;

@@ -6,12 +6,8 @@ use super::{
 };
 use camino::Utf8Path;
 use cvc_core::paths;
-use cvc_engine::host::{HostError, log_tool, tool};
-use std::{
-    io,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use cvc_engine::host::{HostError, output_within, tool};
+use std::{process::Stdio, time::Duration};
 
 /// Maximum number of machines on the way; a configuration that goes in circles ends here.
 const MOST: usize = 8;
@@ -62,11 +58,8 @@ async fn ask(target: &Target, base: &Utf8Path, host: &str, args: &[String]) -> R
     argv.extend_from_slice(args);
     argv.extend(["--".into(), host.into()]);
     let mut command = tool(&argv[0]);
-    command.args(&argv[1..]).stdin(Stdio::null()).kill_on_drop(true);
-    let began = Instant::now();
-    let said = tokio::time::timeout(LIMIT, command.output()).await;
-    log_tool(&command, began, said.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())));
-    let said = match said {
+    command.args(&argv[1..]).stdin(Stdio::null());
+    let said = match output_within(&mut command, LIMIT).await {
         Ok(said) => said.map_err(|source| HostError::Start { host: "localhost".into(), argv, source })?,
         Err(_) => return Err(HostError::Timeout { host: "localhost".into(), argv, limit_s: LIMIT.as_secs_f64() }),
     };

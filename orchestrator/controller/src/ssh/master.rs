@@ -9,15 +9,8 @@ use super::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{ChangedKey, HostError, tool};
 use openssh::Session;
-use std::{
-    fs,
-    io::ErrorKind,
-    os::unix::net::UnixStream,
-    path::Path,
-    process::Stdio,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{fs, io::ErrorKind, os::unix::net::UnixStream, path::Path, process::Stdio, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
@@ -53,18 +46,18 @@ pub(super) struct Master {
 impl Master {
     /// Whether it still answers.
     pub(super) async fn is_up(&self) -> bool {
-        let runs = matches!(self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait(), Ok(None));
+        let runs = matches!(self.child.lock().try_wait(), Ok(None));
         runs && matches!(timeout(Duration::from_secs(5), self.session.check()).await, Ok(Ok(())))
     }
 
     /// The last lines of ssh.
     pub(super) fn said(&self) -> String {
-        diagnostics::last(&self.log.lock().unwrap_or_else(PoisonError::into_inner))
+        diagnostics::last(&self.log.lock())
     }
 
     /// Its process here.
     pub(super) fn pid(&self) -> Option<u32> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner).id()
+        self.child.lock().id()
     }
 }
 
@@ -105,10 +98,10 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
             let _ = child.start_kill();
         }
         let _ = timeout(Duration::from_millis(500), listener).await;
-        let log = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let log = log.lock().clone();
         return Err(why(target, &hops, &log, gave_up).await);
     }
-    let seen = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let seen = log.lock().clone();
     pin(target, &hops, &seen, &fresh, tell).await?;
     let socket = dir.path().join(SOCKET).into_boxed_path();
     let session = Arc::new(Session::resume_mux(socket, None));
@@ -132,7 +125,7 @@ async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     let mut lines = BufReader::new(err).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line);
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = log.lock();
         if log.len() + line.len() > 2 * MOST_LOG {
             let cut = (MOST_LOG..=log.len()).find(|i| log.is_char_boundary(*i)).unwrap_or(log.len());
             *log = log.split_off(cut);

@@ -30,7 +30,7 @@ use openssh::{Child, Session, Stdio};
 use std::{
     fmt,
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -212,7 +212,7 @@ impl SshHost {
 
     async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
         let inner = &self.0;
-        let last = std::sync::Mutex::new(None);
+        let last = parking_lot::Mutex::new(None);
         let delays = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(250))
             .with_max_delay(Duration::from_secs(5))
@@ -220,7 +220,7 @@ impl SshHost {
             .with_jitter();
         let attempts = (|| self.connect_once()).retry(delays).when(HostError::is_transient).notify(|error, _| {
             let said = error.to_string();
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = last.lock();
             // the same reason is told once
             if last.as_ref().is_none_or(|l: &HostError| l.to_string() != said) {
                 (inner.tell)(Notice::Lost { host: inner.target.name.clone(), said });
@@ -236,7 +236,7 @@ impl SshHost {
         };
         tokio::select! {
             made = attempts => made,
-            () = at_its_end => Err(last.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(|| HostError::Unreachable {
+            () = at_its_end => Err(last.into_inner().unwrap_or_else(|| HostError::Unreachable {
                 host: inner.target.name.clone(),
                 cause: cvc_engine::host::Obstacle::Silence,
                 said: format!("no connection within {} s", patience().as_secs()),

@@ -1,12 +1,11 @@
 //! The pinned host keys of a site: a known-hosts file of cvc's own, which only grows by first contacts.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_engine::host::{HostError, log_tool, tool};
+use cvc_engine::host::{HostError, output_within, tool};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
-    time::{Duration, Instant},
 };
 
 /// Where the pinned host keys of a site are: `~/.config/cvc/known_hosts/SITE`, `$XDG_CONFIG_HOME` honoured.
@@ -82,11 +81,8 @@ pub(super) async fn fingerprint(key: &Key) -> Option<String> {
     let path = dir.path().join("key");
     fs::write(&path, format!("{}\n", key.key)).ok()?;
     let mut command = tool("ssh-keygen");
-    command.arg("-lf").arg(&path).stdin(std::process::Stdio::null()).kill_on_drop(true);
-    let began = Instant::now();
-    let said = tokio::time::timeout(Duration::from_secs(10), command.output()).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()));
-    log_tool(&command, began, &said);
-    let said = said.ok()?;
+    command.arg("-lf").arg(&path).stdin(std::process::Stdio::null());
+    let said = output_within(&mut command, std::time::Duration::from_secs(10)).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     text.split_whitespace().nth(1).map(str::to_owned)
 }

@@ -3,11 +3,8 @@
 use super::{Master, SshHost, remote};
 use cvc_engine::host::{Host, HostError};
 use openssh::{Child, ChildStdin, ChildStdout, Session};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, BufReader},
     sync::OwnedSemaphorePermit,
@@ -47,7 +44,7 @@ impl Pipe {
         let code = self.host.end(self.child, &self.master, &self.during).await?;
         // what was said last is still on its way
         let _ = tokio::time::timeout(LAST_WORDS, self.hearing).await;
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = self.said.lock().clone();
         if code == Some(127) && said.trim_end().ends_with(remote::NO_PROGRAM) {
             return Err(HostError::NoProgram { host: self.host.name().to_owned(), program: self.during });
         }
@@ -56,7 +53,7 @@ impl Pipe {
 
     /// The last of its standard error so far.
     pub fn said(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.said.lock().clone()
     }
 }
 
@@ -77,7 +74,7 @@ impl SshHost {
         let hearing = tokio::spawn(async move {
             let mut buffer = [0u8; 4096];
             while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = kept.lock();
                 kept.push_str(&String::from_utf8_lossy(&buffer[..n]));
                 if kept.len() > MOST_SAID {
                     let from = (kept.len() - MOST_SAID..=kept.len()).find(|i| kept.is_char_boundary(*i)).unwrap_or(kept.len());

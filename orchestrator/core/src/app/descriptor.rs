@@ -6,11 +6,11 @@
 
 use crate::{mapping::Mapping, record::Unit};
 use indexmap::IndexMap;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An application: command line, legal process counts, workloads, figures of merit, success test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Descriptor {
     /// Version of this format: 1.
@@ -51,7 +51,8 @@ pub struct Descriptor {
 }
 
 /// Where the program is found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// File names (templates), tried in order in the site's `app_dirs` (and in their sub-directories `<mpi name>/`, first), then on PATH.
@@ -61,7 +62,8 @@ pub struct Program {
 }
 
 /// How the program is started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     /// Arguments after the program (templates). An empty result is left out.
@@ -79,7 +81,8 @@ pub struct Command {
 }
 
 /// An input file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InputFile {
     /// Path in the working directory.
@@ -89,7 +92,8 @@ pub struct InputFile {
 }
 
 /// Legal process counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessRule {
     /// The family of counts.
@@ -114,7 +118,8 @@ impl Default for ProcessRule {
 }
 
 /// A family of process counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
     /// 1, 2, 3, …
@@ -149,7 +154,8 @@ impl Counts {
 }
 
 /// A named size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// One line for people.
@@ -170,7 +176,8 @@ pub struct Workload {
 }
 
 /// How a run proves that it worked. Exit code 0 alone does not mean success.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Success {
     /// Regular expression that its output must contain (multi-line mode).
@@ -188,7 +195,8 @@ fn zero() -> Vec<i32> {
 }
 
 /// How the output tells the step that the program has reached.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Regular expression with one group: the number of the step that is starting or done.
@@ -196,7 +204,8 @@ pub struct Progress {
 }
 
 /// What is read out of the output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// Name of the record.
@@ -223,7 +232,8 @@ fn unity() -> f64 {
 }
 
 /// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
     /// Times, sizes.
@@ -235,7 +245,8 @@ pub enum Better {
 }
 
 /// Which of several values is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Take {
     /// The first.
@@ -250,7 +261,8 @@ pub enum Take {
 }
 
 /// The program's own checkpoint files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnCheckpoint {
     /// Glob patterns (templates, relative to the working directory or absolute) of the files of the last checkpoint, and of no other: their
@@ -265,7 +277,8 @@ pub struct OwnCheckpoint {
 }
 
 /// Files that the program tells the size of. An MPI library may report success on a full disk with half of a file written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputFiles {
     /// Glob patterns (templates, relative to the working directory or absolute). On storage of each node's own the files of all nodes count.
@@ -285,7 +298,8 @@ pub struct OutputFiles {
 }
 
 /// The program's I/O, as far as settings act on it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Io {
     /// Whether it writes collectively: without it the aggregator and buffer factors have no effect and are refused.

@@ -1,7 +1,6 @@
 //! Sites of several machines: what a campaign file says of hosts, ssh and Slurm, once checked.
 
 use crate::hosts::{HostEntry, SshSettings};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The machines of a site and how they are reached.
@@ -70,7 +69,8 @@ pub struct SlurmSettings {
 }
 
 /// What a Slurm job is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
     /// One job holds the nodes for the whole campaign, and its runs happen inside it.
@@ -81,7 +81,8 @@ pub enum Allocation {
 }
 
 /// What starts the ranks inside a Slurm job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SlurmLauncher {
     /// The MPI library's own launcher.

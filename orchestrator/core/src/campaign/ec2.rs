@@ -1,6 +1,5 @@
 //! What a campaign file says of a site whose machines are EC2 instances, once checked.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How instances are asked for.
@@ -51,7 +50,8 @@ pub struct Ec2Settings {
 }
 
 /// What instances boot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Image {
     /// An image that cvc knows: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`.
@@ -70,7 +70,8 @@ pub enum Image {
 }
 
 /// Which market instances are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Market {
     /// Full price; they stay.
@@ -83,7 +84,8 @@ pub enum Market {
 }
 
 /// An EBS volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Type: `gp3`, `gp2`, `io1`, `io2`, `st1`, `sc1`, `standard`.
@@ -91,15 +93,15 @@ pub struct Disk {
     pub kind: String,
     /// Size, GiB. Default: that of the image.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(range(min = 1, max = 65_536))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_536)))]
     pub size_gib: Option<u32>,
     /// I/O operations per second; gp3, io1, io2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(range(min = 100, max = 256_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 100, max = 256_000)))]
     pub iops: Option<u32>,
     /// Throughput, MiB per second; gp3.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(range(min = 125, max = 2_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 125, max = 2_000)))]
     pub throughput_mib_s: Option<u32>,
 }
 
@@ -114,7 +116,8 @@ impl Default for Disk {
 }
 
 /// A volume besides the root, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
     /// Where it is mounted.
@@ -123,20 +126,21 @@ pub struct Volume {
     #[serde(rename = "type", default = "gp3")]
     pub kind: String,
     /// Size, GiB.
-    #[schemars(range(min = 1, max = 65_536))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_536)))]
     pub size_gib: u32,
     /// I/O operations per second; gp3, io1, io2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(range(min = 100, max = 256_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 100, max = 256_000)))]
     pub iops: Option<u32>,
     /// Throughput, MiB per second; gp3.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(range(min = 125, max = 2_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 125, max = 2_000)))]
     pub throughput_mib_s: Option<u32>,
 }
 
 /// What a node or a core of a site costs, as the user says; the price of EC2 instances comes from the cloud.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PriceSettings {
     /// US dollars for an hour of one node.
@@ -157,7 +161,8 @@ pub struct Budget {
 }
 
 /// What becomes of runs when the budget comes to its end. It is not exceeded either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenShort {
     /// A run begins if the budget covers what it is expected to take; one that takes longer is ended.

@@ -16,6 +16,8 @@ mod model;
 mod predict;
 mod predict_settings;
 mod raw;
+#[cfg(feature = "schema")]
+mod schema;
 mod settings;
 mod spec;
 mod variant;
@@ -31,12 +33,6 @@ pub use model::{
     SiteKind, StorageArea, StorageKind, TraceSettings, TracerKind,
 };
 pub use predict::{PredictSettings, Role};
-pub use raw::schema;
+#[cfg(feature = "schema")]
+pub use schema::{app_schema, schema};
 pub use spec::Spec;
-
-/// The JSON Schema of application descriptors.
-pub fn app_schema() -> serde_json::Value {
-    let mut value = schemars::schema_for!(crate::app::descriptor::Descriptor).to_value();
-    value["title"] = "application descriptor of cvc".into();
-    value
-}

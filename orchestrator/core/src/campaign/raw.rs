@@ -1,134 +1,15 @@
-//! The sections of a campaign file as they are written, and their JSON Schema.
+//! The sections of a campaign file as they are written. With the feature `schema` they have a JSON Schema.
 //!
-//! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value; the types here
-//! that only describe them exist for the schema. A test holds both to the same keys.
-
-#![expect(dead_code, reason = "some types only describe the file for the schema")]
+//! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value.
 
 use super::{
     cluster::{Allocation, SlurmLauncher},
     ec2::{Disk, Market, PriceSettings, Volume, WhenShort},
-    model::{Format, MpiFamily, MpiIo, Order, SiteKind, StorageKind, TracerKind},
+    model::{Format, MpiFamily, MpiIo, Order, StorageKind, TracerKind},
 };
 use crate::hosts::HostKeys;
-use crate::{
-    mapping::Mapping,
-    point::{CheckpointerKind, Compression, UserValue},
-    units::ByteSize,
-};
 use indexmap::IndexMap;
-use schemars::JsonSchema;
 use serde::Deserialize;
-
-/// A value or a list of values.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-pub enum OneOrMany<T> {
-    /// One value.
-    One(T),
-    /// Several.
-    Many(Vec<T>),
-}
-
-/// A campaign of `cvc`: sites, a matrix of factors, repeats, what to measure and report.
-#[derive(JsonSchema)]
-#[schemars(rename = "Campaign")]
-#[serde(deny_unknown_fields)]
-pub struct RawCampaign {
-    /// Version of this format: 1.
-    #[schemars(range(min = 1, max = 1))]
-    schema: u32,
-    /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
-    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
-    name: String,
-    /// The variant that is meant when none is asked for; the copy of the file that is kept with the runs says it.
-    #[serde(default)]
-    variant: Option<String>,
-    /// One line for people.
-    #[serde(default)]
-    description: String,
-    /// Places where runs happen, by name.
-    sites: IndexMap<String, RawSite>,
-    /// Factors; every combination of their values is a point.
-    #[serde(default)]
-    matrix: Option<RawMatrix>,
-    /// Factors that vary together instead of being combined with each other.
-    #[serde(default)]
-    zip: Vec<RawZip>,
-    /// Combinations that are not run.
-    #[serde(default)]
-    exclude: Vec<RawExclude>,
-    /// Extra points. A missing factor takes the matrix's value if that is a single one, else its default.
-    #[serde(default)]
-    points: Vec<RawPoint>,
-    /// Repeats, order, limits.
-    #[serde(default)]
-    run: RawRun,
-    /// When and how checkpoints are taken.
-    #[serde(default)]
-    checkpoint: RawCheckpoint,
-    /// What is traced.
-    #[serde(default)]
-    trace: RawTrace,
-    /// What is reported.
-    #[serde(default)]
-    report: RawReport,
-    /// What the campaign may cost.
-    #[serde(default)]
-    budget: Option<RawBudget>,
-    /// What models are fitted on and judged on, and how well they must do.
-    #[serde(default)]
-    predict: Option<RawPredict>,
-    /// The same campaign with some keys changed, by name.
-    #[serde(default)]
-    variants: IndexMap<String, RawVariant>,
-}
-
-/// What a variant changes: its tables are merged with those of the file key by key; lists and single values replace the file's.
-#[derive(JsonSchema)]
-#[schemars(rename = "Variant")]
-#[serde(deny_unknown_fields)]
-pub struct RawVariant {
-    /// Keys of the file that the variant does without, as in `matrix.aggregators`; removed first.
-    #[serde(default)]
-    remove: Vec<String>,
-    /// One line for people.
-    #[serde(default)]
-    description: Option<String>,
-    /// Of each site, what differs.
-    #[serde(default)]
-    sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
-    /// Factors that differ. `processes` or `mapping` here takes the place of both.
-    #[serde(default)]
-    matrix: Option<RawMatrix>,
-    /// Instead of the file's.
-    #[serde(default)]
-    zip: Option<Vec<RawZip>>,
-    /// Instead of the file's.
-    #[serde(default)]
-    exclude: Option<Vec<RawExclude>>,
-    /// Instead of the file's.
-    #[serde(default)]
-    points: Option<Vec<RawPoint>>,
-    /// Settings of the runs that differ.
-    #[serde(default)]
-    run: Option<RawRun>,
-    /// Settings of the checkpoints that differ.
-    #[serde(default)]
-    checkpoint: Option<RawCheckpoint>,
-    /// What is traced instead.
-    #[serde(default)]
-    trace: Option<RawTrace>,
-    /// Settings of the report that differ.
-    #[serde(default)]
-    report: Option<RawReport>,
-    /// What it may cost instead.
-    #[serde(default)]
-    budget: Option<RawBudget>,
-    /// Other training and held-out points, or bounds.
-    #[serde(default)]
-    predict: Option<IndexMap<String, serde_json::Value>>,
-}
 
 /// Top-level keys, in the order of the reference.
 pub const SECTIONS: [&str; 16] = [
@@ -151,13 +32,14 @@ pub const SECTIONS: [&str; 16] = [
 ];
 
 /// A place where runs happen.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Site")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Site"))]
 #[serde(deny_unknown_fields, expecting = "a table that describes a site")]
 pub struct RawSite {
     /// What kind of place: `local` is this machine, `ssh` machines that are reached by ssh, `slurm` nodes that Slurm gives, `ec2` instances
     /// that are launched for the campaign.
-    #[schemars(with = "SiteKind")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::model::SiteKind"))]
     pub kind: String,
     /// Directories where programs are searched before PATH. `~` and `$VARS` are allowed; relative ones are relative to this file.
     #[serde(default)]
@@ -203,7 +85,7 @@ pub struct RawSite {
     pub interface: Option<String>,
     /// Cores of a node. Default: as the nodes say.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 100_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub cores: Option<i64>,
     /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
     #[serde(default)]
@@ -226,8 +108,9 @@ pub struct RawSite {
 }
 
 /// How EC2 instances are asked for.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Ec2")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Ec2"))]
 #[serde(deny_unknown_fields, expecting = "a table that says how EC2 instances are asked for")]
 pub struct RawEc2 {
     /// Region, as in `us-east-1`.
@@ -235,7 +118,7 @@ pub struct RawEc2 {
     /// Instance types; the next is taken where the one before cannot be had. All nodes are of one type.
     pub instance_types: Vec<String>,
     /// Instances at most; mappings over more are left out. No more are launched than the points need.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub nodes: i64,
     /// Profile of the AWS configuration. Default: as for the AWS command line.
     #[serde(default)]
@@ -286,7 +169,7 @@ pub struct RawEc2 {
     pub keep: Option<String>,
     /// How long an instance may take until ssh answers, seconds. Default: 300.
     #[serde(default)]
-    #[schemars(range(max = 31_536_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub ready_limit_s: Option<f64>,
     /// Who may come by ssh, as in `203.0.113.7/32`. Default: the caller's own address.
     #[serde(default)]
@@ -297,8 +180,9 @@ pub struct RawEc2 {
 }
 
 /// What instances boot.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Image")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Image"))]
 #[serde(untagged, expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`")]
 pub enum RawImage {
     /// A name that cvc knows, or `ami-...`.
@@ -308,8 +192,9 @@ pub enum RawImage {
 }
 
 /// Where an image is found.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "ImageTable")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ImageTable"))]
 #[serde(deny_unknown_fields)]
 pub struct RawImageTable {
     /// Its owner: an account number, `amazon` or `self`; with `name`.
@@ -324,8 +209,9 @@ pub struct RawImageTable {
 }
 
 /// What the campaign may cost.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Budget")]
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Budget"))]
 #[serde(deny_unknown_fields, expecting = "a table with `usd`")]
 pub struct RawBudget {
     /// US dollars in all, over all sessions of the campaign. It is not exceeded.
@@ -336,8 +222,9 @@ pub struct RawBudget {
 }
 
 /// How software is installed.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Install")]
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Install"))]
 #[serde(deny_unknown_fields, default, expecting = "a table that says how software is installed")]
 pub struct RawInstall {
     /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
@@ -355,8 +242,9 @@ pub struct RawInstall {
 }
 
 /// A machine: its name, or a table.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Host")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Host"))]
 #[serde(untagged, expecting = "the name of a host, or a table with `name`")]
 pub enum RawHost {
     /// Its name, as ssh knows it.
@@ -366,8 +254,9 @@ pub enum RawHost {
 }
 
 /// A machine.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "HostTable")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "HostTable"))]
 #[serde(deny_unknown_fields)]
 pub struct RawHostTable {
     /// Its name in messages, host files and reports.
@@ -390,8 +279,9 @@ pub struct RawHostTable {
 }
 
 /// How ssh is used.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Ssh")]
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Ssh"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of ssh")]
 pub struct RawSsh {
     /// Configuration file instead of `~/.ssh/config`.
@@ -403,12 +293,13 @@ pub struct RawSsh {
 }
 
 /// How Slurm is asked for nodes.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Slurm")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Slurm"))]
 #[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
 pub struct RawSlurm {
     /// Nodes of an allocation at most; mappings over more are left out.
-    #[schemars(range(min = 1, max = 100_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub nodes: i64,
     /// Partition. Default: the cluster's.
     #[serde(default)]
@@ -427,7 +318,7 @@ pub struct RawSlurm {
     pub reservation: Option<String>,
     /// Time limit of a job, seconds, rounded up to minutes. Default: one hour.
     #[serde(default)]
-    #[schemars(range(max = 31_536_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub time_limit_s: Option<f64>,
     /// Whether nodes are not shared with other jobs. Default: true.
     #[serde(default = "yes")]
@@ -440,7 +331,7 @@ pub struct RawSlurm {
     pub requeue: bool,
     /// How long a job may wait in the queue, seconds. Default: as long as it takes.
     #[serde(default)]
-    #[schemars(range(max = 31_536_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub queue_limit_s: Option<f64>,
     /// What starts the ranks. Default: `library`.
     #[serde(default)]
@@ -455,8 +346,9 @@ fn yes() -> bool {
 }
 
 /// A directory tree where runs write.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Storage")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Storage"))]
 #[serde(deny_unknown_fields, expecting = "a table that describes a storage area")]
 pub struct RawStorage {
     /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
@@ -468,8 +360,9 @@ pub struct RawStorage {
 }
 
 /// An installed MPI library: at most one of `prefix`, `module`, `mpiexec`; without any it is searched on PATH.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Mpi")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Mpi"))]
 #[serde(deny_unknown_fields, expecting = "a table that describes an MPI library")]
 pub struct RawMpi {
     /// Which launcher and which settings it understands.
@@ -495,8 +388,9 @@ pub struct RawMpi {
 }
 
 /// Where DMTCP is.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Dmtcp")]
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Dmtcp"))]
 #[serde(deny_unknown_fields, expecting = "a table with `prefix`")]
 pub struct RawDmtcp {
     /// Where it is installed: `PREFIX/bin/dmtcp_launch`. Default: on PATH.
@@ -504,111 +398,31 @@ pub struct RawDmtcp {
     pub prefix: Option<String>,
 }
 
-macro_rules! factors {
-    ($(#[$doc:meta])* $name:ident, $title:literal, $one:ident) => {
-        $(#[$doc])*
-        #[derive(JsonSchema)]
-        #[schemars(rename = $title)]
-        #[serde(deny_unknown_fields)]
-        pub struct $name {
-            /// Sites of this file. Default: all of them.
-            site: Option<$one<String>>,
-            /// Application descriptors (`apps/NAME.toml`).
-            app: Option<$one<String>>,
-            /// Workloads of the descriptor. Default: its only one.
-            class: Option<$one<String>>,
-            /// Processes in all; with `mapping` absent they run on one node.
-            processes: Option<$one<u32>>,
-            /// Processes on nodes, as in `1Nx4P`.
-            mapping: Option<$one<Mapping>>,
-            /// MPI libraries of the site. Default: its first.
-            mpi: Option<$one<String>>,
-            /// What writes the checkpoints. Default: `none`.
-            checkpointer: Option<$one<CheckpointerKind>>,
-            /// How DMTCP stores images. Default: `none`.
-            compression: Option<$one<Compression>>,
-            /// Collective-buffering aggregators in all, or `default`.
-            aggregators: Option<$one<OrDefault<u32>>>,
-            /// Collective buffer of one aggregator, or `default`.
-            cb_buffer: Option<$one<OrDefault<ByteSize>>>,
-            /// Storage areas of the site. Default: its first.
-            storage: Option<$one<String>>,
-            /// Free factors, for templates as `{{user.NAME}}`.
-            user: Option<IndexMap<String, $one<UserValue>>>,
-        }
-    };
-}
-
-/// A value, or `default` to leave it to the MPI library.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-pub enum OrDefault<T> {
-    /// The word `default`.
-    Default(DefaultWord),
-    /// A value.
-    Value(T),
-}
-
-/// The word `default`.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DefaultWord {
-    /// Left to the MPI library.
-    Default,
-}
-
-type Single<T> = T;
-type List<T> = Vec<T>;
-
-factors! {
-    /// Each key is a factor with a value or a list of values.
-    RawMatrix, "Matrix", OneOrMany
-}
-factors! {
-    /// Lists of equal length; their n-th values go together.
-    RawZip, "Zip", List
-}
-factors! {
-    /// One value for each factor.
-    RawPoint, "Point", Single
-}
-
-/// Combinations that are not run.
-#[derive(JsonSchema)]
-#[schemars(rename = "Exclude")]
-#[serde(deny_unknown_fields)]
-pub struct RawExclude {
-    /// Factors and values, all of which must match; of a list, any. Free factors as `NAME` or `user.NAME`.
-    when: IndexMap<String, serde_json::Value>,
-    /// Why; shown in plans and reports.
-    #[schemars(length(min = 1))]
-    reason: String,
-}
-
 /// Repeats, order, limits.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Run")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Run"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
 pub struct RawRun {
     /// Counted runs of each point.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub repeats: i64,
     /// Runs of each point that come first and are not counted.
-    #[schemars(range(min = 0, max = 10_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 10_000)))]
     pub warmups: i64,
     /// Seed of the order.
-    #[schemars(range(min = 0))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub seed: i64,
     /// Order of the runs.
     pub order: Order,
     /// Time limit of one run, seconds.
-    #[schemars(range(max = 31_536_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
     /// Further attempts for a run that failed.
-    #[schemars(range(min = 0, max = 100))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub retries: i64,
     /// Runs of one point that failed for good before the rest of the point is skipped.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub quarantine_after: i64,
     /// Whether checkpoint images stay after they were read.
     pub keep_images: bool,
@@ -633,8 +447,9 @@ impl Default for RawRun {
 }
 
 /// When and how checkpoints are taken.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Checkpoint")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Checkpoint"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of the checkpoints")]
 pub struct RawCheckpoint {
     /// When DMTCP takes them. Default: after the first step.
@@ -642,7 +457,7 @@ pub struct RawCheckpoint {
     /// Whether the run is restarted from its last checkpoint and must verify again.
     pub restart_check: bool,
     /// Time limit of one checkpoint, seconds.
-    #[schemars(range(max = 31_536_000))]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
 }
 
@@ -653,8 +468,9 @@ impl Default for RawCheckpoint {
 }
 
 /// When DMTCP takes checkpoints.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Moment")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Moment"))]
 #[serde(rename_all = "snake_case")]
 pub enum RawMoment {
     /// At these seconds after the program began to compute.
@@ -669,7 +485,8 @@ pub enum RawMoment {
 }
 
 /// A number of seconds, or several.
-#[derive(Clone, Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "seconds belong here: a number or a list of numbers")]
 pub enum Seconds {
     /// One.
@@ -679,8 +496,9 @@ pub enum Seconds {
 }
 
 /// What is traced.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "Trace")]
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Trace"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
 pub struct RawTrace {
     /// With which tool. Default: `none`.
@@ -688,8 +506,9 @@ pub struct RawTrace {
 }
 
 /// What is reported.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "Report")]
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Report"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of the report")]
 pub struct RawReport {
     /// Files that a report consists of. Default: all of them.
@@ -702,38 +521,4 @@ impl Default for RawReport {
     fn default() -> Self {
         Self { formats: Format::USUAL.to_vec(), title: None }
     }
-}
-
-/// Training and held-out points, and bounds that the predictions must keep.
-#[derive(JsonSchema)]
-#[schemars(rename = "Predict")]
-#[serde(deny_unknown_fields)]
-pub struct RawPredict {
-    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
-    #[schemars(length(min = 1))]
-    train: Vec<IndexMap<String, serde_json::Value>>,
-    /// Conditions for the points that models are judged on. Default: every point that is not a training point.
-    #[serde(default)]
-    #[schemars(length(min = 1))]
-    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
-    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
-    #[serde(default)]
-    max_error: RawBounds,
-    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
-    #[serde(default)]
-    #[schemars(range(max = 100))]
-    min_coverage: Option<f64>,
-}
-
-/// Percents by quantity.
-#[derive(Default, JsonSchema)]
-#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::JUDGED.map(crate::quantity::short) }))]
-#[serde(transparent)]
-pub struct RawBounds(IndexMap<String, f64>);
-
-/// The JSON Schema of campaign files.
-pub fn schema() -> serde_json::Value {
-    let mut value = schemars::schema_for!(RawCampaign).to_value();
-    value["title"] = "campaign file of cvc".into();
-    value
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},
-    host::log_tool,
+    host::output_within,
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -60,7 +60,7 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
 
 /// Every node, and this machine first; and the names of the nodes of mappings, in their order.
 fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), ReadyError> {
-    let me = nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()).unwrap_or_default();
+    let me = paths::host_name().unwrap_or_default();
     let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
     let Some(slurm) = &cluster.slurm else {
         let Some(head) = cluster.head.as_ref().or(cluster.hosts.first()) else {
@@ -184,10 +184,7 @@ async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), 
     } else {
         command.args(["sh", "-c", script]);
     }
-    let output = command.stdin(input).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).output();
-    let began = Instant::now();
-    let ran = tokio::time::timeout(SPREAD_LIMIT, output).await;
-    log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
+    let ran = output_within(command.stdin(input), SPREAD_LIMIT).await;
     match ran {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => Err(SpreadError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
@@ -276,13 +273,10 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     let mut asking = JoinSet::new();
     for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
         let mut command = Command::new("ssh");
-        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]).kill_on_drop(true);
+        command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]);
         let name = node.name.clone();
         asking.spawn(async move {
-            let began = Instant::now();
-            let ran = tokio::time::timeout(SOON, command.output()).await;
-            log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
-            match ran {
+            match output_within(&mut command, SOON).await {
                 Ok(Ok(output)) if output.status.success() => None,
                 Ok(Ok(output)) => Some(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
                 Ok(Err(error)) => Some(format!("{name}: cannot start ssh: {error}")),

@@ -506,7 +506,7 @@ fn node_facts() -> Value {
         })
     };
     json!({
-        "host": nix::unistd::gethostname().ok().and_then(|h| h.into_string().ok()),
+        "host": cvc_core::paths::host_name(),
         "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
         "cpu": first("/proc/cpuinfo", "model name"),
         "cores": std::thread::available_parallelism().map(|n| n.get()).unwrap_or(0),

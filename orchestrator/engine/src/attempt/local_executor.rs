@@ -33,11 +33,12 @@ use cvc_core::{
     stop::{StopSignal, stop_now},
     store::{CampaignDir, StoreError, copy_tree, remove_all},
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// Carries out attempts on this machine, whose ranks may run on other nodes.
@@ -62,7 +63,7 @@ pub struct PendingCleanup(Mutex<BTreeMap<String, BTreeSet<PathBuf>>>);
 
 impl PendingCleanup {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<PathBuf>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use camino::Utf8Path;
 use cvc_core::{
-    ids::RunId,
+    ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
     store::{CampaignDir, StoreError, remove_all},
 };
@@ -46,7 +46,7 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
         serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
         text.push(b'\n');
     }
-    let digest = blake3::hash(&text).to_hex()[..16].to_owned();
+    let digest = short_digest(&text);
     let put = |name: &str, bytes: &[u8]| {
         let path = partial.join(name);
         fs::write(&path, bytes).map_err(StoreError::io("write", &path))

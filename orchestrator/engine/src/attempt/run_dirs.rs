@@ -2,7 +2,11 @@
 
 use super::context::SiteContext;
 use camino::Utf8PathBuf;
-use cvc_core::{ids::RunId, point::Point, store::CampaignDir};
+use cvc_core::{
+    ids::{RunId, digest_prefix},
+    point::Point,
+    store::CampaignDir,
+};
 
 /// Directory in the working directory where ranks say on which node they are.
 pub(super) const RANKS: &str = ".cvc-ranks";
@@ -13,6 +17,9 @@ pub(super) const SESSION: &str = "session";
 pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
     format!("{run}@{}", campaign.root())
 }
+
+/// Number of hexadecimal digits that tell the places of campaigns apart in names.
+const PLACE_DIGITS: usize = 8;
 
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
 pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
@@ -28,13 +35,12 @@ pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
     if context.site.cluster.is_none() {
         return context.campaign.clone();
     }
-    let digest = blake3::hash(campaign.root().as_str().as_bytes()).to_hex();
-    format!("{}-{}", context.campaign, &digest[..8])
+    format!("{}-{}", context.campaign, digest_prefix(campaign.root().as_str().as_bytes(), PLACE_DIGITS))
 }
 
 /// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content
 /// under way, so the campaign's place is a part of the name.
 pub(super) fn tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
-    let digest = blake3::hash(marker(campaign, run).as_bytes()).to_hex();
-    Utf8PathBuf::from(format!("/tmp/cvc-{}-{}", nix::unistd::geteuid(), &digest[..8]))
+    let digest = digest_prefix(marker(campaign, run).as_bytes(), PLACE_DIGITS);
+    Utf8PathBuf::from(format!("/tmp/cvc-{}-{digest}", nix::unistd::geteuid()))
 }

@@ -5,10 +5,10 @@
 //! srun does not try again, and Hydra then waits for its proxies for ever. So no run is begun before a step is known to start.
 
 use super::{nodes::SOON, prepare::Prepared};
-use crate::{host::log_tool, transport::Transport};
+use crate::{host::output_within, transport::Transport};
+use parking_lot::Mutex;
 use std::{
     process::Stdio,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::process::Command;
@@ -73,12 +73,12 @@ impl Steps {
         let begin = Instant::now();
         loop {
             let controller = controller_began().await;
-            if controller.is_some() && controller == *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            if controller.is_some() && controller == *self.0.lock() {
                 return Ok(());
             }
             match start_step(&nodes).await {
                 Ok(()) => {
-                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = controller;
+                    *self.0.lock() = controller;
                     return Ok(());
                 }
                 Err(reason) if reason.is_final() || begin.elapsed() >= PATIENCE => {
@@ -113,11 +113,8 @@ async fn start_step(nodes: &[&str]) -> Result<(), ToolError> {
 /// What a tool of Slurm writes.
 async fn run(tool: &'static str, argv: &[String]) -> Result<String, ToolError> {
     let mut command = Command::new(tool);
-    command.args(argv).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let began = Instant::now();
-    let ran = tokio::time::timeout(SOON, command.output()).await;
-    log_tool(&command, began, ran.as_ref().unwrap_or(&Err(std::io::ErrorKind::TimedOut.into())));
-    match ran {
+    command.args(argv).stdin(Stdio::null());
+    match output_within(&mut command, SOON).await {
         Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         Ok(Ok(output)) => Err(ToolError::Refused(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
         Ok(Err(source)) => Err(ToolError::NotStarted { tool, source }),

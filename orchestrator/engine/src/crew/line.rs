@@ -4,11 +4,12 @@ use super::{CrewError, NotStarted, Settings};
 use crate::host::tool;
 use cvc_core::log::{Ended, command_event};
 use cvc_probe::sentinel::{Answer, Hello, PROTOCOL, Request, Said, Terms};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
     process::Stdio,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -54,7 +55,7 @@ pub(super) struct Line {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// The last kilobytes of what was said.

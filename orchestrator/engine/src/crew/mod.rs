@@ -14,12 +14,8 @@ pub use typed::{Skew, whole};
 
 use cvc_probe::sentinel::{Answer, Hello, Request, Sentinel};
 use line::Line;
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -77,7 +73,7 @@ impl Seat {
     }
 
     fn guarded(&self) -> MutexGuard<'_, BTreeMap<String, Guarded>> {
-        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guarded.lock()
     }
 
     /// Keeps in mind what the sentinel is asked to guard. It is noted before the answer, which may be lost.
@@ -102,11 +98,11 @@ impl Seat {
     }
 
     fn post(&self) -> Post {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.post.lock().clone()
     }
 
     fn set(&self, post: Post) -> Post {
-        std::mem::replace(&mut *self.post.lock().unwrap_or_else(PoisonError::into_inner), post)
+        std::mem::replace(&mut *self.post.lock(), post)
     }
 }
 

@@ -7,7 +7,7 @@ mod tool;
 pub use error::{ChangedKey, HostError, Obstacle};
 pub use local::{LocalHost, bounded};
 
-pub use tool::{log_tool, tool};
+pub use tool::{log_tool, output_within, tool};
 
 use async_trait::async_trait;
 use camino::Utf8Path;

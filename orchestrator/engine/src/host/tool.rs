@@ -2,8 +2,13 @@
 
 use super::{HostError, Output};
 use cvc_core::log::{Ended, command_event};
-use std::{ffi::OsStr, fmt::Display, time::Instant};
-use tokio::process::Command;
+use std::{
+    ffi::OsStr,
+    fmt::Display,
+    io,
+    time::{Duration, Instant},
+};
+use tokio::{process::Command, time::error::Elapsed};
 
 /// How variables begin that say who asks a cloud, and with which secret.
 const OF_CLOUDS: &[u8] = b"AWS_";
@@ -18,6 +23,18 @@ pub fn tool(program: impl AsRef<OsStr>) -> Command {
         }
     }
     command
+}
+
+/// Runs a program of this machine to its end, for at most this long, and logs it. It is killed when its time is over or nobody waits for it. Its
+/// output is caught; without another standard input it has none.
+///
+/// # Errors
+/// The outer one when its time is over, the inner one when it does not start.
+pub async fn output_within(command: &mut Command, limit: Duration) -> Result<io::Result<std::process::Output>, Elapsed> {
+    let began = Instant::now();
+    let ran = tokio::time::timeout(limit, command.kill_on_drop(true).output()).await;
+    log_tool(command, began, ran.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())));
+    ran
 }
 
 /// Logs a command that ran on a host, or did not get that far.

@@ -22,7 +22,7 @@ use super::{
 
 /// Launches instances, or repeats the answer to the same earlier request.
 pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
-    let _turn = world.launching.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = world.launching.lock();
     let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
     if let Some(known) = token.as_ref().and_then(|t| world.lock().tokens.get(t).cloned()) {

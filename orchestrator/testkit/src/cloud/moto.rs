@@ -1,11 +1,12 @@
 //! moto's server: finds it, starts it, asks it.
 
+use parking_lot::Mutex;
 use std::{
-    env, fs,
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
@@ -37,9 +38,7 @@ main(sys.argv[1:])
 
 /// Finds the Python of the private environment that has moto.
 pub(crate) fn python() -> Option<PathBuf> {
-    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
-    let environment = cache.join("cvc").join(format!("moto-{VERSION}")).join("bin");
+    let environment = crate::user_cache::user_cache()?.join("cvc").join(format!("moto-{VERSION}")).join("bin");
     environment.join("moto_server").is_file().then(|| environment.join("python"))
 }
 
@@ -76,7 +75,7 @@ impl Server {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
                 } else if !told.iter().any(|t| line.contains(t)) {
-                    into.lock().unwrap_or_else(PoisonError::into_inner).push_str(&format!("{line}\n"));
+                    into.lock().push_str(&format!("{line}\n"));
                 }
             }
         });
@@ -84,14 +83,14 @@ impl Server {
             Ok(Ok(port)) => Self { child, port, log, _files: files },
             other => {
                 let _ = (child.kill(), child.wait());
-                panic!("moto did not start ({other:?}): {}", log.lock().unwrap_or_else(PoisonError::into_inner));
+                panic!("moto did not start ({other:?}): {}", log.lock());
             }
         }
     }
 
     /// Its error messages.
     pub(super) fn log(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.lock().clone()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The state that all parts of the cloud share.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -108,23 +108,23 @@ impl World {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, CloudState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Ends all waiting threads.
     pub(super) fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.ended.lock() = true;
         self.ending.notify_all();
     }
 
     /// Waits, but not beyond the cloud's end.
     pub(super) fn sleep(&self, time: Duration) {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.ending.wait_timeout_while(ended, time, |ended| !*ended));
+        let mut ended = self.ended.lock();
+        self.ending.wait_while_for(&mut ended, |ended| !*ended, time);
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.ended.lock()
     }
 
     /// Records an error of the cloud itself, for the test.

@@ -49,7 +49,7 @@ impl Node {
 
     /// Makes its cable long, lossy or slow until the next call.
     pub fn wire(&self, line: Line) {
-        let mut wire = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut wire = self.wire.lock();
         match wire.as_ref() {
             Some(wire) => wire.set(line),
             None => *wire = Some(Wire::new(&self.sandbox, &self.label(), &self.port(), line)),

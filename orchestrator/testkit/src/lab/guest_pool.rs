@@ -1,11 +1,7 @@
 //! The pool of machines that join a running lab and leave it.
 
-use std::{
-    fs,
-    net::Ipv4Addr,
-    process::Command,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{fs, net::Ipv4Addr, process::Command, sync::Arc};
 
 use super::{
     namespaces,
@@ -30,7 +26,7 @@ impl GuestPool {
     /// know its name from now on; its host key is unknown.
     pub(crate) fn add(&self, address: Ipv4Addr, user: &str, keys: &str) -> Arc<Node> {
         let name = format!("ip-{}", address.to_string().replace('.', "-"));
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guests = self.guests.lock();
         let node = Arc::new(Node::guest(name.clone(), address, self.plan.clone(), Arc::clone(&self.sandbox), user, keys));
         guests.push(Arc::clone(&node));
         let file = self.sandbox.outside().join("etc/hosts");
@@ -47,7 +43,7 @@ impl GuestPool {
     pub(crate) fn remove(&self, node: &Arc<Node>) {
         node.end();
         node.unplug();
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guests = self.guests.lock();
         if let Some(place) = guests.iter().position(|g| Arc::ptr_eq(g, node)) {
             guests.remove(place);
             node.scrap();
@@ -55,7 +51,7 @@ impl GuestPool {
     }
 
     pub(crate) fn guests(&self) -> Vec<Arc<Node>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.guests.lock().clone()
     }
 
     /// A directory that the test and the laptop see.

@@ -1,12 +1,13 @@
 //! One node: a machine with its own network, processes, mounts, names and sshd.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     ffi::OsStr,
     fs,
     net::Ipv4Addr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 use super::{
@@ -172,7 +173,7 @@ impl Node {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<PoweredOn>> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock()
     }
 
     #[track_caller]
@@ -198,12 +199,12 @@ impl Node {
     /// Whether it has switched itself off: its process 1 has ended, and not by a test's fault.
     pub(crate) fn has_ended(&self) -> bool {
         // a failed lock means that it is just being switched on or off
-        self.state.try_lock().is_ok_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
+        self.state.try_lock().is_some_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
     }
 
     /// Identifies its current boot, by the number of process 1; `None` while it is off or just being switched.
     pub(crate) fn boot(&self) -> Option<i32> {
-        self.state.try_lock().ok()?.as_ref().map(|r| r.init)
+        self.state.try_lock()?.as_ref().map(|r| r.init)
     }
 
     /// Runs `piece` on its network, in a thread of its own.
@@ -238,7 +239,7 @@ impl Node {
         let unshare = wait_for_child(i32::try_from(outer.id()).expect("a process number"));
         let init = wait_for_child(unshare);
         let port = self.port();
-        let is_wired = self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some();
+        let is_wired = self.wire.lock().is_some();
         let switch = if is_wired { format!("w-{}", self.label()) } else { "lab0".into() };
         let peer = number_inside(init);
         // the same hardware address for the same address, or a node that is replaced is not found for seconds
@@ -259,7 +260,7 @@ impl Node {
 
     /// Ends the thread that passes its packets.
     pub(super) fn unplug(&self) {
-        *self.wire.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        *self.wire.lock() = None;
     }
 
     /// Kills process 1, and with it all others of the node.

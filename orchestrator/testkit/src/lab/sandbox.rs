@@ -1,5 +1,6 @@
 //! The private machine in which the nodes live: it has no route out and ends with the test.
 
+use parking_lot::Mutex;
 use std::{
     ffi::OsStr,
     fs,
@@ -7,7 +8,7 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -74,7 +75,7 @@ impl Sandbox {
 
     /// Records processes that still live in namespaces in which everything has been ended.
     pub(super) fn record_leftovers(&self, namespaces: &Namespaces) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(namespaces.inhabitants().iter().map(|pid| {
+        self.left.lock().extend(namespaces.inhabitants().iter().map(|pid| {
             format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
         }));
     }
@@ -126,14 +127,14 @@ impl Sandbox {
     /// Kills every process in it.
     pub(super) fn kill(&self) {
         signal(self.init, Signal::SIGKILL);
-        let _ = self.holder.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        let _ = self.holder.lock().wait();
     }
 
     /// Ends everything, and lists what is left nevertheless.
     fn end(&mut self) -> Vec<String> {
         self.kill();
         self.record_leftovers(&self.namespaces);
-        let mut left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = std::mem::take(&mut *self.left.lock());
         if let Some(directory) = self.directory.take() {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
             let root = directory.path().display().to_string();

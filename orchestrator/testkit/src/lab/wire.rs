@@ -1,5 +1,6 @@
 //! A cable that delays, loses and limits packets: a thread between two TAP devices.
 
+use parking_lot::Mutex;
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -10,7 +11,7 @@ use std::{
         unix::fs::OpenOptionsExt,
     },
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -75,7 +76,7 @@ impl Wire {
     }
 
     pub(super) fn set(&self, line: Line) {
-        *self.line.lock().expect("no panic") = line;
+        *self.line.lock() = line;
     }
 }
 
@@ -127,7 +128,7 @@ fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
         let wait = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(20);
         let mut polled = devices.each_ref().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN));
         let _ = nix::poll::poll(&mut polled, PollTimeout::from(wait));
-        let is = *line.lock().expect("no panic");
+        let is = *line.lock();
         for from in 0..2 {
             for _ in 0..64 {
                 let Ok(length) = devices[from].read(&mut buffer) else { break };

@@ -11,9 +11,9 @@ use crate::{
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::holdout::rebuild_index;
+use cvc_analysis::holdout::{judge, rebuild_index};
 use cvc_analysis::predict::{
-    Filter, Forecast, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index, merge_repeated,
+    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index, merge_repeated,
 };
 use cvc_model::split;
 use std::io::Write;
@@ -62,7 +62,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             budget,
             warnings,
             forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
-            judged: args.judge.then(|| predictor.judge(&held_out)),
+            judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         if args.json {
@@ -73,7 +73,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         }
         out.flush()?;
         // asked for a program of which nothing but its library could be told: a script must not take that for an answer
-        let answered = said.forecasts.iter().all(Forecast::says_something_of_the_program);
+        let answered = said.forecasts.iter().all(Forecasts::says_something_of_the_program);
         Ok(if answered { ExitStatus::Done } else { ExitStatus::Model })
     })
 }

@@ -1,6 +1,9 @@
 //! The answer of `cvc predict`.
 
-use cvc_analysis::predict::{Forecast, JudgedQuantity, Observation, ScheduleBudget};
+use cvc_analysis::{
+    holdout::HeldOutForecast,
+    predict::{Forecasts, Observation, ScheduleBudget},
+};
 use serde::Serialize;
 
 /// Everything that the command says, as JSON.
@@ -12,7 +15,7 @@ pub struct Said<'a> {
     /// Of the observations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    pub forecasts: Vec<Forecast>,
+    pub forecasts: Vec<Forecasts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged: Option<Vec<JudgedQuantity>>,
+    pub judged: Option<Vec<HeldOutForecast>>,
 }

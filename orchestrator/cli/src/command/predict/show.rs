@@ -5,7 +5,10 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_analysis::predict::{CandidateAnswer, Forecast, ForecastLine, JudgedQuantity, PredictionOutcome};
+use cvc_analysis::{
+    holdout::HeldOutForecast,
+    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts},
+};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use std::{collections::BTreeMap, io::Write};
@@ -22,9 +25,9 @@ pub fn show(out: &mut impl Write, said: &Said<'_>, detail: bool) -> std::io::Res
     for warning in &said.warnings {
         writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
     }
-    for forecast in &said.forecasts {
+    for forecasts in &said.forecasts {
         writeln!(out)?;
-        show_forecast(out, forecast, detail)?;
+        show_forecast(out, forecasts, detail)?;
     }
     if let Some(judged) = &said.judged {
         writeln!(out)?;
@@ -66,18 +69,18 @@ fn name(line: &ForecastLine) -> String {
     format!("{title}{load}{unit}")
 }
 
-fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std::io::Result<()> {
-    let mapping = &forecast.question.setting.mapping;
+fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> std::io::Result<()> {
+    let mapping = &forecasts.question.setting.mapping;
     let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
     let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
-    writeln!(out, "{}: {processes} on {nodes}", forecast.label)?;
+    writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
     let mut rows = table(["quantity", "predicted", "95 % interval", "model", "tier", "runs"], &["quantity"]);
     let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
     let mut notes = Notes::default();
     let mut refused: Vec<(String, &str)> = Vec::new();
-    for line in &forecast.lines {
-        match &line.outcome {
-            PredictionOutcome::Predicted(p) => {
+    for line in &forecasts.lines {
+        match &line.forecast {
+            Forecast::Predicted(p) => {
                 rows.add_row([
                     name(line),
                     number(p.estimate.value),
@@ -87,30 +90,30 @@ fn show_forecast(out: &mut impl Write, forecast: &Forecast, detail: bool) -> std
                     notes.of(&p.training),
                 ]);
             }
-            PredictionOutcome::NoPrediction(reason) => refused.push((name(line), reason)),
+            Forecast::NoPrediction(reason) => refused.push((name(line), reason)),
         }
     }
     writeln!(out, "\n{}", rows.trim_fmt())?;
     for (what, reason) in refused {
         writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
     }
-    if !forecast.says_something_of_the_program() {
-        let program = format!("{}.{}", forecast.question.setting.app, forecast.question.setting.class);
+    if !forecasts.says_something_of_the_program() {
+        let program = format!("{}.{}", forecasts.question.setting.app, forecasts.question.setting.class);
         writeln!(out, "{}", paragraph("", &format!("nothing of {program} itself could be predicted (exit code 8)")))?;
     }
-    let observed: Vec<String> = forecast.lines.iter().filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
+    let observed: Vec<String> = forecasts.lines.iter().filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
     if !observed.is_empty() {
         writeln!(out, "{}", paragraph("", &format!("observed at this setting: {}", observed.join("; "))))?;
     }
     for (letter, labels) in notes.lines() {
         writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
     }
-    show_files(out, forecast)?;
-    show_schedules(out, forecast)?;
+    show_files(out, forecasts)?;
+    show_schedules(out, forecasts)?;
     if detail {
-        show_detail(out, forecast)?;
+        show_detail(out, forecasts)?;
     }
-    for warning in &forecast.warnings {
+    for warning in &forecasts.warnings {
         writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
     }
     Ok(())
@@ -184,12 +187,12 @@ fn letter(place: usize) -> String {
     u8::try_from(place).ok().filter(|p| *p < 26).map_or_else(|| (place + 1).to_string(), |p| char::from(b'a' + p).to_string())
 }
 
-fn show_files(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
-    if forecast.files.is_empty() {
+fn show_files(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+    if forecasts.files.is_empty() {
         return Ok(());
     }
     let mut rows = table(["files of the ranks", "MiB each", "95 % interval", "processes on node", ""], &[]);
-    for group in &forecast.files {
+    for group in &forecasts.files {
         rows.add_row([
             group.count.to_string(),
             number(group.size.value),
@@ -201,15 +204,15 @@ fn show_files(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> 
     writeln!(out, "\n{}", rows.trim_fmt())
 }
 
-fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
-    if let Some(reason) = &forecast.no_schedules {
+fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+    if let Some(reason) = &forecasts.no_schedules {
         writeln!(out, "\n{}", paragraph("", &format!("no number of checkpoints: {reason}")))?;
     }
-    if forecast.schedules.is_empty() {
+    if forecasts.schedules.is_empty() {
         return Ok(());
     }
     let mut rows = table(["rule", "checkpoints", "every (start to start)", "run with them", "source"], &["source"]);
-    for s in &forecast.schedules {
+    for s in &forecasts.schedules {
         rows.add_row([
             s.rule.to_owned(),
             s.checkpoints.to_string(),
@@ -222,12 +225,12 @@ fn show_schedules(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<
 }
 
 /// Every model that was tried for each quantity, by tier.
-fn show_detail(out: &mut impl Write, forecast: &Forecast) -> std::io::Result<()> {
-    for line in &forecast.lines {
-        let p = match &line.outcome {
-            PredictionOutcome::Predicted(p) => p,
-            PredictionOutcome::NoPrediction(_) if line.refused.is_empty() => continue,
-            PredictionOutcome::NoPrediction(_) => {
+fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+    for line in &forecasts.lines {
+        let p = match &line.forecast {
+            Forecast::Predicted(p) => p,
+            Forecast::NoPrediction(_) if line.refused.is_empty() => continue,
+            Forecast::NoPrediction(_) => {
                 writeln!(out, "\n{}: no model has a number", name(line))?;
                 for why in &line.refused {
                     writeln!(out, "{}", paragraph("  ", why))?;
@@ -282,11 +285,11 @@ fn significant(value: f64) -> String {
 }
 
 /// Predicted against measured: for each quantity how often, how far off, and how often the interval covers.
-fn show_judged(out: &mut impl Write, judged: &[JudgedQuantity]) -> std::io::Result<()> {
+fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Result<()> {
     if judged.is_empty() {
         return writeln!(out, "nothing was held out: --train says which observations train, the others are judged");
     }
-    let mut by: BTreeMap<Quantity, Vec<&JudgedQuantity>> = BTreeMap::new();
+    let mut by: BTreeMap<Quantity, Vec<&HeldOutForecast>> = BTreeMap::new();
     for j in judged {
         by.entry(j.quantity).or_default().push(j);
     }
@@ -305,7 +308,7 @@ fn show_judged(out: &mut impl Write, judged: &[JudgedQuantity]) -> std::io::Resu
             percent(errors.first().map_or(0.0, |(e, _)| *e)),
             errors.first().map_or("-", |(_, label)| label).to_owned(),
             format!("{} of {}", covered.iter().filter(|c| **c).count(), covered.len()),
-            all.iter().filter(|j| j.predicted.is_err()).count().to_string(),
+            all.iter().filter(|j| j.forecast.prediction().is_none()).count().to_string(),
         ]);
     }
     writeln!(out, "\n{}", rows.trim_fmt())

@@ -1,0 +1,270 @@
+//! What was measured, as the index has it: a function for each statement, a type for its rows.
+
+use super::{
+    Index,
+    row::{FromRow, row},
+};
+use crate::error::AnalysisError;
+use cvc_core::{app::descriptor::Better, record::names};
+use cvc_model::stats::{Interval, Summary};
+use rusqlite::Row;
+use std::collections::BTreeMap;
+
+row! {
+    /// What is known of the campaign as a whole.
+    pub(crate) struct MetaEntry {
+        key: String,
+        value: String,
+    }
+}
+
+row! {
+    /// The value of a quantity in a run: the mean over its checkpoints.
+    pub(crate) struct RunValue {
+        run: String,
+        quantity: String,
+        unit: String,
+        value: f64,
+    }
+}
+
+/// What the counted repeats of a point say of a quantity.
+#[derive(Clone, Debug)]
+pub(crate) struct PointSummary {
+    pub point: String,
+    pub quantity: String,
+    pub summary: Summary,
+}
+
+/// A figure of merit that an application declares.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedFigure {
+    pub name: String,
+    /// Which way is better; `None` for neither.
+    pub better: Option<Better>,
+}
+
+row! {
+    /// A fact of a run.
+    pub(crate) struct RunFact {
+        run: String,
+        point: String,
+        key: String,
+        value: String,
+    }
+}
+
+row! {
+    /// Where records of one name and kind in a run come from.
+    pub(crate) struct RecordSource {
+        run: String,
+        name: String,
+        /// File kind, zone, rule and role, with a space between them.
+        labels: String,
+        source: String,
+    }
+}
+
+row! {
+    /// A record of an image, or of a checkpoint as a whole.
+    pub(crate) struct ImageRecord {
+        name: String,
+        value: f64,
+        /// Name of the checkpoint; empty without one.
+        ckpt: String,
+        rank: Option<String>,
+        role: Option<String>,
+        zone: Option<String>,
+        sub: Option<String>,
+        rule: Option<String>,
+        kind: Option<String>,
+    }
+}
+
+row! {
+    /// Size of the image of a rank in a counted run that succeeded, bytes.
+    pub(crate) struct ImageSize {
+        point: String,
+        run: String,
+        /// Name of the checkpoint; empty without one.
+        ckpt: String,
+        bytes: f64,
+    }
+}
+
+row! {
+    /// What a run cost.
+    pub(crate) struct RunCost {
+        site: String,
+        point: String,
+        usd: Option<f64>,
+        /// Dollars for an hour of a node, as written.
+        rate: Option<String>,
+        /// Where the price is from.
+        price: Option<String>,
+    }
+}
+
+row! {
+    /// Instances that a cloud was asked for.
+    pub(crate) struct IndexedLease {
+        site: String,
+        instance_type: String,
+        spot: bool,
+        instances: u32,
+        /// How long they were there, all together, seconds.
+        instance_s: f64,
+        /// Dollars in all; `None`: not known.
+        usd: Option<f64>,
+        /// Dollars for an hour of one, as text.
+        rate: Option<String>,
+        /// Where the price is from.
+        price: Option<String>,
+        /// `None`: not known to be over.
+        ended: Option<String>,
+    }
+}
+
+/// A record with its run: every column as text, and the value.
+#[derive(Clone, Debug)]
+pub(crate) struct LabelledRecord {
+    /// The columns of [`LabelledRecord::COLUMNS`].
+    pub text: Vec<Option<String>>,
+    pub value: Option<f64>,
+}
+
+impl LabelledRecord {
+    /// Names of the columns of text. The first is the run.
+    pub const COLUMNS: [&'static str; 15] = [
+        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
+    ];
+}
+
+impl FromRow for PointSummary {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
+        let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+        let summary = Summary {
+            n: count("n")?,
+            mean: r.get("mean")?,
+            median: r.get("median")?,
+            sd: r.get("sd")?,
+            min: r.get("min")?,
+            max: r.get("max")?,
+            interval: interval.map(|(low, high)| Interval { low, high }),
+            mild: count("mild_outliers")?,
+            severe: count("severe_outliers")?,
+        };
+        Ok(Self { point: r.get("point")?, quantity: r.get("quantity")?, summary })
+    }
+}
+
+impl FromRow for IndexedFigure {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        let better = match r.get::<_, String>("better")?.as_str() {
+            "lower" => Some(Better::Lower),
+            "higher" => Some(Better::Higher),
+            _ => None,
+        };
+        Ok(Self { name: r.get("name")?, better })
+    }
+}
+
+impl FromRow for LabelledRecord {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        let text = Self::COLUMNS.iter().map(|column| r.get(*column)).collect::<rusqlite::Result<_>>()?;
+        Ok(Self { text, value: r.get("value")? })
+    }
+}
+
+impl Index {
+    /// What is known of the campaign as a whole, by name.
+    pub(crate) fn meta(&self) -> Result<BTreeMap<String, String>, AnalysisError> {
+        let entries: Vec<MetaEntry> = self.read("SELECT key, value FROM meta", [])?;
+        Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+    }
+
+    /// The values of all quantities in all runs.
+    pub(crate) fn run_values(&self) -> Result<Vec<RunValue>, AnalysisError> {
+        self.read("SELECT run, quantity, unit, value FROM v_quantities", [])
+    }
+
+    /// The summaries of all quantities at all points.
+    pub(crate) fn summaries(&self) -> Result<Vec<PointSummary>, AnalysisError> {
+        self.read("SELECT * FROM summaries", [])
+    }
+
+    /// The figures of merit of all applications; one name stands once for each application.
+    pub(crate) fn figures(&self) -> Result<Vec<IndexedFigure>, AnalysisError> {
+        self.read("SELECT name, better FROM figures ORDER BY app, name", [])
+    }
+
+    /// The facts of all runs, by key and value.
+    pub(crate) fn facts(&self) -> Result<Vec<RunFact>, AnalysisError> {
+        self.read("SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run ORDER BY f.key, f.value", [])
+    }
+
+    /// One fact of the runs that succeeded, in the order of the plan.
+    pub(crate) fn fact(&self, key: &str) -> Result<Vec<RunFact>, AnalysisError> {
+        self.read(
+            "SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run
+             WHERE r.state = 'succeeded' AND f.key = ? ORDER BY r.seq",
+            [key],
+        )
+    }
+
+    /// All records with their runs, in the order of the plan.
+    pub(crate) fn records(&self) -> Result<Vec<LabelledRecord>, AnalysisError> {
+        self.read(
+            "SELECT r.id AS run, r.kind AS run_kind, CAST(r.repeat AS TEXT) AS repeat, r.state, c.name, c.unit, c.source, c.artefact, c.ckpt,
+             c.rank, c.role, c.image, c.zone, c.kind, c.rule, c.value FROM records c JOIN runs r ON r.id = c.run ORDER BY r.seq, c.rowid",
+            [],
+        )
+    }
+
+    /// Where the records of all runs come from, each source once.
+    pub(crate) fn record_sources(&self) -> Result<Vec<RecordSource>, AnalysisError> {
+        self.read(
+            "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, '')
+             AS labels, source FROM records",
+            [],
+        )
+    }
+
+    /// The records of a run that have a value.
+    pub(crate) fn image_records(&self, run: &str) -> Result<Vec<ImageRecord>, AnalysisError> {
+        self.read(
+            "SELECT name, value, coalesce(ckpt, '') AS ckpt, rank, role, zone, json_extract(labels, '$.sub') AS sub, rule, kind FROM records
+             WHERE run = ? AND value IS NOT NULL",
+            [run],
+        )
+    }
+
+    /// The sizes of the images of ranks.
+    pub(crate) fn image_sizes(&self) -> Result<Vec<ImageSize>, AnalysisError> {
+        self.read(
+            "SELECT r.point, r.id AS run, coalesce(c.ckpt, '') AS ckpt, c.value AS bytes FROM records c JOIN runs r ON r.id = c.run
+             WHERE c.name = ? AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'",
+            [names::IMAGE_BYTES],
+        )
+    }
+
+    /// What runs cost, warm-ups too, in the order in which it was recorded.
+    pub(crate) fn run_costs(&self) -> Result<Vec<RunCost>, AnalysisError> {
+        self.read(
+            "SELECT p.site, p.id AS point, c.value AS usd, json_extract(c.labels, '$.usd_per_node_hour') AS rate,
+             json_extract(c.labels, '$.price') AS price
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
+            [names::COST_USD],
+        )
+    }
+
+    /// What clouds were asked for, in the order of the journal.
+    pub(crate) fn leases(&self) -> Result<Vec<IndexedLease>, AnalysisError> {
+        self.read(
+            "SELECT site, instance_type, spot, instances, instance_s, usd, CAST(usd_per_hour AS TEXT) AS rate, price, ended
+             FROM leases ORDER BY seq",
+            [],
+        )
+    }
+}

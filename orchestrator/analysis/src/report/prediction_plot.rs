@@ -1,0 +1,155 @@
+//! Plots of what was predicted and measured at held-out points.
+
+use super::{
+    data::Data,
+    layout::{self, PlannedPlot},
+    model::Plot,
+    plot::{self, Categories, Marks, Panel, Whisker},
+    rows::PointRow,
+};
+use crate::{
+    error::AnalysisError,
+    holdout::{HoldoutResult, quantity},
+};
+use cvc_core::{ids::PointId, quantity::Quantity};
+use cvc_model::{
+    Estimate,
+    stats::{Interval, Summary},
+};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// Quantities that are drawn whenever they are predicted; others are if they have a bound.
+const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Latency];
+
+/// Points by identifier.
+pub(super) type Places = HashMap<PointId, usize>;
+
+/// Marks of a panel along the axis: measured at training points, measured at held-out points, predicted.
+type Series = [Vec<Option<Whisker>>; 3];
+
+/// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
+pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a Places) -> Vec<PlannedPlot<'a>> {
+    let drawn = |q: &Quantity| {
+        let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
+        wanted && outcome.of(*q).any(|row| row.answer.is_ok())
+    };
+    let mut apps: Vec<&str> = outcome.judged.iter().filter_map(|row| outcome.held_out.get(&row.point)).map(|f| f.app.as_str()).collect();
+    apps.sort_unstable();
+    apps.dedup();
+    let mut planned: Vec<PlannedPlot<'a>> = Vec::new();
+    for app in apps {
+        for q in Quantity::ALL.into_iter().filter(drawn) {
+            let title = format!("Predicted and measured, {}: {app}", q.title());
+            planned.push(PlannedPlot::new(title, move |title| Sheet::new(data, outcome, places, app, q).draw(title)));
+        }
+    }
+    planned
+}
+
+/// What the repeats of a point say of a quantity, in the unit of predictions.
+pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
+    let (name, factor) = quantity::measured(q)?;
+    let s = data.points[at].summaries.get(name)?;
+    let interval = s.interval.map(|i| Interval { low: i.low * factor, high: i.high * factor });
+    let [mean, median, min, max] = [s.mean, s.median, s.min, s.max].map(|v| v * factor);
+    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, ..s.clone() })
+}
+
+/// The mappings of some points, by their number of processes.
+struct Axis<'a>(Vec<(u32, u32, &'a str)>);
+
+impl<'a> Axis<'a> {
+    fn of(points: impl Iterator<Item = &'a PointRow>) -> Self {
+        let mut levels: Vec<(u32, u32, &str)> = points.map(|p| (p.processes, p.nodes, p.factor("mapping"))).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        Self(levels)
+    }
+
+    fn position(&self, mapping: &str) -> Option<usize> {
+        self.0.iter().position(|level| level.2 == mapping)
+    }
+
+    fn categories(&self) -> Categories {
+        let one_node = self.0.iter().all(|level| level.1 == 1);
+        let title = if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" };
+        let names = self.0.iter().map(|level| if one_node { level.0.to_string() } else { level.2.to_owned() }).collect();
+        Categories { title: title.to_owned(), names }
+    }
+}
+
+/// A quantity of a program.
+struct Sheet<'a> {
+    data: &'a Data,
+    app: &'a str,
+    quantity: Quantity,
+    /// Points that the models were fitted on.
+    training: Vec<usize>,
+    /// Points that they had not seen.
+    held_out: Vec<usize>,
+    predicted: HashMap<&'a PointId, Estimate>,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(data: &'a Data, outcome: &'a HoldoutResult, places: &Places, app: &'a str, quantity: Quantity) -> Self {
+        let of_app = |ids: &[PointId]| -> Vec<usize> {
+            ids.iter().filter_map(|id| places.get(id).copied()).filter(|p| data.points[*p].factor("app") == app).collect()
+        };
+        let predicted = outcome.of(quantity).filter_map(|row| Some((&row.point, *row.answer.as_ref().ok()?))).collect();
+        Self { data, app, quantity, training: of_app(&outcome.split.train), held_out: of_app(&outcome.split.held_out), predicted }
+    }
+
+    /// The marks of each panel, by its title and its scale.
+    fn series(&self, axis: &Axis<'_>) -> IndexMap<(String, usize), Series> {
+        let data = self.data;
+        let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
+        // Libraries share memory in different ways: each has its own scale.
+        let mut libraries: Vec<&str> = Vec::new();
+        let mut panels: IndexMap<(String, usize), Series> = IndexMap::new();
+        for (series, &p) in self.training.iter().map(|p| (0, p)).chain(self.held_out.iter().map(|p| (1, p))) {
+            let name = if others.is_empty() { String::new() } else { data.label(p, &others) };
+            let library = data.points[p].factor("mpi");
+            let scale = libraries.iter().position(|l| *l == library).unwrap_or_else(|| {
+                libraries.push(library);
+                libraries.len() - 1
+            });
+            let rows = panels.entry((name, scale)).or_insert_with(|| [(); 3].map(|()| vec![None; axis.0.len()]));
+            let Some(at) = axis.position(data.points[p].factor("mapping")) else { continue };
+            rows[series][at] = scaled(data, p, self.quantity).map(|s| layout::whisker(&s, 1.0));
+            if let Some(e) = self.predicted.get(&data.points[p].id) {
+                rows[2][at] = Some(e.interval.map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)));
+            }
+        }
+        // A panel without anything measured says nothing.
+        panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
+        panels
+    }
+
+    fn draw(&self, title: String) -> Result<Plot, AnalysisError> {
+        let axis = Axis::of(self.training.iter().chain(&self.held_out).map(|p| &self.data.points[*p]));
+        let x = axis.categories();
+        let mut caption =
+            "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals."
+                .to_owned();
+        let panels: Vec<Panel> = self
+            .series(&axis)
+            .into_iter()
+            .map(|((title, scale), [training, held_out, predicted])| Panel {
+                title,
+                x: x.clone(),
+                scale,
+                marks: Marks::Judged { training, held_out, predicted },
+            })
+            .collect();
+        let panels = layout::cut(panels, &mut caption);
+        if panels.iter().any(|p| plot::is_cut(&p.marks)) {
+            caption.push_str(" Intervals that are far wider than the values are cut.");
+        }
+        let id = format!("predicted-{}-{}", super::slug(cvc_core::quantity::short(self.quantity)), super::slug(self.app));
+        let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());
+        let legend = ["measured, training point", "measured, held out", "predicted"].map(str::to_owned);
+        let drawing = plot::panels(&id, &y, &legend, &panels)?;
+        Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+    }
+}

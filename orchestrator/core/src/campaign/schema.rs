@@ -1,0 +1,247 @@
+//! The JSON Schema of campaign files and application descriptors.
+//!
+//! The sections in [`super::raw`] are read as they are described there. `[matrix]`, `[[zip]]`, `[[points]]`, `when` and the file as a whole are read by
+//! [`super::factor`] and [`super::load`], which keep a position for every value: the types here only describe them. A test holds both to the same keys.
+
+#![expect(dead_code, reason = "these types only describe the file")]
+
+use super::raw::{RawBudget, RawCheckpoint, RawReport, RawRun, RawSite, RawTrace};
+use crate::{
+    mapping::Mapping,
+    point::{CheckpointerKind, Compression, UserValue},
+    units::ByteSize,
+};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+
+/// A value or a list of values.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum OneOrMany<T> {
+    /// One value.
+    One(T),
+    /// Several.
+    Many(Vec<T>),
+}
+
+/// A campaign of `cvc`: sites, a matrix of factors, repeats, what to measure and report.
+#[derive(JsonSchema)]
+#[schemars(rename = "Campaign")]
+#[serde(deny_unknown_fields)]
+struct RawCampaign {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    schema: u32,
+    /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
+    #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
+    name: String,
+    /// The variant that is meant when none is asked for; the copy of the file that is kept with the runs says it.
+    #[serde(default)]
+    variant: Option<String>,
+    /// One line for people.
+    #[serde(default)]
+    description: String,
+    /// Places where runs happen, by name.
+    sites: IndexMap<String, RawSite>,
+    /// Factors; every combination of their values is a point.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Factors that vary together instead of being combined with each other.
+    #[serde(default)]
+    zip: Vec<RawZip>,
+    /// Combinations that are not run.
+    #[serde(default)]
+    exclude: Vec<RawExclude>,
+    /// Extra points. A missing factor takes the matrix's value if that is a single one, else its default.
+    #[serde(default)]
+    points: Vec<RawPoint>,
+    /// Repeats, order, limits.
+    #[serde(default)]
+    run: RawRun,
+    /// When and how checkpoints are taken.
+    #[serde(default)]
+    checkpoint: RawCheckpoint,
+    /// What is traced.
+    #[serde(default)]
+    trace: RawTrace,
+    /// What is reported.
+    #[serde(default)]
+    report: RawReport,
+    /// What the campaign may cost.
+    #[serde(default)]
+    budget: Option<RawBudget>,
+    /// What models are fitted on and judged on, and how well they must do.
+    #[serde(default)]
+    predict: Option<RawPredict>,
+    /// The same campaign with some keys changed, by name.
+    #[serde(default)]
+    variants: IndexMap<String, RawVariant>,
+}
+
+/// What a variant changes: its tables are merged with those of the file key by key; lists and single values replace the file's.
+#[derive(JsonSchema)]
+#[schemars(rename = "Variant")]
+#[serde(deny_unknown_fields)]
+struct RawVariant {
+    /// Keys of the file that the variant does without, as in `matrix.aggregators`; removed first.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// One line for people.
+    #[serde(default)]
+    description: Option<String>,
+    /// Of each site, what differs.
+    #[serde(default)]
+    sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
+    /// Factors that differ. `processes` or `mapping` here takes the place of both.
+    #[serde(default)]
+    matrix: Option<RawMatrix>,
+    /// Instead of the file's.
+    #[serde(default)]
+    zip: Option<Vec<RawZip>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    exclude: Option<Vec<RawExclude>>,
+    /// Instead of the file's.
+    #[serde(default)]
+    points: Option<Vec<RawPoint>>,
+    /// Settings of the runs that differ.
+    #[serde(default)]
+    run: Option<RawRun>,
+    /// Settings of the checkpoints that differ.
+    #[serde(default)]
+    checkpoint: Option<RawCheckpoint>,
+    /// What is traced instead.
+    #[serde(default)]
+    trace: Option<RawTrace>,
+    /// Settings of the report that differ.
+    #[serde(default)]
+    report: Option<RawReport>,
+    /// What it may cost instead.
+    #[serde(default)]
+    budget: Option<RawBudget>,
+    /// Other training and held-out points, or bounds.
+    #[serde(default)]
+    predict: Option<IndexMap<String, serde_json::Value>>,
+}
+
+macro_rules! factors {
+    ($(#[$doc:meta])* $name:ident, $title:literal, $one:ident) => {
+        $(#[$doc])*
+        #[derive(JsonSchema)]
+        #[schemars(rename = $title)]
+        #[serde(deny_unknown_fields)]
+        struct $name {
+            /// Sites of this file. Default: all of them.
+            site: Option<$one<String>>,
+            /// Application descriptors (`apps/NAME.toml`).
+            app: Option<$one<String>>,
+            /// Workloads of the descriptor. Default: its only one.
+            class: Option<$one<String>>,
+            /// Processes in all; with `mapping` absent they run on one node.
+            processes: Option<$one<u32>>,
+            /// Processes on nodes, as in `1Nx4P`.
+            mapping: Option<$one<Mapping>>,
+            /// MPI libraries of the site. Default: its first.
+            mpi: Option<$one<String>>,
+            /// What writes the checkpoints. Default: `none`.
+            checkpointer: Option<$one<CheckpointerKind>>,
+            /// How DMTCP stores images. Default: `none`.
+            compression: Option<$one<Compression>>,
+            /// Collective-buffering aggregators in all, or `default`.
+            aggregators: Option<$one<OrDefault<u32>>>,
+            /// Collective buffer of one aggregator, or `default`.
+            cb_buffer: Option<$one<OrDefault<ByteSize>>>,
+            /// Storage areas of the site. Default: its first.
+            storage: Option<$one<String>>,
+            /// Free factors, for templates as `{{user.NAME}}`.
+            user: Option<IndexMap<String, $one<UserValue>>>,
+        }
+    };
+}
+
+/// A value, or `default` to leave it to the MPI library.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum OrDefault<T> {
+    /// The word `default`.
+    Default(DefaultWord),
+    /// A value.
+    Value(T),
+}
+
+/// The word `default`.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum DefaultWord {
+    /// Left to the MPI library.
+    Default,
+}
+
+type Single<T> = T;
+type List<T> = Vec<T>;
+
+factors! {
+    /// Each key is a factor with a value or a list of values.
+    RawMatrix, "Matrix", OneOrMany
+}
+factors! {
+    /// Lists of equal length; their n-th values go together.
+    RawZip, "Zip", List
+}
+factors! {
+    /// One value for each factor.
+    RawPoint, "Point", Single
+}
+
+/// Combinations that are not run.
+#[derive(JsonSchema)]
+#[schemars(rename = "Exclude")]
+#[serde(deny_unknown_fields)]
+struct RawExclude {
+    /// Factors and values, all of which must match; of a list, any. Free factors as `NAME` or `user.NAME`.
+    when: IndexMap<String, serde_json::Value>,
+    /// Why; shown in plans and reports.
+    #[schemars(length(min = 1))]
+    reason: String,
+}
+
+/// Training and held-out points, and bounds that the predictions must keep.
+#[derive(JsonSchema)]
+#[schemars(rename = "Predict")]
+#[serde(deny_unknown_fields)]
+struct RawPredict {
+    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    #[schemars(length(min = 1))]
+    train: Vec<IndexMap<String, serde_json::Value>>,
+    /// Conditions for the points that models are judged on. Default: every point that is not a training point.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
+    /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
+    #[serde(default)]
+    max_error: RawBounds,
+    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    min_coverage: Option<f64>,
+}
+
+/// Percents by quantity.
+#[derive(Default, JsonSchema)]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::JUDGED.map(crate::quantity::short) }))]
+#[serde(transparent)]
+struct RawBounds(IndexMap<String, f64>);
+
+/// The JSON Schema of campaign files.
+pub fn schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(RawCampaign).to_value();
+    value["title"] = "campaign file of cvc".into();
+    value
+}
+
+/// The JSON Schema of application descriptors.
+pub fn app_schema() -> serde_json::Value {
+    let mut value = schemars::schema_for!(crate::app::descriptor::Descriptor).to_value();
+    value["title"] = "application descriptor of cvc".into();
+    value
+}
