@@ -204,7 +204,7 @@ impl Judge<'_> {
     fn image(&mut self, base: &[Label], image: &Image) {
         self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
         self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
-        self.record("area_headers", image.area_headers as f64, Unit::Count, Source::Image, None, base);
+        self.record(names::AREA_HEADERS, image.area_headers as f64, Unit::Count, Source::Image, None, base);
         let rules = [("structural", &image.zones.structural), ("literal", &image.zones.literal)];
         for (rule, sums) in rules {
             for zone in Zone::ALL {
@@ -238,9 +238,9 @@ impl Judge<'_> {
         if self.verifies() {
             self.record(names::WALL_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("exit.json"), &[]);
         }
-        self.record("cpu_user_s", exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record("cpu_system_s", exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record("max_rss_bytes", exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
+        self.record(names::CPU_USER_S, exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record(names::CPU_SYSTEM_S, exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
+        self.record(names::MAX_RSS_BYTES, exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
         if exit.ended_by == Some(EndedBy::Timeout) {
             let limit = self.evidence.prepared.job.timeout_s;
             self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
