@@ -12,11 +12,11 @@ DOCUMENTATION = """
     name: cvc_events
     type: stdout
     short_description: one JSON object for each event
-    description: plays, tasks, what became of each on each host, and the count of all at the end
+    description: plays, tasks, the result of each on each host, and the counts of all at the end
     requirements: []
 """
 
-# of each text, the last so many characters
+# number of characters kept of each text, from its end
 MOST = 4000
 
 

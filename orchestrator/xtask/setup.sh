@@ -163,7 +163,7 @@ setup_machine() {
     if [ ${#packages[@]} -gt 0 ]; then
         echo "== missing on this machine: ${packages[*]}" >&2
         if ! command -v apt-get >/dev/null 2>&1; then
-            by_hand "there is no apt-get to install them with"
+            by_hand "without apt-get they cannot be installed"
         elif ! as_root true; then
             by_hand "they can only be installed by root or with sudo"
         elif ! install_packages; then

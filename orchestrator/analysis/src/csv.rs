@@ -32,7 +32,7 @@ impl CsvTable {
     /// Reads a file whose first line names the columns.
     ///
     /// # Errors
-    /// The first thing that is wrong: a file that cannot be read, a column without a name or named twice, a row of another length.
+    /// The first problem: an unreadable file, a column without a name or named twice, a row of a different length.
     pub fn read(path: &Path) -> Result<Self, SourceError> {
         let source = Source::read(path).map_err(|mut e| {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
@@ -47,14 +47,14 @@ impl CsvTable {
                 return Err(source.error(Some(field.span.clone()), "a column without a name", "name it in the first line".to_owned()));
             }
             if head[..i].iter().any(|f| f.text == field.text) {
-                let message = format!("the column `{}` is there twice", field.text);
+                let message = format!("duplicate column `{}`", field.text);
                 return Err(source.error(Some(field.span.clone()), message, "remove or rename one".to_owned()));
             }
         }
         let rows: Vec<Vec<CsvField>> = records.collect();
         if let Some(row) = rows.iter().find(|row| row.len() != head.len()) {
             let at = row.first().map(|f| f.span.clone());
-            let message = format!("{} fields, and the first line names {} columns", row.len(), head.len());
+            let message = format!("expected {1} fields as in the first line, found {0}", row.len(), head.len());
             return Err(source.error(at, message, "write one field for each column; a field with a comma stands in \"quotes\"".to_owned()));
         }
         Ok(Self { source, head, rows })
@@ -105,7 +105,7 @@ pub(crate) fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRec
     Ok(records)
 }
 
-/// Where the next record begins: behind what the parser skips, which is the byte order mark, empty lines and comments.
+/// The start of the next record, after what the parser skips: the byte order mark, empty lines and comments.
 fn record_start(text: &str, from: usize, comment: Option<u8>) -> usize {
     let mut at = if from == 0 && text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { from };
     loop {

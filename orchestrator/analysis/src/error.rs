@@ -1,4 +1,4 @@
-//! What can go wrong while results are read and reported. Files of the campaign itself have errors of their own.
+//! Errors of reading and reporting results. Files of the campaign itself have errors of their own.
 
 use cvc_core::store::StoreError;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ pub enum AnalysisError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// SQLite refused the index.
-    #[error("the index {} cannot be used: delete it, it is rebuilt from the journal", path.display())]
+    #[error("cannot use the index {}: delete it, and cvc rebuilds it from the journal", path.display())]
     Index {
         /// Which database.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// A report could not be rendered: a mistake in cvc or its templates.
-    #[error("cannot render {what}: {detail}")]
+    /// A report could not be rendered: a bug in cvc or its templates.
+    #[error("internal error (please report): cannot render {what}: {detail}")]
     Render {
         /// Which part.
         what: String,
@@ -28,7 +28,7 @@ pub enum AnalysisError {
 }
 
 impl AnalysisError {
-    /// The file that it is about, if it is about one.
+    /// The file concerned, if any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Store(error) => Some(error.path()),

@@ -1,4 +1,4 @@
-//! What is made of results: the index over a campaign, predictions, reports, and papers held against the facts.
+//! Analysis of results: the index over a campaign, predictions, reports, and papers compared with measurements.
 
 mod csv;
 pub mod error;

@@ -2,7 +2,7 @@
 //! in the same minutes and on the same lab.
 //!
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
-#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is no library")]
+#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
 
 #[path = "../tests/it/common/cluster.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]

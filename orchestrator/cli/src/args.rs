@@ -9,14 +9,15 @@ use cvc_core::log::LevelFilter;
 #[derive(Parser)]
 #[command(version, after_help = ExitStatus::help_table())]
 pub struct Arguments {
-    /// Show the log of the session on standard error, up to this level; `run`, `install` and `down` also write all of it to a file in the campaign's logs/
+    /// Show the log of the session on standard error, up to this level; `run`, `install` and `down` also write all of it to a file in the
+    /// campaign's logs/
     #[arg(long, global = true, env = "CVC_LOG", value_name = "LEVEL", value_enum, default_value = "off")]
     pub log: LogLevel,
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// How much of the log is shown.
+/// The lowest level of the log that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     Off,
@@ -66,13 +67,13 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print the JSON Schema of campaign files, or of application descriptors
     Schema {
-        /// Which files
+        /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
         of: SchemaOf,
     },
     /// Print completions for a shell
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the reference of all commands as Markdown (docs/cli.md)
@@ -94,7 +95,7 @@ pub enum SchemaOf {
     App,
 }
 
-/// Where campaigns are kept.
+/// The directory that campaigns are kept in.
 #[derive(Args, Clone)]
 pub struct Where {
     /// Directory that contains the directories of campaigns
@@ -194,7 +195,7 @@ pub struct SweepArgs {
     /// Only what is older than this, as in 2h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
-    /// Maximum time to wait in each region for resources that are still in use [default: 15m]
+    /// Maximum time to wait in each region for resources that are in use [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<f64>,
     /// Owner of the resources [default: CVC_OWNER, or USER@MACHINE]
@@ -222,19 +223,19 @@ pub struct SweepArgs {
     pub json: bool,
 }
 
-/// A time: `90s`, `30m`, `1h 30m`, `2d`.
+/// A duration: `90s`, `30m`, `1h 30m`, `2d`.
 fn seconds(text: &str) -> Result<f64, String> {
     cvc_core::units::seconds(text)
 }
 
-/// A part: `30%` or `0.3`.
+/// A share: `30%` or `0.3`.
 fn part(text: &str) -> Result<f64, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
-    let part = number.trim().parse::<f64>().map_err(|_| "write a part as in 30% or 0.3".to_owned())? * factor;
+    let part = number.trim().parse::<f64>().map_err(|_| "write a share as 30% or 0.3".to_owned())? * factor;
     if factor == 1.0 && (1.5..=100.0).contains(&part) {
-        return Err(format!("{part} without a sign is {} %: write {part}% or {}", part * 100.0, part / 100.0));
+        return Err(format!("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0));
     }
-    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a part is more than 0 and at most 1000%".into()) }
+    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a share must be above 0 and at most 1000%".into()) }
 }
 
 #[derive(Args)]
@@ -286,7 +287,8 @@ pub struct MeasureArgs {
     /// First run what remains to be done of the paper's campaigns for one machine
     #[arg(long)]
     pub measure: bool,
-    /// Directory of a campaign whose runs are compared with the tables; may be given several times [default: those of the paper's campaigns]
+    /// Directory of a campaign whose runs are compared with the tables; may be given several times [default: those of the paper's
+    /// campaigns]
     #[arg(long, value_name = "DIR", conflicts_with = "measure")]
     pub from: Vec<Utf8PathBuf>,
     #[command(flatten)]
@@ -379,7 +381,7 @@ pub struct InstallArgs {
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Campaign file whose needs are checked, with all its sites; or one site of --file [default: everything that cvc can use on this machine]
+    /// Campaign file to check, with all its sites; or one site of --file [default: everything that cvc can use on this machine]
     #[arg(value_name = "FILE|SITE")]
     pub target: Option<Utf8PathBuf>,
     /// Campaign file of the site [default: the only one in this directory]
@@ -409,7 +411,7 @@ mod tests {
         }
         assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
         assert_eq!(part("0.3"), Ok(0.3));
-        assert_eq!(part("30"), Err("30 without a sign is 3000 %: write 30% or 0.3".to_owned()));
+        assert_eq!(part("30"), Err("`30` means 3000 %: write 30% or 0.3".to_owned()));
         for wrong in ["", "%", "-1%", "0", "x", "30", "NaN"] {
             assert!(part(wrong).is_err(), "{wrong}");
         }

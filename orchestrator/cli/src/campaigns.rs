@@ -1,4 +1,4 @@
-//! Campaigns as the command line names them: by a file, by a directory, by a name, or by a site.
+//! Finds campaigns by what the command line names: a file, a directory, a campaign or a site.
 
 use crate::{
     args::{SiteOf, Where, Which},
@@ -26,11 +26,11 @@ pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
             let mut found = campaign_files(Utf8Path::new("."));
             match found.len() {
                 1 => found.swap_remove(0),
-                0 => return Err(wrong("there is no campaign file in this directory".into(), "name it: --file FILE".into())),
+                0 => return Err(wrong("no campaign file in this directory".into(), "name it: --file FILE".into())),
                 _ => {
                     let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
                     return Err(wrong(
-                        format!("there is more than one campaign file here: {}", names.join(", ")),
+                        format!("several campaign files in this directory: {}", names.join(", ")),
                         "name one: --file FILE".into(),
                     ));
                 }
@@ -44,7 +44,7 @@ pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
     }
     if spec.sites[&of.site].kind == SiteKind::Ec2 {
         return Err(wrong(
-            format!("the machines of the site `{}` are only there while its campaign runs", of.site),
+            format!("the machines of the site `{}` exist only while its campaign runs", of.site),
             "`cvc run` launches them and installs what they need".into(),
         ));
     }
@@ -66,13 +66,13 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// The campaign as it was run last: the copy of its file that is kept with its runs.
+/// The campaign as it was last run, from the copy of its file beside its runs.
 pub fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
     let embedded = cvc_core::app::embedded::directory()?;
     Ok(cvc_core::campaign::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
 }
 
-/// The directory of a campaign that is named by its file (and variant), its directory or its name.
+/// The directory of a campaign, given by its file (and variant), its directory or its name.
 pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
     let missing = |dir: &Utf8Path| Failure::Other {
         status: ExitStatus::Store,
@@ -84,7 +84,7 @@ pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result
     } else if let Some(variant) = &which.variant {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("--variant {variant} beside {campaign}, which is not a campaign file"),
+            message: format!("--variant {variant} needs a campaign file, and {campaign} is not one"),
             hint: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
         });
     } else if campaign.is_dir() {

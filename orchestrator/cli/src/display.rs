@@ -1,4 +1,4 @@
-//! How a campaign under way is shown: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
+//! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
 use cvc_controller::{
     install::{InstallEvent, TaskResult},
@@ -19,7 +19,7 @@ use std::{
 pub struct Varying(Vec<String>);
 
 impl Varying {
-    /// Of these points.
+    /// The factors that differ between these points.
     pub fn of<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
         let user = points.clone().flat_map(|p| p.user.keys().map(String::as_str));
         let mut names: Vec<&str> = Point::FACTORS.iter().copied().filter(|f| *f != "processes").chain(user).collect();
@@ -53,7 +53,7 @@ impl Varying {
             .iter()
             .filter_map(|name| {
                 let value = point.factor(name)?;
-                // a number or a yes says nothing without its name
+                // a number or a flag says nothing without its name
                 let speaks = matches!(name.as_str(), "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer");
                 Some(if speaks { value } else { format!("{name}={value}") })
             })
@@ -62,7 +62,7 @@ impl Varying {
     }
 }
 
-/// Seconds as people read them.
+/// Seconds for people.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -108,13 +108,13 @@ struct Json;
 impl Observer for Json {
     fn on(&mut self, progress: &Progress) {
         if let Ok(line) = serde_json::to_string(progress) {
-            // a reader that has gone does not stop the campaign
+            // a reader that is gone does not stop the campaign
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     }
 }
 
-/// How long the rest will take: by the plan's estimate at first, and by what was seen as soon as something was.
+/// Estimates the remaining time: from the plan at first, then from the runs so far.
 struct Pace {
     expected_s: f64,
     runs: u64,
@@ -166,18 +166,18 @@ fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
     }
 }
 
-/// An event of an installation that is worth a line: what was changed, and what went wrong.
+/// A line for an event of an installation: changes and failures only.
 fn install_line(event: &InstallEvent) -> Option<String> {
     Some(match event {
         InstallEvent::Preparing { what } => format!("preparing: {what}"),
         InstallEvent::Started { site, hosts, check } => {
-            let what = if *check { "looking what would be installed on" } else { "installing on" };
+            let what = if *check { "checking what would be installed on" } else { "installing on" };
             format!("{what} site {site}: {}", hosts.join(", "))
         }
         InstallEvent::Host { host, task, result, detail } => match result {
             TaskResult::Ok => return None,
             TaskResult::Changed => format!("  {host}: {task}: changed"),
-            TaskResult::Caught => format!("  {host}: {task}: not here ({detail}); trying another way"),
+            TaskResult::Caught => format!("  {host}: {task}: not available ({detail}); trying another way"),
             TaskResult::Failed => format!("  {host}: {task}: FAILED: {detail}"),
             TaskResult::Unreachable => format!("  {host}: {task}: UNREACHABLE: {detail}"),
         },
@@ -190,12 +190,12 @@ fn install_line(event: &InstallEvent) -> Option<String> {
     })
 }
 
-/// What is worth a line of its own in both forms.
+/// A line for an event that both forms show.
 fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
         Progress::Site { what } => what.clone(),
-        Progress::RunLost { run, reason } => format!("run {run} is lost and will be done again: {reason}"),
+        Progress::RunLost { run, reason } => format!("run {run} is lost and will be repeated: {reason}"),
         Progress::Install(event) => return install_line(event),
         Progress::Skipped { reason, points, runs } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
@@ -203,7 +203,7 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             format!("skipped, {runs} runs: {reason}\n  ({}{more})", shown.join(", "))
         }
         Progress::Recovered { run, ended, kept } => {
-            let what = if *kept { "its results were whole and are kept" } else { "it is done again" };
+            let what = if *kept { "its results were complete and are kept" } else { "it will be repeated" };
             format!("run {run} was cut off: {ended} processes ended, {what}")
         }
         Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
@@ -231,7 +231,7 @@ impl Observer for Lines {
         match progress {
             Progress::Started { runs, done } => {
                 (self.total, self.number) = (*runs, *done);
-                eprintln!("{runs} runs, {done} of them done before, about {}", duration(self.pace.left_s()));
+                eprintln!("{runs} runs, {done} of them already done, about {}", duration(self.pace.left_s()));
             }
             Progress::RunStarted { point, repeat: r, attempt, .. } => {
                 let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -263,7 +263,7 @@ struct Bar {
 impl Bar {
     fn new(varying: Varying, expected_s: f64) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
-        // a template that is wrong is a mistake of the program: the plain style stands in
+        // a wrong template is a bug: fall back to the plain style
         let style = ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(120));

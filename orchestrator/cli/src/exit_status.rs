@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// What the exit code of a command says.
+/// The meaning of a command's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitStatus {
@@ -55,12 +55,12 @@ impl ExitStatus {
         Self::Interrupted,
     ];
 
-    /// The number that the shell sees.
+    /// The number that the shell gets.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Its meaning, as the tables of the help and of the docs say it.
+    /// Its meaning, for the tables in the help and in the docs.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",

@@ -14,7 +14,7 @@ use std::{io::Write, process::ExitCode};
 pub enum Failure {
     /// The campaign file or a descriptor.
     Spec(SourceErrors),
-    /// What stopped a campaign.
+    /// An error that stopped a campaign.
     Campaign(CampaignError),
     /// A file of the campaign.
     Store(StoreError),
@@ -24,7 +24,7 @@ pub enum Failure {
     Install(Box<InstallError>),
     /// An image, or a directory of them.
     Image(ImageCommandError),
-    /// Nobody reads what is written any more (`cvc … | head`): no error of ours.
+    /// The reader of the output is gone (`cvc … | head`), which is not an error.
     Unread,
     /// Anything else, in one line, with how to fix it.
     Other { status: ExitStatus, message: String, hint: Option<String> },
@@ -133,7 +133,7 @@ impl Diagnostic for Placed {
 }
 
 impl Failure {
-    /// Prints the error and gives the exit code.
+    /// Prints the error and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {
             Self::Spec(SourceErrors(errors)) => {
@@ -177,7 +177,7 @@ impl Failure {
                     CampaignError::Provider { error, .. } => error.hint(),
                     CampaignError::Install(error) => error.hint(),
                     CampaignError::Leftover { .. } => {
-                        Some("`cvc run` or `cvc down` finds it again and ends it; instances also `cvc sweep`, from anywhere".into())
+                        Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
                     }
                 };
                 one_line(status, &error.to_string(), hint.as_deref())
@@ -208,7 +208,7 @@ fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {
     status.into()
 }
 
-/// A line on standard error; if nobody reads it, the exit code still says what there is to say.
+/// Writes a line to standard error; if that fails, the exit code still tells.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

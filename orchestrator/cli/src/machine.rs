@@ -1,4 +1,4 @@
-//! This machine, as commands need it: a runtime, its sites, its programs, its clouds.
+//! What commands need of this machine: a runtime, its sites, its programs, its clouds.
 
 use crate::{args::Where, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -17,7 +17,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     })
 }
 
-/// Asks every site of a campaign that is this machine what it has.
+/// Finds out what this machine has, for every site of a campaign that is this machine.
 pub async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
     let mut sites = IndexMap::new();
     for (name, site) in &spec.sites {
@@ -30,19 +30,19 @@ pub async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(S
     sites
 }
 
-/// What launches instances, in a cvc that was built with it.
+/// The clouds of a cvc that was built with them.
 #[cfg(feature = "ec2")]
 pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
     Some(Arc::new(cvc_ec2::Ec2::default()))
 }
 
-/// What launches instances: this cvc was built without.
+/// The clouds of a cvc that was built without any.
 #[cfg(not(feature = "ec2"))]
 pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
     None
 }
 
-/// What an engine is told of this machine.
+/// What the engine needs to know of this machine.
 pub fn options(place: &Where) -> Result<Options, Failure> {
     let myself = std::env::current_exe().ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).ok_or_else(|| Failure::Other {
         status: ExitStatus::Internal,
@@ -61,7 +61,7 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
     })
 }
 
-/// What is put on nodes: the program beside this one, or the one that `CVC_NODE_PROGRAM` names.
+/// The program to copy to nodes: the one beside this program, or the one that `CVC_NODE_PROGRAM` names.
 fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
     match std::env::var("CVC_NODE_PROGRAM") {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),

@@ -9,7 +9,7 @@ pub fn begin(dir: &CampaignDir) {
     let time = Timestamp::now().to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
     let file = dir.root().join("logs").join(format!("cvc-{time}-{}.log", std::process::id()));
     if let Err(error) = log::to_file(file.as_std_path()) {
-        // a campaign is as good without it; what keeps it from being written will keep the journal from it, too, and that is told
+        // the campaign works without it; whatever prevents this file also prevents the journal, which is reported
         tracing::warn!(%error, file = %shown(&file), "the log of the session cannot be written");
     }
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 
-/// A path as messages show it: relative to where the user is, if it lies below.
+/// A path for messages: relative to the current directory if it is below it.
 pub fn shown(path: &Utf8Path) -> Utf8PathBuf {
     let here = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
     here.and_then(|h| path.strip_prefix(h).ok().map(Utf8Path::to_owned)).unwrap_or_else(|| path.to_owned())
@@ -14,8 +14,8 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .content_lines(ContentLineStyle::none().junction(' '));
 
-/// A text table in the style of all tables: no lines but one below the header, so that it fits on narrow terminals and can be cut by scripts.
-/// Words are never broken; columns named in `free` hold text that may be wrapped between words.
+/// A text table: one line below the header and no others, so that it fits narrow terminals and scripts can cut it. Words are never broken;
+/// the columns in `free` may be wrapped between words.
 pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> comfy_table::Table {
     let header: Vec<&str> = header.into_iter().collect();
     let mut table = comfy_table::Table::new();
@@ -32,7 +32,7 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> co
     table
 }
 
-/// Text below an indentation, wrapped between words where standard output is a terminal.
+/// Indents text and, on a terminal, wraps it between words.
 pub fn paragraph(indent: &str, text: &str) -> String {
     let width = comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width();
     wrap(indent, text, width.map(usize::from))
@@ -40,7 +40,7 @@ pub fn paragraph(indent: &str, text: &str) -> String {
 
 fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return format!("{indent}{text}") };
-    // what follows stands a little to the right, so that items of a list are told apart
+    // further lines are indented a little more, so that items of a list can be told apart
     let further = format!("{indent}  ");
     let options = textwrap::Options::new(width)
         .initial_indent(indent)

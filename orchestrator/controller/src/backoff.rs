@@ -1,4 +1,4 @@
-//! Delays between attempts that grow: one kind for everything that the controller tries again.
+//! Growing delays between attempts: one kind for all retries of the controller.
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Delays that have not begun to grow.
+    /// Delays that start with the first one.
     pub fn doubling(first: Duration, longest: Duration) -> Self {
         let builder = ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).with_factor(2.0).without_max_times();
         Self { backoff: builder.build(), first, longest }

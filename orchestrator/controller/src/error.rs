@@ -1,4 +1,4 @@
-//! What stops a whole campaign. A failed run is data, not an error.
+//! Errors that stop a whole campaign. A failed run is data, not an error.
 
 use cvc_core::store::StoreError;
 use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
@@ -6,10 +6,10 @@ use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::Re
 /// The campaign cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
-    /// What the engine needs: files, machines, nodes, templates.
+    /// An error of the engine: files, machines, nodes, templates.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// What is installed is not what it should be.
+    /// Software is missing or differs from the lock.
     #[error(transparent)]
     Install(#[from] crate::install::InstallError),
     /// A site of several machines cannot be used.
@@ -28,7 +28,7 @@ pub enum CampaignError {
     Provider {
         /// Which site.
         site: String,
-        /// What the cloud said.
+        /// The cloud's error.
         error: Box<crate::provider::ProviderError>,
     },
     /// The budget does not pay for the machines of a site.
@@ -39,8 +39,8 @@ pub enum CampaignError {
         /// What it would need.
         over: OverBudget,
     },
-    /// Something is still there that must not be.
-    #[error("site {site}: something is left: {what}")]
+    /// Resources are left.
+    #[error("site {site}: resources are left: {what}")]
     Leftover {
         /// Which site.
         site: String,
@@ -65,12 +65,12 @@ impl OverBudget {
 
     /// How to go on; `command` is the one that continues the campaign.
     pub fn hint(command: &str) -> String {
-        format!("raise `budget.usd`, and `{command}` goes on")
+        format!("raise `budget.usd`, and `{command}` continues")
     }
 }
 
 impl CampaignError {
-    /// An error of cvc itself.
+    /// An internal error of cvc.
     pub fn internal(what: impl Into<String>) -> Self {
         Self::Run(RunError::Broken(what.into()))
     }

@@ -1,4 +1,4 @@
-//! What steers from the user's machine: ssh, Slurm, clouds and their costs, installation, the doctor, and the walk through a plan.
+//! Everything that runs on the user's machine: ssh, Slurm, clouds and their costs, installation, the doctor, and the runner of campaigns.
 
 pub mod backoff;
 pub mod cloud;

@@ -8,11 +8,11 @@ use cvc_core::{
 };
 use serde::Serialize;
 
-/// Something that happened.
+/// An event of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Progress {
-    /// Getting ready: one line (looking for software, compiling kernels).
+    /// A preparation step (looking for software, compiling kernels).
     Preparing {
         /// What is being done.
         what: String,
@@ -22,7 +22,7 @@ pub enum Progress {
         /// What happened.
         what: String,
     },
-    /// A run was lost with what carried it out; it is done again and the attempt does not count.
+    /// A run was lost together with its agent or nodes; it is repeated and the attempt does not count.
     RunLost {
         /// Which.
         run: RunId,
@@ -78,13 +78,13 @@ pub enum Progress {
         /// Whether it will be tried again.
         retry: bool,
     },
-    /// A run was cut off when its controller was; it is done again.
+    /// A run was cut off together with its controller; it is repeated.
     Recovered {
         /// Which.
         run: RunId,
         /// Processes that were ended.
         ended: u64,
-        /// Whether its results were whole and are kept.
+        /// Whether its results were complete and are kept.
         kept: bool,
     },
     /// A point failed too often.
@@ -96,7 +96,7 @@ pub enum Progress {
     },
     /// The user asked to stop.
     Stopping {
-        /// At once, or after the run under way.
+        /// Whether at once, or after the run under way.
         now: bool,
     },
     /// The end.
@@ -107,14 +107,14 @@ pub enum Progress {
         failed: u64,
         /// Runs not tried: quarantined, or their software is missing.
         skipped: u64,
-        /// Runs that are still to be done.
+        /// Runs that remain to be done.
         left: u64,
     },
 }
 
 /// Watches a campaign.
 pub trait Observer: Send {
-    /// Takes in what happened.
+    /// Handles an event.
     fn on(&mut self, progress: &Progress);
 }
 

@@ -1,16 +1,16 @@
-//! What a site tells the campaign runner.
+//! Events that a site reports to the campaign runner.
 
 use crate::install::InstallEvent;
 use cvc_core::journal::Event;
 use tokio::sync::{mpsc, oneshot};
 
-/// Something that a site tells.
+/// An event that a site reports.
 pub(crate) enum SiteEvent {
     /// A line for the user.
     Note(String),
-    /// Something about an installation.
+    /// An event of an installation.
     Install(InstallEvent),
-    /// Something that must be in the journal before the site goes on.
+    /// An event that must be in the journal before the site goes on.
     Write(Event, oneshot::Sender<()>),
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct SiteReporter(pub mpsc::UnboundedSender<SiteEvent>);
 
 impl SiteReporter {
     pub fn note(&self, what: impl Into<String>) {
-        // nobody listens any more when the campaign has ended
+        // once the campaign has ended nobody listens
         let _ = self.0.send(SiteEvent::Note(what.into()));
     }
 
@@ -28,11 +28,11 @@ impl SiteReporter {
         let _ = self.0.send(SiteEvent::Install(event));
     }
 
-    /// Waits until an event is written and synced. Never ends once the journal is closed: then nothing may go on.
+    /// Waits until an event is written and synced. Waits forever if the journal is closed, because then nothing may go on.
     pub async fn write(&self, event: Event) {
         let (written, done) = oneshot::channel();
-        let said = self.0.send(SiteEvent::Write(event, written));
-        if said.is_err() || done.await.is_err() {
+        let message = self.0.send(SiteEvent::Write(event, written));
+        if message.is_err() || done.await.is_err() {
             std::future::pending::<()>().await;
         }
     }

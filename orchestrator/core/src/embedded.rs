@@ -1,4 +1,4 @@
-//! Files that cvc carries, written to its cache where something has to read them as files.
+//! Files that cvc carries, written to its cache for programs that need them as files.
 
 use crate::{ids::hex_prefix, paths, store::StoreError};
 use include_dir::Dir;

@@ -32,12 +32,12 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// The identifier of these canonical bytes.
+            /// The digest of these canonical bytes.
             pub fn of(canonical: &[u8]) -> Self {
                 Self(short_digest(canonical))
             }
 
-            /// Takes an identifier that was written before.
+            /// Wraps an identifier that was written before.
             pub fn from_written(text: &str) -> Self {
                 Self(text.to_owned())
             }

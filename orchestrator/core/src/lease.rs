@@ -1,4 +1,4 @@
-//! What is asked for, so that it can be asked for again: an order stands in the journal before the call that it is for.
+//! Orders to clouds. An order is journaled before its call, so that the call can be repeated.
 
 use crate::{
     campaign::{Disk, Volume},
@@ -8,7 +8,7 @@ use crate::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What everything in a cloud carries, so that it is found again by tags alone.
+/// The tags of everything in a cloud, by which alone it can be found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tags {
     /// `cvc:owner`: who runs the campaign, as in `ada@laptop`.
@@ -19,10 +19,10 @@ pub struct Tags {
     pub site: SiteName,
     /// `cvc:fleet`: the instances of one site of one campaign directory.
     pub fleet: FleetId,
-    /// `cvc:lease`: the order; none on what a whole fleet shares.
+    /// `cvc:lease`: the order; `None` for resources that a whole fleet shares.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lease: Option<LeaseId>,
-    /// `cvc:expires`: when it should be gone.
+    /// `cvc:expires`: time by which it should be gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires: Option<Timestamp>,
 }
@@ -70,7 +70,7 @@ impl Tags {
     }
 }
 
-/// Who runs campaigns here: `CVC_OWNER`, or user and machine.
+/// The owner of campaigns here: `CVC_OWNER`, or user and machine.
 pub fn owner() -> String {
     if let Ok(owner) = std::env::var("CVC_OWNER")
         && !owner.trim().is_empty()
@@ -82,8 +82,8 @@ pub fn owner() -> String {
     format!("{user}@{machine}")
 }
 
-/// One call that launches instances. All of it is in the journal: a controller that was killed before it had the answer asks again, word for
-/// word, and gets the same instances.
+/// One call that launches instances. All of it is journaled: after a controller is killed before the answer, the next one repeats the
+/// identical call and gets the same instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchOrder {
     /// Tags; [`Tags::lease`] is the name of the lease and the client token.
@@ -103,11 +103,11 @@ pub struct LaunchOrder {
     pub instance_type: String,
     /// Virtual processors of one.
     pub vcpus: u32,
-    /// How many; all of them or none.
+    /// Number of instances; all of them or none.
     pub count: u32,
-    /// Whether of the spot market.
+    /// Whether it is for spot instances.
     pub spot: bool,
-    /// Spot market: US dollars for an hour of one instance at most; `None` is the price on demand.
+    /// Spot market: maximum price of one instance, US dollars an hour; `None` for the on-demand price.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub max_price_usd: Option<f64>,
     /// US dollars for an hour of one instance, disks and address included, as far as known when it was ordered.
@@ -136,7 +136,7 @@ pub struct LaunchOrder {
     pub root: Disk,
     /// Further volumes, in order.
     pub volumes: Vec<Volume>,
-    /// Digest of what the instances are like; of orders of an older version none.
+    /// Digest of the instances' configuration; `None` in orders of an older version.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "alike")]
     pub config_digest: Option<String>,
     /// Seconds after its first boot at which an instance terminates itself.
@@ -149,14 +149,14 @@ impl LaunchOrder {
         self.tags.lease.as_ref().map(LeaseId::as_str).unwrap_or_default()
     }
 
-    /// The name that the further volume at this place is asked for with: of those that EC2 recommends for volumes, in their order. `None` when
-    /// there are no more. Machines may call the disk something else; the set-up finds it by this name.
+    /// The device name in the request for the further volume at this index, from EC2's recommended names in their order. `None` if there
+    /// are no more. Machines may name the disk differently; the set-up finds it by this name.
     pub fn device_of(index: usize) -> Option<String> {
         ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
     }
 
-    /// What an instance does at its first boot, as root: it gives itself a deadline, by its own clock, that survives reboots and can be moved
-    /// by writing another time into `/etc/cvc-deadline`.
+    /// The script of an instance's first boot, run as root: it sets a deadline by the instance's own clock, which survives reboots and can
+    /// be changed by writing another time to `/etc/cvc-deadline`.
     pub fn user_data(&self) -> String {
         include_str!("deadline.sh").replace("@LIFETIME_S@", &self.lifetime_s.to_string())
     }

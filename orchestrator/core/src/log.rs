@@ -1,6 +1,7 @@
 //! The log of a session: what cvc did, and each command that it gave to another program, with its duration and its outcome.
 //!
-//! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of other
+//! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of
+//! other
 //! libraries, such as a cloud's SDK, are left out.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -17,18 +18,18 @@ use std::{
 pub use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, fmt::layer, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// How much is kept until there is a file to write to, in bytes.
-const MOST_WAITING: usize = 1 << 20;
+/// Maximum size of log lines kept until there is a file, in bytes.
+const MAX_WAITING: usize = 1 << 20;
 /// Maximum length of a command line in an event, in characters.
-const MOST_COMMAND: usize = 600;
-/// Maximum length of what a command said, in characters; its end counts.
-const MOST_SAID: usize = 1000;
-/// Stands for what is left out.
+const MAX_COMMAND: usize = 600;
+/// Maximum length of a command's output in an event, in characters; the end is kept.
+const MAX_MESSAGE: usize = 1000;
+/// Replacement for secrets.
 const REDACTED: &str = "[redacted]";
 
 /// Where lines for the file go.
 enum Sink {
-    /// There is no file yet.
+    /// No file yet.
     Waiting(Vec<u8>),
     File(File),
 }
@@ -46,9 +47,9 @@ impl Write for ToFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let redacted = redact(&String::from_utf8_lossy(line)).into_owned();
         match &mut *sink() {
-            // a full disk is told by the journal
+            // the journal reports a full disk
             Sink::File(file) => _ = file.write_all(redacted.as_bytes()),
-            Sink::Waiting(kept) if kept.len() + redacted.len() <= MOST_WAITING => kept.extend_from_slice(redacted.as_bytes()),
+            Sink::Waiting(kept) if kept.len() + redacted.len() <= MAX_WAITING => kept.extend_from_slice(redacted.as_bytes()),
             Sink::Waiting(_) => {}
         }
         Ok(line.len())
@@ -64,7 +65,7 @@ struct ToTerminal;
 
 impl Write for ToTerminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // a terminal that is gone is no reason to stop: machines may have to be given back
+        // a lost terminal is not a reason to stop: machines may have to be given back
         let _ = io::stderr().write_all(redact(&String::from_utf8_lossy(line)).as_bytes());
         Ok(line.len())
     }
@@ -74,7 +75,8 @@ impl Write for ToTerminal {
     }
 }
 
-/// Starts the log of this process: up to `terminal` on standard error, everything for the file that [`to_file`] names. Only the first call counts.
+/// Starts the log of this process: up to `terminal` on standard error, everything for the file that [`to_file`] names. Only the first call
+/// counts.
 pub fn start(terminal: LevelFilter) {
     let own = |level: LevelFilter| Targets::new().with_target("cvc", level);
     let file = layer().with_ansi(false).with_writer(|| ToFile).with_filter(own(LevelFilter::DEBUG));
@@ -83,7 +85,7 @@ pub fn start(terminal: LevelFilter) {
     let _ = tracing_subscriber::registry().with(file).with(shown).try_init();
 }
 
-/// Appends the log to this file from now on, beginning with what was said before. The directory is made.
+/// Appends the log to this file from now on, starting with earlier lines. Makes the directory.
 ///
 /// # Errors
 /// When the file cannot be opened or written.
@@ -103,16 +105,16 @@ pub fn to_file(path: &Path) -> io::Result<()> {
 /// How a command ended.
 #[derive(Clone, Copy)]
 pub enum Ended<'a> {
-    /// With a code (`None` after a signal), and what it said on standard error.
+    /// With a code (`None` after a signal), and its standard error.
     Exit(Option<i32>, &'a str),
-    /// It could not be started, was not done in time, or its connection was lost.
+    /// It could not be started, exceeded its time limit, or its connection was lost.
     Failed(&'a dyn fmt::Display),
 }
 
 /// The last command that succeeded, and how often it was repeated since: polls would fill the log.
 static REPEATED: Mutex<(String, u64)> = Mutex::new((String::new(), 0));
 
-/// Whether this command is the last one again, with the same outcome. Says how often that was, once another comes.
+/// Whether this command repeats the last one with the same outcome. Logs the number of repeats once another one comes.
 fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
     let mut last = REPEATED.lock();
     let this = format!("{on}: {command}");
@@ -127,20 +129,20 @@ fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
     false
 }
 
-/// Writes down that a command was given to another program or machine, how long it took and how it ended. What fails is an event of the level
-/// INFO, the rest of DEBUG. A command that succeeds several times in a row is written once, and then how often it was repeated.
+/// Logs a command to another program or machine, with its duration and outcome: failures at level INFO, the rest at DEBUG. A command that
+/// succeeds several times in a row is logged once, and then the number of repeats.
 pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: Ended<'_>) {
     let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
     let line = redact(&words.join(" ")).replace('\n', " ");
-    let command = head(&line, MOST_COMMAND);
+    let command = head(&line, MAX_COMMAND);
     if is_repeated(on, &command, matches!(ended, Ended::Exit(Some(0), _))) {
         return;
     }
     let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
     match ended {
         Ended::Exit(Some(0), _) => tracing::debug!(on, command, seconds, exit = 0, "command"),
-        Ended::Exit(Some(code), said) => tracing::info!(on, command, seconds, exit = code, said = tail(said), "command failed"),
-        Ended::Exit(None, said) => tracing::info!(on, command, seconds, said = tail(said), "command ended by a signal"),
+        Ended::Exit(Some(code), message) => tracing::info!(on, command, seconds, exit = code, message = tail(message), "command failed"),
+        Ended::Exit(None, message) => tracing::info!(on, command, seconds, message = tail(message), "command ended by a signal"),
         Ended::Failed(error) => tracing::info!(on, command, seconds, error = tail(&error.to_string()), "command failed"),
     }
 }
@@ -152,7 +154,7 @@ fn head(text: &str, most: usize) -> String {
 fn tail(text: &str) -> String {
     let text = redact(text.trim()).into_owned();
     let count = text.chars().count();
-    if count > MOST_SAID { ['…'].into_iter().chain(text.chars().skip(count - MOST_SAID)).collect() } else { text }
+    if count > MAX_MESSAGE { ['…'].into_iter().chain(text.chars().skip(count - MAX_MESSAGE)).collect() } else { text }
 }
 
 /// Whether a variable of this name may hold a secret.
@@ -184,7 +186,8 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// The text without secrets: values of variables and options that are called so, of secret variables of this process, keys of AWS, private keys.
+/// Redacts secrets in a text: values of variables and options with secret names, values of this process's secret variables, AWS keys,
+/// private keys.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     for value in VALUES.iter().filter(|value| text.contains(value.as_str())).collect::<Vec<_>>() {
@@ -201,7 +204,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_COMMAND, PATTERNS, REDACTED, head, is_repeated, redact};
+    use super::{MAX_COMMAND, PATTERNS, REDACTED, head, is_repeated, redact};
 
     #[test]
     fn secrets_are_left_out_whatever_way_they_are_written() {
@@ -244,8 +247,8 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_between_characters() {
-        let long = "é".repeat(MOST_COMMAND + 5);
-        assert_eq!(head(&long, MOST_COMMAND).chars().count(), MOST_COMMAND + 1);
-        assert_eq!(head("short", MOST_COMMAND), "short");
+        let long = "é".repeat(MAX_COMMAND + 5);
+        assert_eq!(head(&long, MAX_COMMAND).chars().count(), MAX_COMMAND + 1);
+        assert_eq!(head("short", MAX_COMMAND), "short");
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// Maximum number of processes of a mapping; more are a typing error.
-const MOST_PROCESSES: u32 = 1 << 20;
+const MAX_PROCESSES: u32 = 1 << 20;
 
 /// A number of nodes that carry the same number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,12 +30,12 @@ impl Mapping {
         &self.0
     }
 
-    /// Nodes in all.
+    /// Total number of nodes.
     pub fn nodes(&self) -> u32 {
         self.0.iter().map(|g| g.nodes).sum()
     }
 
-    /// Processes in all.
+    /// Total number of processes.
     pub fn processes(&self) -> u32 {
         self.0.iter().map(|g| g.nodes * g.processes_per_node).sum()
     }
@@ -50,7 +50,8 @@ impl FromStr for Mapping {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not a mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P");
+        let bad =
+            || format!("`{text}` is not a valid mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P");
         let mut groups = Vec::new();
         let mut processes: u32 = 0;
         for part in text.split('+') {
@@ -60,18 +61,18 @@ impl FromStr for Mapping {
                 if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                     return Err(bad());
                 }
-                digits.parse().map_err(|_| format!("`{text}` asks for more than {MOST_PROCESSES} processes"))
+                digits.parse().map_err(|_| format!("`{text}` asks for more than {MAX_PROCESSES} processes"))
             };
             let group = Group { nodes: number(nodes)?, processes_per_node: number(per_node)? };
             if group.nodes == 0 || group.processes_per_node == 0 {
-                return Err(format!("`{text}` is not a mapping: a group needs at least one node and one process per node"));
+                return Err(format!("`{text}` is not a valid mapping: a group needs at least one node and one process per node"));
             }
             processes = group
                 .nodes
                 .checked_mul(group.processes_per_node)
                 .and_then(|p| p.checked_add(processes))
-                .filter(|p| *p <= MOST_PROCESSES)
-                .ok_or_else(|| format!("`{text}` asks for more than {MOST_PROCESSES} processes"))?;
+                .filter(|p| *p <= MAX_PROCESSES)
+                .ok_or_else(|| format!("`{text}` asks for more than {MAX_PROCESSES} processes"))?;
             groups.push(group);
         }
         Ok(Self(groups))

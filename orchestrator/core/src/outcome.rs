@@ -1,4 +1,4 @@
-//! How a run ended, and why it failed.
+//! Outcomes of runs, and causes of failures.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,13 +35,13 @@ pub enum Cause {
     NodeLost,
     /// The launcher put ranks on other nodes than the mapping says.
     Misplaced,
-    /// It took longer than allowed.
+    /// It exceeded its time limit.
     Timeout,
-    /// Its Slurm job was cancelled, by somebody else than cvc.
+    /// Its Slurm job was cancelled by somebody other than cvc.
     Cancelled,
-    /// Its Slurm job had to give way to another.
+    /// Its Slurm job was preempted.
     Preempted,
-    /// The cloud took a node back.
+    /// The cloud reclaimed a node.
     Reclaimed,
     /// It used more memory than its node or its job has.
     OutOfMemory,

@@ -15,17 +15,17 @@ pub fn expand(written: &str) -> Utf8PathBuf {
     expand_below(Utf8Path::new(""), written)
 }
 
-/// Files that cvc can make again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
+/// Directory of files that cvc can make again: `$XDG_CACHE_HOME/cvc` or `~/.cache/cvc`.
 pub fn cache() -> Utf8PathBuf {
     base("XDG_CACHE_HOME", "~/.cache")
 }
 
-/// Files that only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
+/// Directory of files that only people may change: `$XDG_CONFIG_HOME/cvc` or `~/.config/cvc`.
 pub fn config() -> Utf8PathBuf {
     base("XDG_CONFIG_HOME", "~/.config")
 }
 
-/// What cvc remembers from one call to the next: `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
+/// Directory of what cvc remembers between calls: `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
 pub fn state() -> Utf8PathBuf {
     base("XDG_STATE_HOME", "~/.local/state")
 }
@@ -44,7 +44,8 @@ pub fn host_name() -> Option<String> {
     cvc_probe::host_name()
 }
 
-/// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign file.
+/// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign
+/// file.
 ///
 /// # Errors
 /// Names the variable that is not set, as a fragment for a message.

@@ -17,12 +17,12 @@ pub enum PriceFrom {
     Campaign,
     /// The table that cvc ships.
     Shipped {
-        /// Of which day its figures are.
+        /// Date of its figures.
         date: Date,
     },
     /// The cloud's price list.
     List {
-        /// When it was asked.
+        /// When it was queried.
         date: Date,
     },
     /// The history of the spot market.
@@ -64,10 +64,10 @@ pub struct Price {
     pub usd_per_hour: f64,
     /// Where it is from.
     pub from: PriceFrom,
-    /// Whether it is the most that may be asked and not what is expected: the price on demand of an instance of the spot market.
+    /// Whether it is an upper bound instead of the expected price: the on-demand price of a spot instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
-    /// Whether it is old, so that another may hold by now.
+    /// Whether it is old and may have changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
 }
@@ -78,7 +78,7 @@ impl Price {
         Self { usd_per_hour, from, at_most: false, stale: false }
     }
 
-    /// Source and date, and what is to be known of it.
+    /// Source and date, with remarks.
     pub fn source(&self) -> String {
         let mut text = self.from.to_string();
         if self.at_most {
@@ -91,11 +91,11 @@ impl Price {
     }
 }
 
-/// A price that is not known.
+/// An unknown price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPrice {
     /// Of something of a cloud.
-    #[error("the price of {what} in {region} is not known")]
+    #[error("unknown price of {what} in {region}")]
     Cloud {
         /// Of what, as in `c9.large`.
         what: String,
@@ -118,20 +118,20 @@ impl UnknownPrice {
 }
 
 /// Minimum number of seconds billed for an instance.
-pub const LEAST_S: f64 = 60.0;
+pub const MIN_S: f64 = 60.0;
 
-/// What one node costs while it exists.
+/// The price of one node while it exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRate {
     /// US dollars for an hour of one node, all parts together.
     pub usd_per_hour: f64,
-    /// Of what it consists; the first part is the machine itself.
+    /// Its parts; the first one is the machine itself.
     pub parts: Vec<RatePart>,
-    /// The least that is billed of one node, seconds.
+    /// Minimum time billed for one node, seconds.
     pub least_s: f64,
 }
 
-/// A part of what a node costs.
+/// A part of a node's price.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatePart {
     /// Of what, as in `c5.xlarge`, `root volume`.
@@ -152,12 +152,12 @@ impl NodeRate {
         self.usd_per_hour * seconds.max(0.0) / 3600.0 * f64::from(nodes)
     }
 
-    /// US dollars that are billed for nodes which are there for so long.
+    /// US dollars that are billed for nodes that exist for this time.
     pub fn billed(&self, seconds: f64, nodes: u32) -> f64 {
         self.cost_of(seconds.max(self.least_s), nodes)
     }
 
-    /// Where the price of the machine itself is from, with its date.
+    /// The source of the machine's own price, with its date.
     pub fn source(&self) -> String {
         self.parts.first().map(|p| p.price.source()).unwrap_or_default()
     }
@@ -174,13 +174,13 @@ impl NodeRate {
         all
     }
 
-    /// Whether a part is the most that may be asked and not what is expected.
+    /// Whether a part is an upper bound instead of the expected price.
     pub fn is_at_most(&self) -> bool {
         self.parts.iter().any(|p| p.price.at_most)
     }
 
-    /// What the user says of a site, whose nodes have so many cores; `None` where the user says nothing, or where it depends on cores that
-    /// are not known.
+    /// The user's price of a site whose nodes have this many cores; `None` if there is none, or if it depends on an unknown number of
+    /// cores.
     pub fn of_settings(price: &PriceSettings, cores: Option<u32>) -> Option<Self> {
         let part = |what: String, usd: f64| Self::new(vec![RatePart { what, price: Price::new(usd, PriceFrom::Campaign) }], 0.0);
         match (price.per_node_hour_usd, price.per_core_hour_usd, cores) {
@@ -190,7 +190,7 @@ impl NodeRate {
         }
     }
 
-    /// The record of what a run has cost.
+    /// The record of a run's cost.
     pub fn record(&self, run: &RunId, seconds: f64, nodes: u32) -> Record {
         let labels = [
             ("nodes", nodes.to_string()),

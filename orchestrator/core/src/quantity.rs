@@ -18,7 +18,7 @@ pub enum Quantity {
     Image,
     /// The file of a rank on disk, MiB.
     File,
-    /// What the largest file of the ranks has more than the median one, where all nodes carry the same number of ranks, MiB.
+    /// Size of the largest file of the ranks above that of the median one, if all nodes carry the same number of ranks, MiB.
     Surplus,
     /// The files of all ranks, MiB.
     Ranks,
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Quantities that are held against measurements.
+/// Quantities that are compared with measurements.
 pub const JUDGED: [Quantity; 11] = [
     Quantity::Dtapp,
     Quantity::Lb,

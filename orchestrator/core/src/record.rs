@@ -61,7 +61,8 @@ pub enum Source {
 /// | name | unit | labels | meaning |
 /// |---|---|---|---|
 /// | `wall_s` | s | | launcher start to launcher end |
-/// | `ckpt_latency_s` | s | ckpt | coordination and storage together; by cvc's own clock where the checkpointer does not tell them apart; of an application's own checkpoint, as the application prints it |
+/// | `ckpt_latency_s` | s | ckpt | coordination and storage together; by cvc's own clock where the checkpointer does not tell them apart;
+/// of an application's own checkpoint, as the application prints it |
 /// | `ckpt_coordination_s` | s | ckpt | the coordinator's start of the checkpoint to the last barrier before the images are written |
 /// | `ckpt_storage_s` | s | ckpt | from there until every process has written its image (with gzip: until the last image is whole) |
 /// | `ckpt_stored_bytes` | bytes | ckpt | total stored by one checkpoint: everything below |
@@ -70,17 +71,21 @@ pub enum Source {
 /// | `image_bytes` | bytes | ckpt, rank or role, image | uncompressed size of one image |
 /// | `file_bytes` | bytes | ckpt, rank or role, image | size on disk of one image |
 /// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
-/// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored, because it was never written, counts too |
-/// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of a zone, by the structural rules |
+/// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored,
+/// because it was never written, counts too |
+/// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of
+/// a zone, by the structural rules |
 /// | `area_headers` | count | ckpt, rank or role, image | memory areas that an image describes: each has a header of a page |
 /// | `cpu_user_s`, `cpu_system_s` | s | | processor time of the launcher and of all that it waited for: the ranks on its node |
 /// | `max_rss_bytes` | bytes | | the largest resident set of one of these processes |
 /// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
-/// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of its restart check; `price` is the source of the price, with its date. Only where there is a price |
+/// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
+/// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
-/// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an image
+/// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an
+/// image
 /// does not tell.
 pub mod names {
     #![expect(missing_docs, reason = "the table above says what each is")]
@@ -124,7 +129,7 @@ pub struct Record {
     /// From which file of the run's directory, relative to it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub artefact: Option<String>,
-    /// What tells it from others of the same name: ckpt, rank, zone, kind, image, role, rule.
+    /// What distinguishes it from others of the same name: ckpt, rank, zone, kind, image, role, rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub labels: BTreeMap<String, String>,
 }

@@ -1,4 +1,5 @@
-//! The registries of what can be exchanged: MPI families, tracers, checkpointers. A line here makes both the value of the campaign file and the
+//! The registries of what can be exchanged: MPI families, tracers, checkpointers. A line here makes both the value of the campaign file and
+//! the
 //! way from it to the member in `cvc-engine`, so that neither can be forgotten.
 //!
 //! Each registry is a macro that calls another one with its lines: `VALUE "word in campaign files" => module::Type`.
@@ -8,7 +9,7 @@
 macro_rules! mpi_families {
     ($with:ident $(, $($head:tt)*)?) => {
         $with! { $($($head)*;)?
-            /// MPICH and what descends from it, with the Hydra launcher.
+            /// MPICH and its descendants, with the Hydra launcher.
             Mpich "mpich" => mpich::Mpich,
             /// Open MPI.
             OpenMpi "openmpi" => openmpi::OpenMpi,

@@ -1,23 +1,23 @@
-//! What a campaign has cost so far: a function of its journal.
+//! The cost of a campaign so far: a function of its journal.
 
 use crate::{
     ids::{NodeName, RunId},
     journal::{CampaignState, Lease},
-    price::{LEAST_S, NodeRate},
+    price::{MIN_S, NodeRate},
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// What a site has cost.
+/// The cost of a site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// US dollars, as far as they are known.
+    /// US dollars, as far as prices are known.
     pub usd: f64,
-    /// Instances whose price is not known, so that they are not in `usd`.
+    /// Number of instances of unknown price, which are not in `usd`.
     pub unknown: u32,
-    /// Instances, those that are gone included.
+    /// Number of instances, including those that are gone.
     pub instances: u32,
-    /// Seconds that they were there, all together.
+    /// Total time that they existed, seconds.
     pub instance_s: f64,
 }
 
@@ -32,15 +32,15 @@ impl Spent {
         self.instance_s += other.instance_s;
     }
 
-    /// Whether `usd` is all of it.
+    /// Whether `usd` is complete.
     pub fn is_known(&self) -> bool {
         self.unknown == 0
     }
 }
 
-/// What a cloud's lease has cost until now, or until its end; `None` for a lease of a scheduler. Instances count from the moment when they were
-/// asked for, which is at most seconds before they cost; each counts for a minute at least, until it was lost or the lease ended. A lease whose
-/// launch was never answered counts too, as long as it has not ended: its instances may be there. One that is kept for a next campaign counts
+/// The cost of a cloud's lease until now, or until its end; `None` for a lease of a scheduler. Instances count from the time of their
+/// request, which is at most seconds before they cost; each counts for at least a minute, until it was lost or the lease ended. A lease
+/// whose launch was never answered counts too until it ends, because its instances may exist. One that is kept for a next campaign counts
 /// until the end of that time.
 pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     let order = lease.order.as_ref()?;
@@ -56,20 +56,20 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     let times: Vec<f64> = if !ids.is_empty() {
         ids.iter().map(|id| seconds(lease.lost.get(*id).copied().unwrap_or(end).min(end))).collect()
     } else if lease.released {
-        // it was refused, or it was looked for and nothing was there
+        // it was refused, or it was queried and nothing was found
         Vec::new()
     } else {
         vec![seconds(end); order.count as usize]
     };
     let mut spent = Spent { instances: times.len() as u32, instance_s: times.iter().sum(), ..Spent::default() };
     match order.usd_per_hour {
-        Some(usd) => spent.usd = times.iter().map(|s| s.max(LEAST_S) / 3600.0 * usd).sum(),
+        Some(usd) => spent.usd = times.iter().map(|s| s.max(MIN_S) / 3600.0 * usd).sum(),
         None => spent.unknown = spent.instances,
     }
     Some(spent)
 }
 
-/// What the leases of a campaign have cost until now, by site; only clouds have such leases.
+/// The cost of a campaign's cloud leases until now, by site.
 pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, Spent> {
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
     for lease in &state.leases {
@@ -80,9 +80,9 @@ pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, 
     sites
 }
 
-/// What the attempts at runs have cost until now on sites that are billed by use, by site: all attempts, also those that failed or were cut off,
-/// each with the nodes that it was given. `site_of` says the site of a run and how many nodes its mapping has; `rates` what nodes cost there. A
-/// site without a rate does not occur.
+/// The cost of attempts at runs until now on sites that are billed by use, by site: all attempts, including failed and cut-off ones, each
+/// with its nodes. `site_of` returns the site of a run and the number of nodes of its mapping; `rates` has the prices of nodes. A site
+/// without a rate is left out.
 pub fn attempts_cost(
     state: &CampaignState,
     site_of: impl Fn(&RunId) -> Option<(String, u32)>,

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// What the user asks of a running campaign.
+/// A request of the user to a running campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {
     /// Go on.

@@ -6,13 +6,13 @@ use std::{fmt, str::FromStr};
 /// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
-/// Seconds of a duration as people write it: `90s`, `30m`, `4h`, `1h 30m`, `2d`; a number alone is seconds.
+/// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`; a number alone is seconds.
 ///
 /// # Errors
 /// When the text is not a duration, or the duration is not above zero.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
-    let wrong = || format!("`{text}` is not a duration: write a number and a unit, as in 90s, 30m, 4h");
+    let wrong = || format!("`{text}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h");
     let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
     let number = if is_number { text.parse::<f64>().ok() } else { None };
     let seconds = match number {
@@ -25,7 +25,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     if !seconds.is_finite() {
         return Err(wrong());
     }
-    if seconds > 0.0 { Ok(seconds) } else { Err(format!("`{text}`: a duration must be more than 0 seconds")) }
+    if seconds > 0.0 { Ok(seconds) } else { Err(format!("`{text}`: a duration must be above 0 seconds")) }
 }
 
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).
@@ -49,7 +49,8 @@ impl FromStr for ByteSize {
                 return Err(format!("unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"));
             }
         };
-        let count: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size: write a whole number and a unit, as in 16MiB"))?;
+        let count: u64 =
+            digits.parse().map_err(|_| format!("`{text}` is not a valid size: write a whole number and a unit, as in 16MiB"))?;
         count.checked_mul(factor).map(Self).ok_or_else(|| format!("`{text}` is larger than any file can be"))
     }
 }

@@ -1,8 +1,8 @@
-//! One way to call: with the identity of now, and with a fresh one if that has expired.
+//! Calls the cloud with the present identity, and again with a fresh one if that has expired.
 
 use crate::{
     Region,
-    error::{Doubt, Effect, failure},
+    error::{Effect, LostAnswer, failure},
     session::Session,
 };
 use aws_sdk_ec2::{
@@ -14,19 +14,19 @@ use cvc_core::log::{Ended, command_event};
 use std::{error::Error, sync::Arc, time::Instant};
 
 impl Region {
-    /// The clients of now.
+    /// The present clients.
     pub(crate) fn session(&self) -> Arc<Session> {
         Arc::clone(&self.session.read())
     }
 
-    /// Asks the user's configuration for an identity again: what was read from a file or the environment may have been replaced since.
+    /// Reads an identity from the user's configuration again, because files or the environment may have changed.
     async fn renew(&self) -> Result<Arc<Session>, ProviderError> {
         let fresh = Arc::new(Session::load(&self.account, self.profiles.as_deref()).await?);
         *self.session.write() = Arc::clone(&fresh);
         Ok(fresh)
     }
 
-    /// A call that changes nothing.
+    /// Makes a read-only call.
     pub(crate) async fn ask<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -34,10 +34,10 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::None, &Doubt::default(), call).await
+        self.call(what, Effect::None, &LostAnswer::default(), call).await
     }
 
-    /// A call that changes something.
+    /// Makes a call that changes something.
     pub(crate) async fn order<T, E, C, F>(&self, what: &str, call: C) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -45,11 +45,11 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::Some, &Doubt::default(), call).await
+        self.call(what, Effect::Some, &LostAnswer::default(), call).await
     }
 
     /// The same; `doubt` remembers whether the answer of any attempt was lost.
-    pub(crate) async fn call<T, E, C, F>(&self, what: &str, effect: Effect, doubt: &Doubt, call: C) -> Result<T, ProviderError>
+    pub(crate) async fn call<T, E, C, F>(&self, what: &str, effect: Effect, doubt: &LostAnswer, call: C) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
         C: Fn(&Session) -> F + Send,
@@ -76,11 +76,11 @@ impl Region {
                 is_again = true;
             } else if error.kind == ErrorKind::Credentials && !is_fresh {
                 session = self.renew().await?;
-                // which knows nothing of the cloud's time yet
+                // which does not know the cloud's time yet
                 (is_fresh, is_again) = (true, false);
             } else {
                 if let (ErrorKind::Credentials, Some(profile)) = (error.kind, &self.account.profile) {
-                    error.said = format!("profile {profile}: {}", error.said);
+                    error.message = format!("profile {profile}: {}", error.message);
                 }
                 return Err(error);
             }

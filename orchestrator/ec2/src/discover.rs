@@ -1,4 +1,4 @@
-//! Everything of cvc's in a region, found by its tags alone.
+//! Finds everything of cvc's in a region by its tags alone.
 
 use crate::{
     Region,
@@ -8,7 +8,7 @@ use crate::{
 use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
 use cvc_controller::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
 
-/// In which order they are looked for.
+/// The order of the queries.
 const KINDS: [ResourceKind; 6] = [
     ResourceKind::Instance,
     ResourceKind::SpotRequest,
@@ -21,7 +21,7 @@ const KINDS: [ResourceKind; 6] = [
 impl Region {
     pub(crate) async fn everything_of(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery {
         let mut all = Discovery::default();
-        // what costs most first
+        // the most expensive kinds first
         for kind in KINDS {
             let found = match kind {
                 ResourceKind::Instance => self.our_instances(owner, fleet).await,
@@ -34,7 +34,7 @@ impl Region {
             match found {
                 Ok(found) => all.found.extend(found),
                 Err(error) => {
-                    // nothing else would be answered either, and not being answered takes its time
+                    // other queries would fail as well, after their time limit
                     let nobody = matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
                     all.refused.push(error);
                     if nobody {
@@ -43,7 +43,7 @@ impl Region {
                 }
             }
         }
-        // what has a fleet but no owner was not made by cvc; and a filter may let more through than it should
+        // resources with a fleet but no owner were not made by cvc; and a filter may let more through than it should
         all.found.retain(|r| owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f));
         all
     }

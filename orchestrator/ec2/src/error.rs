@@ -1,4 +1,4 @@
-//! What a failed call means: the kind of kind, and what may be left of it.
+//! Classifies failed calls: the kind of error, and what may be left behind.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_ec2::{
@@ -18,17 +18,17 @@ use std::{
 /// Whether a call changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It only asks.
+    /// It is read-only.
     None,
-    /// It does.
+    /// It changes something.
     Some,
 }
 
-/// Whether the answer to some attempt of a call was lost: then its last attempt does not speak for it.
+/// Whether the answer to any attempt of a call was lost, so that its last attempt does not tell the result.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Doubt(Arc<AtomicBool>);
+pub(crate) struct LostAnswer(Arc<AtomicBool>);
 
-impl Doubt {
+impl LostAnswer {
     pub(crate) fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -38,22 +38,22 @@ impl Doubt {
     }
 }
 
-/// A failed call in cvc's words. Nothing of the request is in it, and of the answer only code and message.
-pub(crate) fn failure<E>(what: &str, region: &str, effect: Effect, doubt: &Doubt, error: &SdkError<E, HttpResponse>) -> ProviderError
+/// Turns a failed call into cvc's error, with nothing of the request and only code and message of the answer.
+pub(crate) fn failure<E>(what: &str, region: &str, effect: Effect, doubt: &LostAnswer, error: &SdkError<E, HttpResponse>) -> ProviderError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
     let status = error.raw_response().map(|r| r.status().as_u16());
     let code = error.as_service_error().and_then(|e| e.code()).map(str::to_owned);
     let message = error.as_service_error().and_then(|e| e.message());
-    let (kind, said) = match error {
+    let (kind, message) = match error {
         SdkError::ServiceError(_) => {
             let kind = kind(code.as_deref(), message, status);
             (kind, answer(kind, code.as_deref(), message, status))
         }
         SdkError::ResponseError(_) => {
-            let said = format!("the answer cannot be read (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()));
-            (if status.is_some_and(|s| s >= 500) { ErrorKind::Transient } else { ErrorKind::Other }, said)
+            let message = format!("cannot read the answer (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()));
+            (if status.is_some_and(|s| s >= 500) { ErrorKind::Transient } else { ErrorKind::Other }, message)
         }
         SdkError::TimeoutError(_) => (ErrorKind::Unreachable, "no answer in time".into()),
         _ if has::<CredentialsError>(error) => (ErrorKind::Credentials, without_credentials(error)),
@@ -65,10 +65,10 @@ where
     } else {
         SideEffect::Unknown
     };
-    ProviderError { what: what.to_owned(), region: region.to_owned(), code, said, kind, left }
+    ProviderError { what: what.to_owned(), region: region.to_owned(), code, message, kind, left }
 }
 
-/// Whether it may have been done although it failed.
+/// Whether it may have had an effect although it failed.
 fn is_lost<E>(error: &SdkError<E, HttpResponse>, code: Option<&str>, status: Option<u16>) -> bool
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -84,16 +84,16 @@ where
 /// Whether an answer says that nothing was done.
 pub(crate) fn refused(code: Option<&str>, status: Option<u16>) -> bool {
     let of_code = kind(code, None, status);
-    // want of capacity comes with status 500, too many calls and a service that is away with 503
+    // insufficient capacity comes with status 500; throttling and an unavailable service with 503
     status.is_none_or(|s| s < 500) || !matches!(of_code, ErrorKind::Transient | ErrorKind::Other) || is_turned_away(code)
 }
 
-/// Turned away at the door.
+/// Whether the call was rejected before it was processed.
 fn is_turned_away(code: Option<&str>) -> bool {
     code.is_some_and(|c| is_throttling(c) || matches!(c, "Unavailable" | "ServiceUnavailable"))
 }
 
-/// Whether no connection came about.
+/// Whether no connection was made.
 pub(crate) fn never_arrived(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(e) = next {
@@ -124,7 +124,7 @@ fn is_throttling(code: &str) -> bool {
         )
 }
 
-/// What kind of error a code is.
+/// The kind of an error code.
 fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> ErrorKind {
     let Some(code) = code else {
         return match status {
@@ -135,7 +135,7 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
             _ => ErrorKind::Other,
         };
     };
-    // older answers say who is to blame first
+    // older codes have a prefix that says who is to blame
     let code = code.strip_prefix("Client.").or_else(|| code.strip_prefix("Server.")).unwrap_or(code);
     match code {
         "InsufficientFreeAddressesInSubnet" => ErrorKind::Capacity,
@@ -204,32 +204,32 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
     }
 }
 
-/// What the cloud said, as far as it may be told.
+/// The cloud's message, without secrets.
 fn answer(kind: ErrorKind, code: Option<&str>, message: Option<&str>, status: Option<u16>) -> String {
-    // some services quote the request that they would have signed, session token included
+    // some services quote the request as they would have signed it, including the session token
     if matches!(code, Some("SignatureDoesNotMatch" | "InvalidSignatureException")) {
-        return "the signature is not that of these credentials: the secret key is wrong, or this machine's clock is".into();
+        return "the signature does not match these credentials: the secret key or this machine's clock is wrong".into();
     }
     match message.map(str::trim).filter(|m| !m.is_empty()) {
         // a blob of a thousand characters that only an administrator can decode
         Some(m) => short(m.split("Encoded authorization failure message").next().unwrap_or(m)),
         None if kind == ErrorKind::Transient => {
-            format!("it is unwell (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()))
+            format!("the service has a problem (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()))
         }
-        None => format!("it says no more (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string())),
+        None => format!("no further message (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string())),
     }
 }
 
-/// Why there are no credentials. What a program or a file for them said may be a secret: only the outermost words are told.
+/// The reason for missing credentials. Messages of programs or files for them may contain secrets, so only the outermost message is shown.
 fn without_credentials(error: &(dyn Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(e) = next {
         if let Some(error) = e.downcast_ref::<CredentialsError>() {
             return match error {
                 CredentialsError::CredentialsNotLoaded(_) => "no credentials are configured".into(),
-                CredentialsError::ProviderTimedOut(_) => "where credentials come from did not answer in time".into(),
+                CredentialsError::ProviderTimedOut(_) => "the source of credentials did not answer in time".into(),
                 CredentialsError::InvalidConfiguration(_) => "the configuration of credentials is invalid: see ~/.aws/config".into(),
-                _ => "there are credentials configured, but none could be had (a session that has ended?)".into(),
+                _ => "credentials are configured, but none could be obtained (expired session?)".into(),
             };
         }
         next = e.source();
@@ -248,7 +248,7 @@ fn has<T: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// An error and what it comes from, as they show themselves: without the request, which only their debug form has.
+/// An error with its sources, in their display form, which lacks the request.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next: Option<&dyn Error> = Some(error);
@@ -264,8 +264,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// One line of bounded length.
 fn short(text: &str) -> String {
-    const LONGEST: usize = 400;
+    const MAX_LENGTH: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.trim_end_matches(['.', ' ']);
-    if line.chars().count() <= LONGEST { line.to_owned() } else { format!("{}…", line.chars().take(LONGEST).collect::<String>()) }
+    if line.chars().count() <= MAX_LENGTH { line.to_owned() } else { format!("{}…", line.chars().take(MAX_LENGTH).collect::<String>()) }
 }

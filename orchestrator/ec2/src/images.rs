@@ -1,11 +1,11 @@
-//! Images: which one a site means for an architecture, and who may log in to it.
+//! Finds the image of a site for an architecture, and the user who may log in to it.
 
 use crate::{Region, tags};
 use aws_sdk_ec2::types;
 use cvc_controller::provider::{ErrorKind, ImageFacts, ProviderError};
 use cvc_core::campaign::Image;
 
-/// How an image is found.
+/// How to find an image.
 #[derive(Debug, PartialEq, Eq)]
 enum Way {
     Id(String),
@@ -16,7 +16,7 @@ enum Way {
 const DEBIAN: &str = "136693071363";
 const CANONICAL: &str = "099720109477";
 
-/// How the image of a site is found for an architecture.
+/// How to find the image of a site for an architecture.
 fn way(image: &Image, architecture: &str) -> Result<Way, String> {
     // as Debian and Ubuntu write it
     let short = if architecture == "x86_64" { "amd64" } else { architecture };
@@ -48,7 +48,7 @@ impl Region {
 
     async fn image(&self, image: &Image, architecture: &str) -> Result<ImageFacts, ProviderError> {
         let what = "looking for the image";
-        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, said);
+        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
         let found = match way(image, architecture).map_err(refuse)? {
             Way::Id(id) => self.image_by_id(what, &id).await?,
             Way::Parameter(name) => {
@@ -58,7 +58,7 @@ impl Region {
                 };
                 let id = answer.parameter().and_then(|p| p.value()).unwrap_or_default().trim().to_owned();
                 if !id.starts_with("ami-") {
-                    return Err(refuse(format!("the parameter {name} names no image")));
+                    return Err(refuse(format!("the parameter {name} does not name an image")));
                 }
                 self.image_by_id(what, &id).await?
             }
@@ -78,18 +78,18 @@ impl Region {
                     .await?;
                 // creation dates are written so that their order is that of time
                 let newest = all.into_iter().max_by(|a, b| (a.creation_date(), a.image_id()).cmp(&(b.creation_date(), b.image_id())));
-                newest.ok_or_else(|| refuse(format!("{owner} has no image for {architecture} whose name is like {name:?}")))?
+                newest.ok_or_else(|| refuse(format!("{owner} has no image for {architecture} with a name like {name:?}")))?
             }
         };
-        let facts = facts(&found).ok_or_else(|| refuse("the answer names no image or no root device".into()))?;
+        let facts = facts(&found).ok_or_else(|| refuse("the answer lacks the image or its root device".into()))?;
         if facts.architecture != architecture {
-            return Err(refuse(format!("{} is for {}, and the site has instance types for {architecture}", facts.id, facts.architecture)));
+            return Err(refuse(format!("{} is for {}, but the site has instance types for {architecture}", facts.id, facts.architecture)));
         }
         Ok(facts)
     }
 
     async fn image_by_id(&self, what: &str, id: &str) -> Result<types::Image, ProviderError> {
-        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, said);
+        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
         let answer = self.ask(what, |s| s.ec2.describe_images().image_ids(id).send()).await?;
         let image = answer.images.unwrap_or_default().into_iter().next();
         let image = image.ok_or_else(|| refuse(format!("the image {id} does not exist, or is not shared with this account")))?;
@@ -115,7 +115,7 @@ fn facts(image: &types::Image) -> Option<ImageFacts> {
     })
 }
 
-/// Who may log in, by the habits of those who publish images.
+/// The user who may log in, by the conventions of image publishers.
 fn user(name: &str, description: &str) -> &'static str {
     const HABITS: [(&str, &str); 6] =
         [("ubuntu", "ubuntu"), ("debian", "admin"), ("rocky", "rocky"), ("fedora", "fedora"), ("centos", "centos"), ("alma", "ec2-user")];

@@ -1,8 +1,8 @@
-//! Instances are ordered: one call, all or none, with the lease as client token.
+//! Launches instances: one call, all or none, with the lease as client token.
 
 use crate::{
     Region,
-    error::{Doubt, Effect, never_arrived, refused},
+    error::{Effect, LostAnswer, never_arrived, refused},
     observe, tags,
 };
 use aws_sdk_ec2::{
@@ -32,25 +32,25 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of pauses until what was just made is known everywhere.
+/// Maximum number of pauses until a new resource is known everywhere.
 const PAUSES: [Duration; 5] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
-/// Families whose own disks are there only if they are asked for; those of all newer ones are NVMe disks, and always there.
+/// Families whose own disks must be requested; those of all newer ones are NVMe disks and always present.
 const ASK_FOR_DISKS: [&str; 15] = ["c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", "hs1", "i2", "m1", "m2", "m3", "r3", "x1", "x1e"];
 
 impl Region {
     pub(crate) async fn run_instances(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
         let what = format!("launching {} {}", order.count, order.instance_type);
-        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, what.clone(), &self.name, said);
+        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what.clone(), &self.name, message);
         if order.lease().is_empty() {
-            return Err(refuse("the order has no lease".into()));
+            return Err(refuse("internal error (please report): the order has no lease".into()));
         }
         if order.region != self.name {
-            return Err(refuse(format!("the order is for {}", order.region)));
+            return Err(refuse(format!("internal error (please report): the order is for {}", order.region)));
         }
         let disks = disks(order).map_err(refuse)?;
-        let doubt = Doubt::default();
+        let doubt = LostAnswer::default();
         let mut pauses = PAUSES.iter();
         loop {
             let answer = self
@@ -66,7 +66,7 @@ impl Region {
                     return Ok(made.filter_map(|i| observe::instance(i, Some(order.lease()))).collect());
                 }
                 Err(e) if e.code.as_deref() == Some("IdempotentInstanceTerminated") => {
-                    // they were launched by this very order, and have ended since
+                    // this order launched them, and they have ended since
                     let theirs = tags::filter("client-token", [token(order.lease())]);
                     let there = self.instances_with(&what, vec![theirs]).await?;
                     return if there.is_empty() { Err(e) } else { Ok(there) };
@@ -83,14 +83,14 @@ impl Region {
 
 /// The client token of a lease: its name, if that is no longer than a token may be.
 fn token(lease: &str) -> String {
-    const LONGEST: usize = 64;
-    if lease.len() <= LONGEST && lease.is_ascii() {
+    const MAX_LENGTH: usize = 64;
+    if lease.len() <= MAX_LENGTH && lease.is_ascii() {
         return lease.to_owned();
     }
     blake3::hash(lease.as_bytes()).to_hex().to_string()
 }
 
-/// The call; all of it follows from the order, so that the same order gives the same call.
+/// The call, which depends only on the order, so that the same order gives the same call.
 fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<BlockDeviceMapping>) -> RunInstancesFluentBuilder {
     let count = i32::try_from(order.count).unwrap_or(i32::MAX);
     let mut kinds = vec![ResourceType::Instance, ResourceType::Volume, ResourceType::NetworkInterface];
@@ -118,7 +118,7 @@ fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<Bloc
         .set_placement(placement(order))
         .set_instance_market_options(market(order));
     if order.efa {
-        // an adapter of this kind is asked for as an interface, and then group and subnet are the interface's
+        // this adapter is requested as an interface, and then group and subnet belong to the interface
         let adapter = InstanceNetworkInterfaceSpecification::builder()
             .device_index(0)
             .interface_type("efa")
@@ -148,7 +148,7 @@ fn market(order: &LaunchOrder) -> Option<InstanceMarketOptionsRequest> {
     })
 }
 
-/// Root and further volumes, which all go with their instance.
+/// Root and further volumes, all of which are deleted with their instance.
 fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     let number = |n: Option<u32>| n.and_then(|n| i32::try_from(n).ok());
     let ebs = |kind: &str, size: Option<u32>, iops: Option<u32>, throughput: Option<u32>| {
@@ -169,13 +169,13 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     ];
     for (index, volume) in order.volumes.iter().enumerate() {
         let name = LaunchOrder::device_of(index)
-            .ok_or_else(|| format!("{} further volumes are more than there are names for: {index} at most", order.volumes.len()))?;
+            .ok_or_else(|| format!("{} further volumes are too many: at most {index} have device names", order.volumes.len()))?;
         let ebs = ebs(&volume.kind, Some(volume.size_gib), volume.iops, volume.throughput_mib_s);
         disks.push(BlockDeviceMapping::builder().device_name(name).ebs(ebs).build());
     }
     let family = order.instance_type.split('.').next().unwrap_or_default();
     if ASK_FOR_DISKS.contains(&family) {
-        // more than the type has are ignored
+        // disks that the type does not have are ignored
         let own = ('b'..='e').enumerate();
         disks.extend(own.map(|(n, letter)| {
             BlockDeviceMapping::builder().device_name(format!("/dev/sd{letter}")).virtual_name(format!("ephemeral{n}")).build()
@@ -184,8 +184,8 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     Ok(disks)
 }
 
-/// Want of capacity comes with status 500, which the SDK takes for something that passes: but asking the same zone again and again only costs
-/// time, while another may have room.
+/// Treats insufficient capacity as final. It comes with status 500, which the SDK would retry, but repeating it in the same zone only costs
+/// time, while another zone may have room.
 #[derive(Debug)]
 struct NotThere;
 
@@ -201,17 +201,17 @@ impl ClassifyRetry for NotThere {
     }
 }
 
-/// Watches every attempt of a launch, also those that are repeated: one whose answer was lost may have launched instances, whatever is said
-/// to the attempts after it.
+/// Watches every attempt of a launch, retries included: an attempt whose answer was lost may have launched instances, whatever the answers
+/// to later ones.
 #[derive(Debug)]
 struct Watch {
-    doubt: Doubt,
-    /// Whether an attempt is on its way; before that it fails for want of credentials, and has done nothing.
+    doubt: LostAnswer,
+    /// Whether an attempt was sent; before that it can only fail for missing credentials, without effect.
     under_way: AtomicBool,
 }
 
 impl Watch {
-    fn new(doubt: &Doubt) -> Self {
+    fn new(doubt: &LostAnswer) -> Self {
         Self { doubt: doubt.clone(), under_way: AtomicBool::new(false) }
     }
 }
@@ -242,8 +242,8 @@ impl Intercept for Watch {
         let Some(Err(error)) = context.output_or_error() else { return Ok(()) };
         let lost = match context.response() {
             Some(response) => {
-                let said = error.as_operation_error().and_then(|e| e.downcast_ref::<RunInstancesError>());
-                !refused(said.and_then(|e| e.code()), Some(response.status().as_u16()))
+                let answer = error.as_operation_error().and_then(|e| e.downcast_ref::<RunInstancesError>());
+                !refused(answer.and_then(|e| e.code()), Some(response.status().as_u16()))
             }
             None => under_way && !error.as_connector_error().is_some_and(|e| never_arrived(e)),
         };

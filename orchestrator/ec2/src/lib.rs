@@ -7,8 +7,8 @@ mod discover;
 mod error;
 mod images;
 mod launch;
-mod look;
 mod observe;
+mod offer;
 mod prepare;
 mod prices;
 mod quota;
@@ -27,7 +27,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use session::Session;
 
-/// Opens accounts of AWS, or of what answers as AWS does, with the credentials that the AWS command line would use.
+/// Opens accounts of AWS or a compatible cloud, with the credentials that the AWS command line would use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ec2 {
     profiles: Option<PathBuf>,
@@ -39,7 +39,7 @@ impl Ec2 {
         Self::default()
     }
 
-    /// Reads profiles from this file instead of the user's `~/.aws/config` and `~/.aws/credentials`; it is written as the former is.
+    /// Reads profiles from this file, in the format of `~/.aws/config`, instead of the user's `~/.aws/config` and `~/.aws/credentials`.
     pub fn with_profiles(file: impl Into<PathBuf>) -> Self {
         Self { profiles: Some(file.into()) }
     }
@@ -68,7 +68,7 @@ pub(crate) struct Region {
 }
 
 impl fmt::Debug for Region {
-    /// Where calls go, never in whose name.
+    /// Shows where calls go, never the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region").field("name", &self.name).field("endpoint", &self.account.endpoint).finish_non_exhaustive()
     }
@@ -80,7 +80,7 @@ impl Provider for Region {
         &self.name
     }
 
-    async fn look(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
+    async fn describe_offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
         self.offer(request).await
     }
 

@@ -1,4 +1,4 @@
-//! What instances there are, how they are, and their end.
+//! Observes instances and their status, and terminates them.
 
 use crate::{Region, tags};
 use aws_sdk_ec2::{
@@ -27,7 +27,7 @@ impl Region {
         Ok(found.iter().filter_map(|i| instance(i, None)).collect())
     }
 
-    /// The same, as the cloud describes them.
+    /// The same, in the cloud's own form.
     pub(crate) async fn described(&self, what: &str, filters: Vec<Filter>) -> Result<Vec<types::Instance>, ProviderError> {
         self.described_by(what, filters, PAGE).await
     }
@@ -46,7 +46,7 @@ impl Region {
         let running: Vec<String> = instances.into_iter().filter(|i| i.state == InstanceState::Running).map(|i| i.id).collect();
         let mut all = Vec::new();
         for ids in running.chunks(NAMED) {
-            // one that has gone meanwhile would fail the whole call if it were asked for by name alone
+            // by filter, because one that is gone would fail a call that names it
             let answer = self
                 .ask("asking for the cloud's checks", |s| {
                     s.ec2.describe_instance_status().set_instance_ids(Some(ids.to_vec())).include_all_instances(true).send()
@@ -71,7 +71,7 @@ impl Region {
         for ids in ids.chunks(VALUES) {
             match self.order(&what, |s| s.ec2.terminate_instances().set_instance_ids(Some(ids.to_vec())).send()).await {
                 Ok(_) => {}
-                // none at all is terminated if one of them is unknown: those that there are have to be found first
+                // one unknown instance fails the whole call, so find the existing ones first
                 Err(e) if e.kind == ErrorKind::NotFound => {
                     let there = self.instances_with(&what, vec![tags::filter("instance-id", ids)]).await?;
                     let there: Vec<String> = there.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id).collect();
@@ -86,7 +86,7 @@ impl Region {
     }
 }
 
-/// An instance in cvc's words; `lease` is for answers that come before the tags do.
+/// Converts an instance; `lease` is for answers that do not have the tags yet.
 pub(crate) fn instance(seen: &types::Instance, lease: Option<&str>) -> Option<Instance> {
     let given = |text: Option<&str>| text.filter(|t| !t.is_empty()).map(str::to_owned);
     let internal = given(seen.private_ip_address());
@@ -115,9 +115,9 @@ fn state(name: Option<&InstanceStateName>) -> InstanceState {
     }
 }
 
-/// From the checks of instance and machine: what is wrong, if anything.
+/// The problem shown by the checks of instance and machine, if any.
 fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
-    let said = |s: &InstanceStatusSummary| {
+    let message = |s: &InstanceStatusSummary| {
         let failed = s.details().iter().filter(|d| d.status().is_some_and(|s| s.as_str() == "failed"));
         let failed: Vec<&str> = failed.filter_map(|d| d.name().map(|n| n.as_str())).collect();
         if failed.is_empty() { "impaired".to_owned() } else { format!("{} failed", failed.join(", ")) }
@@ -126,7 +126,7 @@ fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
         .iter()
         .filter_map(|(name, summary)| {
             let summary = summary.filter(|s| s.status() == Some(&SummaryStatus::Impaired))?;
-            Some(format!("{name} status check: {}", said(summary)))
+            Some(format!("{name} status check: {}", message(summary)))
         })
         .collect();
     if !impaired.is_empty() {
@@ -138,7 +138,7 @@ fn health(checks: &[(&str, Option<&InstanceStatusSummary>)]) -> Health {
     if checks.iter().all(|(_, s)| fine(s)) { Health::Ok } else { Health::Unknown }
 }
 
-/// A time of the cloud's.
+/// Converts a time.
 pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
     at.and_then(|t| Timestamp::from_second(t.secs()).ok())
 }

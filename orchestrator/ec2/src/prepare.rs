@@ -1,5 +1,5 @@
-//! What instances of a fleet need besides themselves. Each of these is looked for by name first, so that a call that was cut off can be made
-//! again; what has the name without the tags is somebody else's, and is not touched.
+//! Makes what the instances of a fleet need. Each resource is looked for by name first, so that an interrupted call can be repeated; a
+//! resource with the name but without the tags belongs to somebody else and is not touched.
 
 use crate::{Region, tags};
 use aws_sdk_ec2::{
@@ -28,15 +28,15 @@ impl Region {
         Ok(Prepared { key_name, group_id, placement_group })
     }
 
-    fn refused(&self, what: &str, said: String) -> ProviderError {
-        ProviderError::before(ErrorKind::Invalid, what, &self.name, said)
+    fn refused(&self, what: &str, message: String) -> ProviderError {
+        ProviderError::before(ErrorKind::Invalid, what, &self.name, message)
     }
 
-    /// Whether something that has a fleet's name is the fleet's; its tags are brought up to date.
+    /// Checks that a resource with a fleet's name belongs to the fleet, and updates its tags.
     async fn adopt(&self, what: &str, id: Option<&str>, there: &[Tag], tags: &Tags) -> Result<(), ProviderError> {
         if tags::read(there).is_none_or(|t| t.fleet != tags.fleet) {
-            let said = format!("one called {} is there already and is not of this fleet: cvc does not touch it", tags.fleet);
-            return Err(self.refused(what, said));
+            let message = format!("{} exists already and does not belong to this fleet: cvc does not touch it", tags.fleet);
+            return Err(self.refused(what, message));
         }
         let (wanted, Some(id)) = (tags::written(tags), id) else { return Ok(()) };
         if wanted.iter().all(|w| there.iter().any(|t| t.key() == w.key() && t.value() == w.value())) {
@@ -64,7 +64,7 @@ impl Region {
                 if there.public_key().is_some_and(|k| same_key(k, &order.public_key)) {
                     return Ok(name.to_owned());
                 }
-                // the private key has been lost: instances that were launched with this one are of no use any more
+                // the private key has been lost, so instances that were launched with this one are useless
                 self.order(what, |s| s.ec2.delete_key_pair().key_name(name).send()).await?;
             }
             let made = self
@@ -83,7 +83,7 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it keeps being made by somebody else"))
+        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "somebody else keeps making it"))
     }
 
     /// The network of a subnet, or the default one.
@@ -96,7 +96,7 @@ impl Region {
         }
         let answer = self.ask(what, |s| s.ec2.describe_vpcs().filters(tags::filter("is-default", ["true"])).send()).await?;
         let vpc = answer.vpcs().first().and_then(|v| v.vpc_id()).map(str::to_owned);
-        vpc.ok_or_else(|| self.refused(what, "the account has no default network here: say `subnet`".into()))
+        vpc.ok_or_else(|| self.refused(what, "the account has no default network here: set `subnet`".into()))
     }
 
     async fn group_named(&self, what: &str, name: &str, vpc: &str) -> Result<Option<SecurityGroup>, ProviderError> {
@@ -127,12 +127,12 @@ impl Region {
                 .await;
             match made {
                 Ok(made) => {
-                    // as it is when new; what its owner's network adds is none of our business
+                    // the default of a new group; the owner's network may add others
                     let id = made.group_id().unwrap_or_default();
                     there = Some(SecurityGroup::builder().group_id(id).set_tags(Some(tags::written(&order.tags))).build());
                 }
                 Err(e) if e.code.as_deref() == Some("InvalidGroup.Duplicate") => {
-                    // it is there and may not be seen yet
+                    // it exists but may not be visible yet
                     for pause in PAUSES {
                         there = self.group_named(what, name, &vpc).await?;
                         if there.is_some() {
@@ -145,10 +145,10 @@ impl Region {
             }
         }
         let Some(there) = there else {
-            return Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it is there and cannot be seen yet"));
+            return Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it exists but is not visible yet"));
         };
         let Some(id) = there.group_id().filter(|i| !i.is_empty()) else {
-            return Err(ProviderError::before(ErrorKind::Other, what, &self.name, "the answer names no group"));
+            return Err(ProviderError::before(ErrorKind::Other, what, &self.name, "the answer lacks the group"));
         };
         let mut pauses = PAUSES.iter();
         loop {
@@ -157,15 +157,15 @@ impl Region {
                 self.rules(&there, id, ssh).await
             };
             match (set.await, pauses.next()) {
-                // all of it may be done again
+                // all of this may be repeated
                 (Err(e), Some(pause)) if is_unknown_group(&e) => tokio::time::sleep(*pause).await,
                 (set, _) => return set.map(|()| id.to_owned()),
             }
         }
     }
 
-    /// Brings the rules to what they should be: ssh from where it may come and nothing else from outside, everything inside the group. The
-    /// adapters of EFA want a rule to the group itself also for what goes out.
+    /// Sets the rules: only ssh from the allowed addresses from outside, and everything inside the group. EFA also needs an outgoing rule
+    /// to the group itself.
     async fn rules(&self, group: &SecurityGroup, id: &str, ssh: &IpPermission) -> Result<(), ProviderError> {
         let what = "setting the rules of the security group";
         let inside = IpPermission::builder().ip_protocol("-1").user_id_group_pairs(UserIdGroupPair::builder().group_id(id).build()).build();
@@ -204,7 +204,7 @@ impl Region {
 
     async fn placement_group(&self, order: &FleetOrder) -> Result<String, ProviderError> {
         let (what, name) = ("making the placement group", order.tags.fleet.as_str());
-        // one that is being made or deleted is so for some seconds
+        // making or deleting one takes some seconds
         for pause in [0, 1, 2, 3, 5, 8, 13] {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             let answer = self
@@ -239,7 +239,7 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it has not become available"))
+        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it did not become available in time"))
     }
 }
 
@@ -269,7 +269,7 @@ fn ssh_from(network: &str) -> Option<IpPermission> {
     )
 }
 
-/// The cloud lists rules of one protocol and port together: each source for itself.
+/// Splits a rule with several sources, as the cloud lists them, into one rule for each source.
 fn single(rule: &IpPermission) -> Vec<IpPermission> {
     let bare = || IpPermission::builder().set_ip_protocol(rule.ip_protocol.clone()).set_from_port(rule.from_port).set_to_port(rule.to_port);
     let v4 = rule.ip_ranges().iter().filter_map(|r| r.cidr_ip()).map(|c| bare().ip_ranges(IpRange::builder().cidr_ip(c).build()).build());

@@ -29,7 +29,7 @@ impl Region {
                     call.into_paginator().items().send().try_collect()
                 })
                 .await?;
-            // if several were left, the dearest: a surprise is to be a pleasant one
+            // the highest of several, so that the real cost is never higher
             let price = products.iter().filter_map(|p| price(p, name, &self.name)).max_by(f64::total_cmp);
             if let Some(usd_per_hour) = price {
                 let (instance_type, region) = (name.clone(), self.name.clone());
@@ -39,7 +39,7 @@ impl Region {
         Ok(quotes)
     }
 
-    /// What the spot market asks for now, by type and zone.
+    /// Queries the present spot prices, by type and zone.
     pub(crate) async fn spot_prices(&self, instance_types: &[String]) -> Result<Vec<Quote>, ProviderError> {
         let names: Vec<InstanceType> = instance_types.iter().map(|n| InstanceType::from(n.as_str())).collect();
         let now = DateTime::from(SystemTime::now());
@@ -49,7 +49,7 @@ impl Region {
                     .describe_spot_price_history()
                     .set_instance_types(Some(names.clone()))
                     .filters(filter("product-description", ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]))
-                    // from now on: that gives what holds now
+                    // a history that starts now gives the present prices
                     .start_time(now)
                     .into_paginator()
                     .page_size(1000)

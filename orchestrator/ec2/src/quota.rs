@@ -1,4 +1,4 @@
-//! How many virtual processors may run.
+//! Queries how many virtual processors may run.
 
 use crate::{Region, tags::filter};
 use aws_sdk_ec2::types::InstanceLifecycleType;
@@ -26,7 +26,7 @@ const CLASSES: [Class; 10] = [
     Class { families: &["u"], on_demand: "L-43DA4232", spot: None },
 ];
 
-/// The class of a type; `None` of one that has a limit of its own.
+/// The class of a type; `None` if it has a limit of its own.
 fn class(instance_type: &str) -> Option<&'static Class> {
     let family = instance_type.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     CLASSES.iter().find(|c| c.families.contains(&family))

@@ -1,4 +1,4 @@
-//! Removal in the order in which things depend on each other, until they are gone or the time is up.
+//! Removes resources in the order of their dependencies, until they are gone or the time is up.
 
 use crate::{Region, observe::VALUES, session::Session, tags};
 use aws_sdk_ec2::types::VolumeState;
@@ -12,26 +12,26 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Delay between the first two looks at what is being removed; it doubles with each further one.
+/// Delay between the first two queries of resources that are being removed; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest delay between looks.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Maximum delay between queries.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is heard of the work.
+/// The callback for progress.
 type Tell<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// Delays between looks: short at first, since some things go at once.
-struct Looks {
+/// Delays between queries: short at first, because some resources go at once.
+struct PollDelays {
     delays: Delays,
     until: Instant,
 }
 
-impl Looks {
+impl PollDelays {
     fn new(until: Instant) -> Self {
-        Self { delays: Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE), until }
+        Self { delays: Delays::doubling(FIRST_PAUSE, MAX_PAUSE), until }
     }
 
-    /// Waits for the next look; `false` if there is no time for another.
+    /// Waits for the next query; `false` if there is no time for another.
     async fn pass(&mut self) -> bool {
         let rest = self.until.saturating_duration_since(Instant::now());
         if !rest.is_zero() {
@@ -54,8 +54,7 @@ impl Region {
         let mut left: Vec<(Resource, String)> =
             others.into_iter().map(|r| (r.clone(), format!("it is in {}, not in {}", r.region, self.name))).collect();
         let of = |kind: ResourceKind| -> Vec<&Resource> { mine.iter().copied().filter(|r| r.kind == kind).collect() };
-        // what costs most is asked to end before anything else is tried: other questions may be refused, or answered late. Whether it goes is
-        // seen below
+        // terminate the most expensive first: other calls may be refused or slow. The result is checked below
         let instances: Vec<String> = mine.iter().filter(|r| r.kind == ResourceKind::Instance).map(|r| r.id.clone()).collect();
         let mut asked = false;
         if !instances.is_empty() {
@@ -65,7 +64,7 @@ impl Region {
                 Err(e) => tell(e.to_string()),
             }
         }
-        // a request that stands could launch another instance
+        // an open request could launch another instance
         self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left).await;
         self.remove_instances(&of(ResourceKind::Instance), until, asked, &mut left).await;
         let volumes = self.standing_volumes(of(ResourceKind::Volume)).await;
@@ -80,7 +79,7 @@ impl Region {
 
     async fn remove_instances(&self, instances: &[&Resource], until: Instant, mut asked: bool, left: &mut Vec<(Resource, String)>) {
         let mut there: BTreeSet<String> = instances.iter().map(|r| r.id.clone()).collect();
-        let mut looks = Looks::new(until);
+        let mut looks = PollDelays::new(until);
         let mut reason = "it has not ended in time".to_owned();
         while !there.is_empty() {
             let ids: Vec<String> = there.iter().cloned().collect();
@@ -106,14 +105,14 @@ impl Region {
     async fn alive(&self, ids: &[String]) -> Result<BTreeSet<String>, ProviderError> {
         let mut alive = BTreeSet::new();
         for ids in ids.chunks(VALUES) {
-            // asked for by filter: one that is not shown any more is no error
+            // queried by filter, so that a missing one is not an error
             let seen = self.instances_with("waiting for instances to end", vec![tags::filter("instance-id", ids)]).await?;
             alive.extend(seen.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id));
         }
         Ok(alive)
     }
 
-    /// Volumes that did not go with their instances; all of them if that cannot be told.
+    /// Volumes that were not deleted with their instances; all of them if that is unknown.
     async fn standing_volumes<'r>(&self, volumes: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let mut standing = BTreeSet::new();
         for some in volumes.chunks(VALUES) {
@@ -130,9 +129,9 @@ impl Region {
         volumes.into_iter().filter(|v| standing.contains(&v.id)).collect()
     }
 
-    /// Removes things of one kind; what is in use is tried again.
+    /// Removes resources of one kind, and retries those that are in use.
     async fn remove_each(&self, resources: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
-        let mut looks = Looks::new(until);
+        let mut looks = PollDelays::new(until);
         let mut rest: Vec<(&Resource, Option<ProviderError>)> = resources.iter().map(|r| (*r, None)).collect();
         loop {
             let mut again = Vec::new();
@@ -141,7 +140,7 @@ impl Region {
                     Ok(()) => tell(format!("removed {} {} in {}", resource.kind, resource.id, self.name)),
                     Err(e) if e.later() => {
                         if before.is_none() {
-                            tell(format!("{} {} in {} cannot be removed yet: {}", resource.kind, resource.id, self.name, e.said));
+                            tell(format!("{} {} in {} cannot be removed yet: {}", resource.kind, resource.id, self.name, e.message));
                         }
                         again.push((resource, Some(e)));
                     }
@@ -174,8 +173,8 @@ impl Region {
         }
     }
 
-    /// Takes away the rules by which these groups refer to others: two that refer to each other could not be removed in any order. What goes
-    /// wrong here shows when the groups themselves are removed.
+    /// Removes the rules by which these groups refer to others, because two groups that refer to each other cannot be removed in any order.
+    /// Errors here show up when the groups themselves are removed.
     async fn part(&self, groups: &[&Resource], tell: Tell<'_>) {
         for group in groups {
             let what = format!("looking for rules of {}", group.id);

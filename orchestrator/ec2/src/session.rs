@@ -1,4 +1,4 @@
-//! Clients of the services that cvc asks, made from what the user has configured for AWS.
+//! Clients of AWS's services, made from the user's configuration.
 
 use aws_config::{
     AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig,
@@ -11,13 +11,13 @@ use std::{path::Path, time::Duration};
 
 /// Maximum number of times that a call is made before its failure is reported.
 const ATTEMPTS: u32 = 6;
-/// Delay before the second call; it doubles with each further one up to [`LONGEST_PAUSE`].
+/// Delay before the second call; it doubles with each further one up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest delay between calls.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum delay between calls.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit of one attempt: launching many instances is answered after some ten seconds.
+/// Time limit of one attempt: launching many instances takes some ten seconds.
 const ATTEMPT: Duration = Duration::from_secs(60);
 /// Time limit of one call, with all its attempts.
 const CALL: Duration = Duration::from_secs(240);
@@ -29,14 +29,14 @@ pub(crate) struct Session {
     pub(crate) ssm: aws_sdk_ssm::Client,
     pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) quotas: aws_sdk_servicequotas::Client,
-    /// Where calls to EC2 go, if not to AWS itself.
+    /// Address for calls to EC2, if not AWS itself.
     pub(crate) endpoint: Option<String>,
 }
 
 impl Session {
     /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
     pub(crate) async fn load(account: &Account, profiles: Option<&Path>) -> Result<Self, ProviderError> {
-        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(LONGEST_PAUSE);
+        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(MAX_PAUSE);
         let limits = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(retries).timeout_config(limits);
         if let Ok(name) = AppName::new("cvc") {
@@ -47,8 +47,7 @@ impl Session {
         }
         let files = profiles.map(|file| EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
         if let Some(profile) = &account.profile {
-            // A profile that the site names is meant, whatever else there is: keys in the environment, which come first otherwise, may be those
-            // of another account.
+            // A profile of the site takes precedence over keys in the environment, which may belong to another account.
             let of_region = match &account.region {
                 Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
                 None => ProviderConfig::with_default_region().await,
@@ -67,8 +66,8 @@ impl Session {
         }
         let config = loader.load().await;
         let Some(region) = config.region().map(ToString::to_string) else {
-            let said = "no region is given: say `region`, or set AWS_REGION, or give the profile one";
-            return Err(ProviderError::before(ErrorKind::Invalid, "looking for a region", "-", said));
+            let message = "no region is given: set `region`, AWS_REGION, or the region of the profile";
+            return Err(ProviderError::before(ErrorKind::Invalid, "looking for a region", "-", message));
         };
         // the price list is the same for all regions, and answered in few
         let home_of_prices = if region.starts_with("cn-") { "cn-northwest-1" } else { "us-east-1" };
@@ -84,7 +83,7 @@ impl Session {
     }
 }
 
-/// The endpoint that the site, AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or the profile says, in the order in which the SDK reads them.
+/// The endpoint of the site, AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or the profile, in the SDK's order.
 fn endpoint_of_ec2(config: &SdkConfig) -> Option<String> {
     let general = config.endpoint_url().map(str::to_owned);
     if config.get_origin("endpoint_url").is_client_config() {

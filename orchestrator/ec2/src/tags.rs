@@ -1,4 +1,4 @@
-//! Tags and filters, written and read.
+//! Converts tags and filters.
 
 use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
 use cvc_core::lease::Tags;
@@ -9,11 +9,11 @@ pub(crate) fn filter<V: Into<String>>(name: impl Into<String>, values: impl Into
     Filter::builder().name(name).set_values(Some(values)).build()
 }
 
-/// What carries cvc's tags, of this owner and fleet.
+/// Filters for cvc's tags, of this owner and fleet.
 pub(crate) fn ours(owner: Option<&str>, fleet: Option<&str>) -> Vec<Filter> {
     let mut filters = Vec::new();
     if let Some(owner) = owner {
-        // an owner may be called as a pattern is written
+        // an owner's name may contain wildcards
         filters.push(filter(format!("tag:{}", Tags::OWNER), [literal(owner)]));
     }
     filters.push(match fleet {
@@ -23,7 +23,7 @@ pub(crate) fn ours(owner: Option<&str>, fleet: Option<&str>) -> Vec<Filter> {
     filters
 }
 
-/// A value that stands for itself in a filter.
+/// Escapes wildcards in a filter's value.
 pub(crate) fn literal(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for c in value.chars() {
@@ -35,12 +35,12 @@ pub(crate) fn literal(value: &str) -> String {
     text
 }
 
-/// As calls take them.
+/// Tags in the form of calls.
 pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
     tags.pairs().into_iter().map(|(name, value)| Tag::builder().key(name).value(value).build()).collect()
 }
 
-/// Tags of something that is being made.
+/// Tags of a resource that is being made.
 pub(crate) fn of_new(kind: ResourceType, tags: &Tags) -> TagSpecification {
     TagSpecification::builder().resource_type(kind).set_tags(Some(written(tags))).build()
 }

@@ -74,9 +74,9 @@ pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
         argv.push(format!("HDF5_CFLAGS={cflags}"));
         argv.push(format!("HDF5_LIBS={libs}"));
     }
-    let said = LocalHost.run(&argv, &install.env, COMPILE_LIMIT).await.map_err(|e| failed(e.to_string()))?;
-    if said.code != Some(0) {
-        let end: Vec<&str> = said.stderr.lines().rev().take(6).collect();
+    let message = LocalHost.run(&argv, &install.env, COMPILE_LIMIT).await.map_err(|e| failed(e.to_string()))?;
+    if message.code != Some(0) {
+        let end: Vec<&str> = message.stderr.lines().rev().take(6).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
         return Err(failed(format!("the built-in kernels do not compile with {mpicc}: {}", end.join(" | "))));
     }
@@ -99,8 +99,8 @@ async fn hdf5_flags(install: &MpiInstall) -> Option<(String, String)> {
         let distribution = install.mpiexec.parent().is_some_and(|d| d == Utf8Path::new("/usr/bin"));
         on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default()).filter(|_| distribution)
     })?;
-    let said = LocalHost.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
-    let words: Vec<&str> = said.stdout.lines().next()?.split_whitespace().skip(1).collect();
+    let message = LocalHost.run(&[h5pcc.into_string(), "-show".into()], &BTreeMap::new(), Duration::from_secs(20)).await.ok()?;
+    let words: Vec<&str> = message.stdout.lines().next()?.split_whitespace().skip(1).collect();
     let cflags: Vec<&str> = words.iter().filter(|w| w.starts_with("-I") || w.starts_with("-D")).copied().collect();
     let is_lib = |w: &str| ["-L", "-l", "-Wl,-rpath"].iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so");
     let libs: Vec<&str> = words.iter().filter(|w| is_lib(w)).copied().collect();

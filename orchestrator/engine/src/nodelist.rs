@@ -2,7 +2,7 @@
 
 /// A list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{list}` is no list of nodes: {problem} (column {column})")]
+#[error("cannot parse node list `{list}`: {problem} (column {column})")]
 pub struct NodeListError {
     /// The list.
     pub list: String,
@@ -12,8 +12,8 @@ pub struct NodeListError {
     pub column: usize,
 }
 
-/// More nodes than any machine has: beyond it a range is a typing error.
-const MOST_NODES: usize = 1 << 20;
+/// Maximum number of nodes: a longer range is a typing error.
+const MAX_NODES: usize = 1 << 20;
 
 /// Piece of a name: text, or the numbers that stand there in turn.
 enum Piece {
@@ -37,7 +37,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
             Piece::Text(_) => Some(n),
             Piece::Numbers(numbers) => n.checked_mul(numbers.len()),
         });
-        if count.and_then(|c| c.checked_add(nodes.len())).is_none_or(|all| all > MOST_NODES) {
+        if count.and_then(|c| c.checked_add(nodes.len())).is_none_or(|all| all > MAX_NODES) {
             return Err(wrong("more nodes than any machine has", at));
         }
         let mut names = vec![String::new()];
@@ -104,7 +104,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
         if to < from {
             return Err("a range that ends before it begins");
         }
-        if (to - from) as usize >= MOST_NODES || all.len() >= MOST_NODES {
+        if (to - from) as usize >= MAX_NODES || all.len() >= MAX_NODES {
             return Err("more nodes than any machine has");
         }
         let width = low.len();
@@ -113,7 +113,8 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
     Ok(all)
 }
 
-/// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads no
+/// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads
+/// no
 /// text behind brackets.
 pub fn compress(nodes: &[String]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -163,8 +164,8 @@ mod tests {
     #[test]
     fn what_scontrol_expands_is_expanded() {
         // as `scontrol show hostnames` of Slurm 22.05 says it
-        let said = "n1 n2 n3 n07 n08 n09 n10 gpu-a1x0 gpu-a1x1 gpu-a2x0 gpu-a2x1";
-        assert_eq!(expand("n[1-3,07-10],gpu-a[1-2]x[0-1]").expect("a list").join(" "), said);
+        let message = "n1 n2 n3 n07 n08 n09 n10 gpu-a1x0 gpu-a1x1 gpu-a2x0 gpu-a2x1";
+        assert_eq!(expand("n[1-3,07-10],gpu-a[1-2]x[0-1]").expect("a list").join(" "), message);
         assert_eq!(expand("login").expect("a list"), ["login"]);
         assert_eq!(expand("").expect("an empty list"), Vec::<String>::new());
     }

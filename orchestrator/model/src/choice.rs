@@ -7,9 +7,10 @@ use super::{
 };
 
 /// Points from which on the leave-one-out error decides. Below it, every fit through two or three points looks good.
-pub const LEAST_FOR_CHOICE: usize = 4;
+pub const MIN_FOR_CHOICE: usize = 4;
 
-/// What a model counts as whose leave-one-out error cannot be had, because the points that are left are too few for it: it is taken before one that
+/// What a model counts as whose leave-one-out error cannot be had, because the points that are left are too few for it: it is taken before
+/// one that
 /// is known to err by more, and after one that is known to do better.
 const UNJUDGED_PCT: f64 = 10.0;
 
@@ -18,11 +19,11 @@ const UNJUDGED_PCT: f64 = 10.0;
 pub struct Candidate {
     /// The model.
     pub info: ModelInfo,
-    /// What came of it.
+    /// Its result.
     pub verdict: Verdict,
 }
 
-/// What came of a candidate.
+/// The result of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Fitted, with the mean leave-one-out error in percent if there are enough points for it.
@@ -60,7 +61,7 @@ impl Choice<'_> {
 /// The refusals of all models, if none can be fitted.
 pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choice<'s>, Vec<Candidate>> {
     let points = training.items().len();
-    let decides = points >= LEAST_FOR_CHOICE;
+    let decides = points >= MIN_FOR_CHOICE;
     let mut candidates = Vec::new();
     let mut best: Option<(f64, bool, Judgement<'s>)> = None;
     for model in models {
@@ -84,7 +85,7 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
             let reason = match () {
                 () if candidates.len() == 1 => "the only model for it".to_owned(),
                 () if !decides => {
-                    format!("first of the list that {points} points allow; from {LEAST_FOR_CHOICE} points on the error decides")
+                    format!("first of the list that {points} points allow; from {MIN_FOR_CHOICE} points on the error decides")
                 }
                 () if judged => format!("smallest mean leave-one-out error of {} models, {score:.2} %", candidates.len()),
                 () => {

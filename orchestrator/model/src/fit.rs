@@ -180,8 +180,8 @@ mod tests {
     fn what_cannot_be_fitted_is_refused_with_its_reason() {
         let few = least_squares(&[vec![1.0, 2.0]], &[1.0], None).expect_err("one point for two parameters");
         assert_eq!(few, FitError::TooFewPoints { found: 1, needed: 2 });
-        let alike = least_squares(&[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]], &[1.0, 2.0, 3.0], None).expect_err("one x only");
-        assert!(matches!(alike, FitError::RankDeficient { rank: 1, parameters: 2, .. }), "{alike:?}");
+        let singular = least_squares(&[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]], &[1.0, 2.0, 3.0], None).expect_err("one x only");
+        assert!(matches!(singular, FitError::RankDeficient { rank: 1, parameters: 2, .. }), "{singular:?}");
         let bad = least_squares(&[vec![1.0], vec![f64::NAN]], &[1.0, 2.0], None).expect_err("a NaN");
         assert!(matches!(bad, FitError::BadValue { .. }), "{bad:?}");
         let zero = relative_weights(&[0.0]);

@@ -167,12 +167,12 @@ impl Fitted for FittedCurve {
         let p = at_least_one("the number of processes on the node", at.per_node)?;
         let mib = not_negative("the size of a node's files", node_mib(at)?)?;
         let row = (self.curve.row)(p, mib);
-        let said = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
+        let answer = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
         let estimate = if self.curve.of_rate {
-            let interval = said.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
-            Estimate { value: mib / said.value, interval }
+            let interval = answer.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
+            Estimate { value: mib / answer.value, interval }
         } else {
-            said.not_negative()
+            answer.not_negative()
         };
         if !(estimate.value.is_finite() && estimate.value > 0.0) {
             let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_and_writers_far_beyond_the_runs_are_said() {
+    fn volumes_and_writers_far_beyond_the_runs_give_a_warning() {
         // 1 to 16 writers, at most 1600 MiB on the node
         let law = Bandwidth { a: 500.0, b: 10.0 };
         let sample = |p: u32, mib: f64| Sample { id: format!("{p} {mib}"), at: at(p, mib), value: law.at(p, mib).expect("s") };
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn the_published_time_ends_at_64_writers() {
-        let said = answer(&*published(), &[], &at(36, 36.0 * 309.83));
-        assert!((said.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9 && said.warnings.is_empty());
-        assert_eq!(said.estimate.covers(52.73), Some(true), "Table 5.3");
+        let forecast = answer(&*published(), &[], &at(36, 36.0 * 309.83));
+        assert!((forecast.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9 && forecast.warnings.is_empty());
+        assert_eq!(forecast.estimate.covers(52.73), Some(true), "Table 5.3");
         assert_eq!(answer(&*published(), &[], &at(4, 400.0)).warnings.len(), 1);
         let fitted = published().fit(&[]).expect("nothing to fit");
         assert!(fitted.predict(&at(65, 6500.0)).is_err());

@@ -5,10 +5,10 @@ use cvc_core::mapping::Mapping;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Files that are alike.
+/// A group of equal files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FileGroup {
-    /// How many.
+    /// Number of files.
     pub count: u32,
     /// MiB of each.
     pub size: Estimate,
@@ -30,7 +30,8 @@ pub enum Aggregators {
     Number(u32),
 }
 
-/// The files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the aggregators, which have
+/// The files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the
+/// aggregators, which have
 /// `surplus` MiB on top. `plain` gives the MiB of an image on a node with that many processes.
 ///
 /// Groups come with the fullest nodes first, plain files before aggregators.
@@ -88,7 +89,8 @@ pub fn total(files: &[FileGroup]) -> Estimate {
     files.iter().map(|g| g.size.times(f64::from(g.count))).fold(Estimate::exact(0.0), Estimate::plus_together)
 }
 
-/// MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are mpiexec, the proxy of the first
+/// MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are mpiexec, the
+/// proxy of the first
 /// node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1 (DMTCP 2, MPICH 3).
 ///
 /// # Errors

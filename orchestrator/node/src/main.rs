@@ -1,4 +1,4 @@
-//! `cvc-node`: what cvc puts on the machines of a cluster. Nobody needs to call it by hand.
+//! `cvc-node`: the program that cvc copies to the machines of a cluster. It is not meant to be called by hand.
 
 use camino::Utf8PathBuf;
 use clap::Parser;
@@ -6,10 +6,10 @@ use cvc_core::log;
 use cvc_engine::agent;
 use std::{error::Error, process::ExitCode};
 
-/// Between beats of a sentinel, seconds, until its agent says otherwise.
+/// Interval between heartbeats of a sentinel, seconds, until its agent sets another one.
 const BEAT_S: f64 = 1.0;
 
-/// What cvc puts on the machines of a cluster.
+/// The program that cvc copies to the machines of a cluster.
 #[derive(Parser)]
 #[command(name = "cvc-node", version)]
 enum Command {
@@ -18,12 +18,12 @@ enum Command {
         /// The spool
         dir: Utf8PathBuf,
     },
-    /// Start the agent of a spool so that it outlives this connection, unless one is at work
+    /// Start the agent of a spool so that it outlives this connection, unless one is running
     Start {
         /// The spool
         dir: Utf8PathBuf,
     },
-    /// Say by the exit code whether the agent of a spool is at work: 0 or 1
+    /// Exit with 0 if the agent of a spool is running, else with 1
     Alive {
         /// The spool
         dir: Utf8PathBuf,
@@ -32,15 +32,15 @@ enum Command {
     Attach {
         /// The spool
         dir: Utf8PathBuf,
-        /// Number of the last event that is known
+        /// Number of the last event that was received
         from: u64,
-        /// The agent is on this machine: say whether it is alive
+        /// The agent is on this machine: report whether it is alive
         #[arg(long)]
         agent_is_here: bool,
     },
     /// Answer the agent's questions about this node
     Sentinel {
-        /// Seconds between beats, until the agent sets another time
+        /// Seconds between heartbeats, until the agent sets another interval
         #[arg(long, default_value_t = BEAT_S)]
         beat_s: f64,
     },
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {
-            // whoever started it reads it, or nobody does
+            // read by whoever started this program
             let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
             ExitCode::FAILURE
         }

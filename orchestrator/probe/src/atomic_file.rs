@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all.
+//! Atomic writing of files.
 
 use std::{
     ffi::OsString,
@@ -8,10 +8,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// What a file survives once it is written.
+/// What a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Readers see the old content or the new one; a loss of power may undo it.
+    /// Readers see the old or the new content; a loss of power may undo the change.
     Visible,
     /// The new content also survives a loss of power: the file and its directory are synced.
     Synced,
@@ -37,7 +37,7 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()
     written?;
     match durability {
         Durability::Visible => Ok(()),
-        // the name must survive too
+        // sync the directory as well
         Durability::Synced => File::open(directory(path))?.sync_all(),
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     fn a_failed_write_leaves_the_old_content_and_no_other_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
-        std::fs::create_dir(&path).expect("a directory where a file is wanted");
+        std::fs::create_dir(&path).expect("expected a file, found a directory");
         std::fs::write(path.join("inside"), "old").expect("written");
         write(&path, b"new", Durability::Synced).expect_err("a directory cannot be replaced");
         assert_eq!(std::fs::read_to_string(path.join("inside")).expect("text"), "old");

@@ -1,5 +1,5 @@
-//! Work that is done where the data are: checkpoint images can have hundreds of gigabytes, so they are read next to their storage and only
-//! their area tables travel; and the processes of a run are supervised by a process on their own machine. No asynchronous runtime.
+//! Work that is done close to the data. Checkpoint images can have hundreds of gigabytes, so they are read next to their storage, and only
+//! their area tables are sent; the processes of a run are supervised by a process on their own machine. No asynchronous runtime.
 
 pub mod atomic_file;
 pub mod image;

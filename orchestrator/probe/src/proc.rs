@@ -1,4 +1,4 @@
-//! Processes as the kernel lists them: who is alive, whose child, with which marker. Linux only.
+//! Processes as the kernel lists them: which are alive, their parents, their markers. Linux only.
 
 use nix::{sys::signal::Signal, unistd::Pid};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A process told apart from a later one that got the same number.
+/// A process, distinguished from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProcessId {
     /// Its number.
@@ -34,7 +34,7 @@ impl ProcessId {
         Some(Self { pid, start_ticks: fields.get(19)?.parse().ok()? })
     }
 
-    /// Whether this very process is still there.
+    /// Whether this very process still exists.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
@@ -101,7 +101,8 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Every process that DMTCP has restarted and that works in one of these directories, or has a file open there: it has lost its environment,
+/// Every process that DMTCP has restarted and that works in one of these directories, or has a file open there: it has lost its
+/// environment,
 /// but not this.
 pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
     let own = std::process::id();
@@ -132,8 +133,8 @@ fn has_marker(environ: &Path, marker: &str) -> bool {
 /// Prefixes that MPI libraries give their segments in `/dev/shm`.
 const SEGMENTS: [&str; 4] = ["mpich_shm_", "vader_segment.", "sm_segment.", "ucx_shm_posix_"];
 
-/// Shared-memory files of MPI libraries that these processes have mapped. A rank that is killed leaves its own behind: they are to be looked
-/// up before the end, and removed after it.
+/// Shared-memory files of MPI libraries that these processes have mapped. A killed rank leaves its own behind, so look them up before the
+/// end and remove them after it.
 pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for process in processes {
@@ -151,7 +152,7 @@ pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     found
 }
 
-/// Removes what [`shared_memory`] found. What is gone already is not an error.
+/// Removes what [`shared_memory`] found. Missing files are not an error.
 pub fn remove_files(files: &[PathBuf]) {
     for file in files {
         // a file that another user owns now stays: it is not ours
@@ -159,14 +160,14 @@ pub fn remove_files(files: &[PathBuf]) {
     }
 }
 
-/// Ends processes at once. Those that are gone already are not an error.
+/// Kills processes. Those that are gone are not an error.
 pub fn kill_all(processes: &[ProcessId]) {
     for process in processes.iter().filter(|p| p.is_alive()) {
         signal(process.pid, Signal::SIGKILL);
     }
 }
 
-/// Sends a signal to one process; one that is gone already is not an error.
+/// Sends a signal to one process; one that is gone is not an error.
 pub fn signal(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
         // the process may have ended meanwhile: nothing to do then

@@ -2,7 +2,7 @@
 //!
 //! MPI launchers put ranks into process groups of their own, coordinators turn into daemons, and programs under DMTCP ignore SIGTERM. The
 //! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
-//! controller is gone, it ends the whole tree. It writes what happened to a file.
+//! controller is gone, it ends the whole tree. It writes the result to a file.
 
 use crate::{
     atomic_file::{self, Durability},
@@ -36,7 +36,7 @@ const TERM_GRACE: Duration = Duration::from_millis(1500);
 /// Maximum time for processes that outlive the main program to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
 
-/// What a shepherd is to start and watch.
+/// What a shepherd must start and supervise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Program and arguments.
@@ -45,15 +45,15 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: PathBuf,
-    /// Where standard output goes (created).
+    /// File for standard output (created).
     pub stdout: PathBuf,
-    /// Where standard error goes (created).
+    /// File for standard error (created).
     pub stderr: PathBuf,
     /// Written when the program has been started: a [`ProcessId`] of the shepherd.
     pub pid_file: PathBuf,
     /// Written at the end: an [`Exit`].
     pub exit_file: PathBuf,
-    /// After this time the tree is ended, seconds.
+    /// Time limit after which the tree is ended, seconds.
     pub timeout_s: f64,
     /// Whether the end of standard input means that the controller is gone and the run must not go on.
     pub ends_with_controller: bool,
@@ -66,7 +66,7 @@ pub struct Exit {
     pub code: Option<i32>,
     /// Signal that ended it.
     pub signal: Option<String>,
-    /// Why the shepherd ended it, if it did.
+    /// The reason why the shepherd ended it, if it did.
     pub ended_by: Option<EndedBy>,
     /// Start to end of the program, seconds.
     pub wall_s: f64,
@@ -78,12 +78,12 @@ pub struct Exit {
     pub max_rss_kib: i64,
     /// Processes that were still alive after the program's end and were ended.
     pub leftovers: u32,
-    /// The program could not be started: why.
+    /// The reason why the program could not be started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub start_error: Option<String>,
 }
 
-/// Why the shepherd ended the tree.
+/// Reason why the shepherd ended the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndedBy {
@@ -95,7 +95,8 @@ pub enum EndedBy {
     ControllerGone,
 }
 
-/// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does too
+/// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does
+/// too
 /// if the job says so. Must be called in a process of its own, with one thread.
 pub fn run(job: &Job) -> io::Result<Exit> {
     prctl::set_child_subreaper(true)?;
@@ -218,7 +219,7 @@ fn watch(job: &Job, main: Pid, signals: &SignalFd, deadline: Instant) -> (Option
     }
 }
 
-/// Reaps every child that has ended; the status of the main one if it is among them.
+/// Reaps all children that have ended. Returns the status of the main one if it is among them.
 fn reap(main: Pid) -> Option<WaitStatus> {
     let mut of_main = None;
     loop {
@@ -233,7 +234,7 @@ fn reap(main: Pid) -> Option<WaitStatus> {
     }
 }
 
-/// TERM to the tree, and after a while KILL; the status of the main program.
+/// Sends TERM to the tree and, after a while, KILL. Returns the status of the main program.
 fn end_main(main: Pid) -> Option<WaitStatus> {
     let processes = proc::descendants(std::process::id());
     let segments = proc::shared_memory(&processes);
@@ -266,7 +267,7 @@ fn term_then_kill(main: Pid, processes: &[ProcessId]) -> Option<WaitStatus> {
     status
 }
 
-/// Ends whatever is left below the shepherd, again and again until nothing is: a process may fork while it is being looked for.
+/// Ends whatever is left below the shepherd, repeatedly until nothing is, because a process may fork meanwhile.
 fn end_tree(own: u32, grace: Duration) -> u32 {
     // everything below is a child of this process or of one: a subreaper without children has nothing below it, and /proc need not be read
     let childless = || {

@@ -75,7 +75,7 @@ impl Running {
     }
 
     /// Its standard error so far.
-    pub fn said(&self) -> String {
+    pub fn stderr_so_far(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
@@ -94,7 +94,7 @@ impl Running {
             }
             if self.begin.elapsed() > limit {
                 self.signal(Signal::SIGKILL);
-                panic!("not finished within {limit:?}; standard error: {}", self.said());
+                panic!("not finished within {limit:?}; standard error: {}", self.stderr_so_far());
             }
             std::thread::sleep(Duration::from_millis(2));
         };
@@ -108,7 +108,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // already waited for, or the test has failed
         if std::thread::panicking() {
-            eprintln!("standard error of a command that was not waited for:\n{}", self.said());
+            eprintln!("standard error of a command that was not waited for:\n{}", self.stderr_so_far());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -219,7 +219,7 @@ impl Campaign {
         self.journal().into_iter().filter(|e| e["event"] == kind).collect()
     }
 
-    /// How often each run finished, by its identifier.
+    /// Number of times that each run finished, by its identifier.
     pub fn finishes(&self) -> BTreeMap<String, usize> {
         let mut finishes = BTreeMap::new();
         for event in self.events("run-finished") {

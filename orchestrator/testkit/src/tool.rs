@@ -180,8 +180,8 @@ fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
 }
 
 fn version_mentions(program: &Path, word: &str) -> bool {
-    let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
-    said.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
+    let finished = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    finished.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
 /// Tries to mount a tmpfs: in a container, being root is not enough.
@@ -249,14 +249,14 @@ mod tests {
         }
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("skipped.log");
-        let said = Command::new(env::current_exe().expect("this test"))
+        let finished = Command::new(env::current_exe().expect("this test"))
             .args(["--exact", "tool::tests::a_skipped_test_is_named_and_counted"])
             .env("CVC_TESTKIT_INNER", "1")
             .env(LOG, &log)
             .output()
             .expect("starts");
         let line = format!("SKIPPED {path}: needs what no machine has\n");
-        assert!(said.status.success() && String::from_utf8_lossy(&said.stderr).contains(&line), "{said:?}");
+        assert!(finished.status.success() && String::from_utf8_lossy(&finished.stderr).contains(&line), "{finished:?}");
         assert_eq!(std::fs::read_to_string(&log).expect("the log"), line);
     }
 }

@@ -45,12 +45,12 @@ mod tests {
     fn a_turn_waits_until_one_of_the_seats_is_free() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().to_owned();
-        let held = [turn_in(&path, "a", 2), turn_in(&path, "a", 2)];
+        let turns = [turn_in(&path, "a", 2), turn_in(&path, "a", 2)];
         drop(turn_in(&path, "b", 1));
         let (sender, third) = mpsc::channel();
         let waits = thread::spawn(move || sender.send(turn_in(&path, "a", 2)));
         assert!(third.recv_timeout(Duration::from_millis(200)).is_err(), "both seats are taken");
-        drop(held);
+        drop(turns);
         drop(third.recv_timeout(Duration::from_secs(60)).expect("a turn"));
         waits.join().expect("a thread").expect("sent");
     }

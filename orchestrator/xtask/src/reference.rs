@@ -16,12 +16,12 @@ pub fn write() -> Result<(), String> {
     for (arguments, file) in GENERATED {
         let mut command = workspace::cargo();
         command.args(["run", "--quiet", "--locked", "--package", "cvc", "--bin", "cvc", "--"]).args(arguments).current_dir(&root);
-        let said = command.stderr(std::process::Stdio::inherit()).output().map_err(|e| format!("cannot start cargo: {e}"))?;
-        if !said.status.success() {
-            return Err(format!("cvc {}: {}", arguments.join(" "), said.status));
+        let finished = command.stderr(std::process::Stdio::inherit()).output().map_err(|e| format!("cannot start cargo: {e}"))?;
+        if !finished.status.success() {
+            return Err(format!("cvc {}: {}", arguments.join(" "), finished.status));
         }
         let path = root.join(file);
-        fs::write(&path, said.stdout).map_err(|e| format!("{}: {e}", path.display()))?;
+        fs::write(&path, finished.stdout).map_err(|e| format!("{}: {e}", path.display()))?;
         println!("{file}");
     }
     Ok(())

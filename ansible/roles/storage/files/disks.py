@@ -7,7 +7,7 @@ What it prints: {"disks": [...], "problems": [...]}; with a problem nothing may 
   what        in messages: "volume /dev/sdf (/dev/nvme1n1)"
   mount       where it is to be mounted
   members     devices; several are to be one array
-  device      what is mounted; "" while the members are no array yet
+  device      what is mounted; "" until the members form an array
   label       of its file system: by this cvc knows what it has made
   state       "blank", "stopped" (an array that is not assembled), "made" (with cvc's file system)
   mounted     whether it is mounted there
@@ -208,7 +208,7 @@ class Look:
             if members:
                 self.take("instance store (%s)" % ", ".join(members), store, members, "cvc-store")
             else:
-                self.absent("there is no disk of the machine's own (instance store) for %s: take another instance type, or none there" % store)
+                self.absent("no instance store for %s: choose an instance type with local disks, or remove the store" % store)
         return {"disks": self.disks, "problems": self.problems}
 
     def take(self, what, mount, members, label):

@@ -9,8 +9,8 @@ use cvc_core::{ids::PointId, plan::Split};
 use cvc_model::{HeldOut, ModelInfo};
 use std::collections::{HashMap, HashSet};
 
-/// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error: a report is made all
-/// the same.
+/// Fits on the training points and judges on the held-out ones. What cannot be predicted is a line too, never an error, so that a report
+/// can always be made.
 pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     let side = |ids: &[PointId]| -> HashSet<String> { ids.iter().map(|id| id.as_str().to_owned()).collect() };
     let (train, held_out) = (side(&split.train), side(&split.held_out));
@@ -18,7 +18,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
         Ok(observations) => observations,
         Err(e) => return vec![problem(&e)],
     };
-    // A point on neither side takes no part, and one without any quantity says nothing.
+    // Points on neither side and points without any quantity are left out.
     observations.retain(|o| (train.contains(&o.id) || held_out.contains(&o.id)) && !o.quantities.is_empty());
     let mut by_label: HashMap<String, Vec<PointId>> = HashMap::new();
     for o in observations.iter().filter(|o| train.contains(&o.id)) {
@@ -35,7 +35,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
                     .collect();
                 let anything = !lines.is_empty();
                 lines.extend(candidates(&predictor, &held_out).into_iter().map(PredictionLine::Candidate));
-                // where nothing was measured, nothing hangs on that one run
+                // without a measurement, nothing depends on that one run
                 if anything {
                     lines.extend(single_runs(training.items(), held_out.items()));
                 }
@@ -46,7 +46,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     )
 }
 
-/// What has to be said of programs that one training point speaks for: no curve can be fitted on it, and no error of a model that can.
+/// Warnings about programs with a single training point, on which no curve can be fitted and no error of a model estimated.
 fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<PredictionLine> {
     let mut single: Vec<String> = Vec::new();
     for o in held_out {
@@ -59,7 +59,7 @@ fn single_runs(training: &[Observation], held_out: &[Observation]) -> Vec<Predic
     }
     let text = |label| {
         format!(
-            "{label} is the only training point of its program and library: only models that one run is enough for, or none, answer there, and what they err by is not known from it."
+            "{label} is the only training point of its program and library: only models that need at most one run apply there, and their error is unknown."
         )
     };
     single.iter().map(|label| PredictionLine::Problem { text: text(label) }).collect()
@@ -83,7 +83,7 @@ fn prediction(judged: &HeldOutForecast, by_label: &HashMap<String, Vec<PointId>>
         quantity: judged.quantity,
         answer: judged.forecast.estimate(),
         measured: judged.measured,
-        // Below this it is the rounding of sums.
+        // Smaller values are rounding of sums.
         error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),
         covered: judged.covered,
         model: basis.map(|p| name(&p.model)),

@@ -1,4 +1,4 @@
-//! Whether predictions keep the bounds of `[predict]`.
+//! Checks whether predictions keep the bounds of `[predict]`.
 
 use super::HoldoutResult;
 use cvc_core::quantity::Quantity;
@@ -21,16 +21,16 @@ pub struct GateGroup {
     pub predicted: usize,
     /// Mean error of these, percent.
     pub mean_error_pct: Option<f64>,
-    /// Why there is no prediction, where there is none.
+    /// The reason for a missing prediction.
     pub refusal: Option<String>,
     /// The bound, percent.
     pub bound_pct: Option<f64>,
 }
 
-/// How many cells lie within their intervals.
+/// Number of cells within their intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Cells with a prediction and a measurement; one without an interval counts, and lies in none.
+    /// Cells with a prediction and a measurement; one without an interval counts as outside.
     pub cells: usize,
     /// Cells within their interval.
     pub inside: usize,
@@ -45,7 +45,7 @@ pub struct Gate {
     pub coverage: Coverage,
     /// Its bound, percent.
     pub min_coverage_pct: Option<f64>,
-    /// Why there is no prediction at all, if there is none.
+    /// The reason why there are no predictions at all, if there are none.
     pub problem: Option<String>,
 }
 
@@ -56,13 +56,13 @@ impl GateGroup {
         Some(self.predicted > 0 && self.predicted == self.measured && self.mean_error_pct.is_some_and(|e| e <= bound))
     }
 
-    /// Why its bound is missed.
+    /// The reason why its bound is missed.
     fn miss(&self) -> Option<String> {
         let bound = self.bound_pct.filter(|_| self.met() == Some(false))?;
         let of = format!("{} of {} on {}", cvc_core::quantity::short(self.quantity), self.app, self.mpi);
         let why = self.refusal.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         Some(match self.mean_error_pct {
-            _ if self.measured == 0 => format!("{of} was measured at no held-out point (bound {bound} %)"),
+            _ if self.measured == 0 => format!("{of} was not measured at any held-out point (bound {bound} %)"),
             _ if self.predicted < self.measured => {
                 format!("{of} has no prediction at {} of {} held-out points{why}", self.measured - self.predicted, self.measured)
             }
@@ -74,7 +74,7 @@ impl GateGroup {
                     pct(mean - bound)
                 )
             }
-            None => format!("{of} is 0 as measured, and has no error in percent"),
+            None => format!("{of} is measured as 0, so its error has no percentage"),
         })
     }
 }
@@ -99,16 +99,16 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// Percents with as many digits as say something.
+/// Percents with the significant digits.
 fn pct(value: f64) -> String {
     if value.abs() < 0.1 { format!("{value:.3}") } else { format!("{value:.2}") }
 }
 
 impl Gate {
-    /// Holds everything that was predicted against the bounds.
+    /// Compares all predictions with the bounds.
     pub fn of(outcome: &HoldoutResult) -> Self {
         let mut groups: IndexMap<(&str, &str), IndexMap<Quantity, GateGroup>> = IndexMap::new();
-        // Every program and library with held-out points has every bound, also where nothing came out.
+        // Every bound applies to every program and library with held-out points, even without any prediction.
         for place in outcome.held_out.values() {
             let of = groups.entry((&place.app, &place.mpi)).or_default();
             for (quantity, bound) in &outcome.split.max_error_pct {
@@ -149,13 +149,13 @@ impl Gate {
         self.min_coverage_pct.is_some() || self.groups.iter().any(|g| g.bound_pct.is_some())
     }
 
-    /// Every bound that is missed: which, and by how much. Empty if all are kept.
+    /// The missed bounds, with the margins; empty if all are kept.
     pub fn misses(&self) -> Vec<String> {
         if !self.has_bounds() {
             return Vec::new();
         }
         if let Some(problem) = &self.problem {
-            return vec![format!("there are no predictions: {problem}")];
+            return vec![format!("no predictions: {problem}")];
         }
         let coverage = self.min_coverage_pct.and_then(|bound| match self.coverage.pct() {
             None => Some(format!("no held-out cell has a prediction (bound {bound} % within their intervals)")),

@@ -1,4 +1,4 @@
-//! What of the index each predicted quantity is compared with.
+//! The quantity of the index that each predicted quantity is compared with.
 
 use crate::predict;
 use cvc_core::{quantity::Quantity, record::names, units::MIB};

@@ -8,8 +8,8 @@ use cvc_core::plan::Split;
 use cvc_core::store::{StoreError, write_whole};
 use std::{fs, io};
 
-/// Rebuilds the index of a campaign's directory and opens it. If the plan divides its points into training and held-out ones, the predictions
-/// are made anew, in the index and in `predictions.jsonl`.
+/// Rebuilds the index of a campaign's directory and opens it. If the plan divides its points into training and held-out ones, the
+/// predictions are rebuilt, in the index and in `predictions.jsonl`.
 ///
 /// # Errors
 /// When the campaign's files cannot be read, or the index cannot be written.
@@ -17,7 +17,8 @@ pub fn rebuild_index(campaign: &Utf8Path) -> Result<Index, AnalysisError> {
     Index::rebuild(campaign, |index, plan| renew(campaign, index, plan.predict.as_ref()))
 }
 
-/// Makes the predictions from an index that has everything else, writes `predictions.jsonl`, and adds them to the index file. A campaign that
+/// Makes the predictions from an index that has everything else, writes `predictions.jsonl`, and adds them to the index file. A campaign
+/// that
 /// predicts nothing has no such file.
 fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(), AnalysisError> {
     let file = campaign.join(FILE);

@@ -1,4 +1,4 @@
-//! Reading the files of a campaign directory.
+//! Reads the files of a campaign directory.
 
 use crate::error::AnalysisError;
 use camino::Utf8Path;
@@ -21,13 +21,13 @@ pub(super) struct DeclaredFigure {
 /// The facts of a run: names with values; none without a file, or why it cannot be understood.
 pub(super) type RunFacts = Result<Option<Vec<(String, String)>>, String>;
 
-/// What was found where the records of a succeeded run should be.
+/// The state of a succeeded run's records.
 pub(super) enum RunRecords {
     /// Read; the digest is of the whole file.
     Read { records: Vec<Record>, digest: String },
     /// No such file.
     Missing,
-    /// A file that cannot be understood: why.
+    /// The problem of an unreadable file.
     Damaged(String),
 }
 
@@ -61,13 +61,13 @@ pub(super) fn title(path: &Utf8Path) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// What the parser says, without its own count of lines: it saw one line only.
+/// The parser's message without its line number, because it saw only one line.
 fn what(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// The records of a run. Half a file is not trusted: one bad line makes it damaged.
+/// The records of a run. One bad line makes the whole file damaged.
 pub(super) fn records(path: &Utf8Path) -> RunRecords {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -87,7 +87,8 @@ pub(super) fn records(path: &Utf8Path) -> RunRecords {
     RunRecords::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
 }
 
-/// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)` without a file.
+/// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)`
+/// without a file.
 pub(super) fn facts(path: &Utf8Path) -> RunFacts {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! `paper.toml`: what the tables of a paper are, and which of its cells are known to be wrong.
+//! `paper.toml`: the tables of a paper, and the cells that are known to be wrong.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(super) struct RawPaper {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefinition {
-    /// What it is called: its number in print, or a word.
+    /// Its identifier: its number in print, or a word.
     pub id: String,
     /// Heading for people: `Table 5.1`.
     pub title: String,
@@ -90,7 +90,7 @@ pub struct ColumnDefinition {
     /// The rule that gives what another model says beside it.
     #[serde(default)]
     pub model: Option<RuleUse>,
-    /// How far a recomputed number may be from print and still count as the same, in the unit of the column, and why.
+    /// Tolerance of a recomputed number against print, in the unit of the column, with the reason.
     #[serde(default)]
     pub tolerance: Option<Tolerance>,
 }

@@ -1,4 +1,5 @@
-//! Every cell of a paper: print, what comes out of the paper's own inputs, what was measured here, and what follows.
+//! Judges every cell of a paper: the printed number, the one recomputed from the paper's own inputs, the one measured here, and the
+//! verdict.
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
@@ -7,12 +8,12 @@ use super::{
     modelled::Modelled,
     printed::{Digits, Printed, Recomputed},
     published::Paper,
-    rules::{self, At, Because, Reads},
+    rules::{self, CellContext, NotRecomputable, Reads},
 };
 use serde::Serialize;
 use std::cell::RefCell;
 
-/// How far a number is from print.
+/// The deviation of a number from print.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Deviation {
     /// The number minus print, in the unit of the column.
@@ -33,7 +34,7 @@ impl Deviation {
 #[serde(transparent)]
 pub struct Corrected(pub Vec<String>);
 
-/// What follows for a cell.
+/// The verdict on a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -59,7 +60,7 @@ pub enum Verdict {
     },
     /// Not to the last digit, but as near as can be expected.
     Within {
-        /// How far it may be, in the unit of the column.
+        /// Its tolerance, in the unit of the column.
         tolerance: f64,
         /// Why.
         because: String,
@@ -123,11 +124,11 @@ pub struct JudgedTable {
     pub rows: Vec<Vec<JudgedCell>>,
     /// Names of the anomalies of the table as a whole.
     pub anomalies: Vec<String>,
-    /// How many cells came out how.
+    /// Numbers of cells by verdict.
     pub counts: Counts,
 }
 
-/// How many cells came out how.
+/// Numbers of cells by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Cells that were judged: all with something in print but labels; labels that are wrong in print.
@@ -218,9 +219,9 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
     let modelled = number.and_then(|p| {
         let used = table.definition.columns[column].model.as_ref()?;
         let reads = RefCell::new(Reads::default());
-        let said = rules::model(used.name())?.cell(&At::new(paper, place, used.of(), &reads)).ok()?;
-        let deviation = Deviation::between(said.estimate.value, p);
-        said.estimate.value.is_finite().then_some((said, deviation))
+        let message = rules::model(used.name())?.cell(&CellContext::new(paper, place, used.of(), &reads)).ok()?;
+        let deviation = Deviation::between(message.estimate.value, p);
+        message.estimate.value.is_finite().then_some((message, deviation))
     });
     let key = CellKey::new(&table.definition.id, row, &table.definition.columns[column].id);
     let likely = table.misprint(row, &key.column).and_then(|m| m.likely?.number());
@@ -237,7 +238,7 @@ fn measurement(printed: &Printed, measured: &MeasuredHere, likely: Option<f64>) 
 /// One evaluation of a rule.
 struct Trial {
     value: Recomputed,
-    /// How far the rounding of the printed inputs reaches.
+    /// The effect of the rounding of the printed inputs.
     rounding: f64,
     /// The constant that was inferred from the very cells.
     inferred: Option<&'static str>,
@@ -256,15 +257,15 @@ fn verdict(
         return (None, Verdict::Empty);
     }
     let wrong = printed_wrong(paper, attached);
-    let without_rule = |because: Because| match (&wrong, column.kind) {
+    let without_rule = |because: NotRecomputable| match (&wrong, column.kind) {
         (Some(wrong), _) => wrong.clone(),
         (None, Kind::Label | Kind::Setting) => Verdict::Label,
         (None, Kind::Measured | Kind::Predicted | Kind::Derived) => Verdict::Cannot { because: because.to_string() },
     };
     let Some((used, number)) = column.rule.as_ref().zip(printed.number()) else {
         let because = match column.kind {
-            Kind::Label | Kind::Setting | Kind::Measured => Because::Measurement,
-            Kind::Predicted | Kind::Derived => Because::Other("the paper does not say how".to_owned()),
+            Kind::Label | Kind::Setting | Kind::Measured => NotRecomputable::Measurement,
+            Kind::Predicted | Kind::Derived => NotRecomputable::Other("the paper does not say how".to_owned()),
         };
         return (None, without_rule(because));
     };
@@ -326,20 +327,25 @@ fn compare(number: &Printed, first: Trial, corrected: Option<Trial>, stated: Opt
 }
 
 /// Evaluates a rule, and once more for each input that is printed rounded, moved by half a unit of its last digit.
-fn evaluate(paper: &Paper, place: (usize, usize, usize), used: &super::definition::RuleUse, corrected: bool) -> Result<Trial, Because> {
+fn evaluate(
+    paper: &Paper,
+    place: (usize, usize, usize),
+    used: &super::definition::RuleUse,
+    corrected: bool,
+) -> Result<Trial, NotRecomputable> {
     let Some(rule) = rules::rule(used.name()) else {
-        return Err(Because::Other(format!("unknown rule `{}`", used.name())));
+        return Err(NotRecomputable::Other(format!("unknown rule `{}`", used.name())));
     };
     let column = &paper.tables[place.0].definition.columns[place.2];
     let run = |shift| {
         let reads = RefCell::new(Reads { corrected, shift, ..Reads::default() });
-        let value = rule.cell(&At::new(paper, place, used.of(), &reads));
+        let value = rule.cell(&CellContext::new(paper, place, used.of(), &reads));
         (value.map(|v| if column.cut { v.perhaps_cut() } else { v }), reads.into_inner())
     };
     let (value, reads) = run(None);
     let value = value?;
     if !value.value().is_finite() {
-        return Err(Because::Other("the formula gives no number for these inputs".to_owned()));
+        return Err(NotRecomputable::Other("the formula gives no number for these inputs".to_owned()));
     }
     let rounding = reads
         .inputs

@@ -32,7 +32,7 @@ pub struct MeasuredHere {
     pub sd: Option<f64>,
     /// From which campaign and runs.
     pub from: String,
-    /// How far it may be from print and still count as the same, in percent of print.
+    /// Tolerance against print, in percent of print.
     pub tolerance_pct: f64,
     /// Why it may differ by more, if that is known: another version of a library, another layout of the image.
     pub reason: Option<Reason>,
@@ -62,7 +62,8 @@ pub enum Agreement {
 }
 
 impl MeasuredHere {
-    /// Whether it agrees with a printed number, or with the one that was probably meant in its place. This is the only place where that is decided.
+    /// Whether it agrees with a printed number, or with the one that was probably meant in its place. This is the only place where that is
+    /// decided.
     pub fn agreement(&self, printed: f64, likely: Option<f64>) -> Agreement {
         agreement(self.value, (printed, likely), self.tolerance_pct, self.reason.as_ref())
     }

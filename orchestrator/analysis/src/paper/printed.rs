@@ -15,7 +15,7 @@ impl Printed {
     /// Reads a number in print. `column_decimals` is how many decimals its column is printed with: files lose zeros at the end.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
+    /// The problem of the text, in words.
     pub fn parse(text: &str, column_decimals: u32) -> Result<Self, String> {
         let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
         let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| format!("`{text}` is not a number"))?;

@@ -280,11 +280,11 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
     let mut models: Vec<(&'static str, Tier, Vec<&str>)> = Vec::new();
     for row in &judged.rows {
         for (column, cell) in judged.definition.columns.iter().zip(row) {
-            let Some((said, _)) = &cell.modelled else { continue };
-            match models.iter_mut().find(|(basis, ..)| *basis == said.basis) {
+            let Some((message, _)) = &cell.modelled else { continue };
+            match models.iter_mut().find(|(basis, ..)| *basis == message.basis) {
                 Some((_, _, headings)) if headings.contains(&column.heading.as_str()) => {}
                 Some((_, _, headings)) => headings.push(&column.heading),
-                None => models.push((said.basis, said.tier, vec![&column.heading])),
+                None => models.push((message.basis, message.tier, vec![&column.heading])),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! From zones to images, from images to files, from files to the whole checkpoint.
+//! Composes zones into images, images into files, and files into the whole checkpoint.
 
 use super::{
     forecast::{Forecast, ForecastLine, Prediction},
@@ -36,7 +36,7 @@ const RATIO: ModelInfo = ModelInfo {
     id: "nearest-gzip-ratio",
     title: "ratio of file to image at the nearest observed setting",
     formula: "image · (file / image)",
-    source: "no model of compression is known",
+    source: "no model of compression",
     tier: Tier::SmallRuns,
     parameters: 1,
 };
@@ -67,7 +67,7 @@ pub(super) fn sum(model: ModelInfo, estimate: Estimate, parts: &[&Prediction]) -
             training.push(label.clone());
         }
     }
-    // a sum is no better known than its worst part
+    // a sum is only as certain as its worst part
     let tier = parts.iter().map(|p| p.model.tier).max().unwrap_or(model.tier).max(model.tier);
     let reason =
         format!("made of {}", parts.iter().map(|p| p.model.id).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", "));
@@ -141,14 +141,14 @@ impl Predictor<'_> {
                 Answered::of(sum(EVERYTHING, total, &[&ranks, &launchers, &aux]))
             }
             (Err(reason), _, _) => Answered::none(reason),
-            (_, Err(_), _) => Answered::none("the launchers' part is not known"),
-            (_, _, Err(_)) => Answered::none("the auxiliary files are not known"),
+            (_, Err(_), _) => Answered::none("the launchers' part is unknown"),
+            (_, _, Err(_)) => Answered::none("the auxiliary files are unknown"),
         };
         let _ = sizes.add(Quantity::Stored, None, stored);
         sizes
     }
 
-    /// Why zones are not summed, if published ones would be mixed with what was observed: those are of other versions of everything.
+    /// The reason why zones are not summed, if published sizes would be mixed with observed ones, which are of different versions.
     fn of_other_software(&self, question: &Question, zones: [(Quantity, &Result<Prediction, String>); 3]) -> Option<Answered> {
         if self.training.items().is_empty() {
             return None;
@@ -170,7 +170,7 @@ impl Predictor<'_> {
         let seen = self.count(|o| super::predictor::zone_value(o, Quantity::Headers).is_some());
         if seen == 0 {
             if !self.training.items().is_empty() {
-                sizes.warnings.push("the observations tell nothing of an image beyond its zones: its headers are not in the sizes".into());
+                sizes.warnings.push("the observations have only the zones of images, so sizes do not include headers".into());
             }
             return None;
         }
@@ -181,7 +181,7 @@ impl Predictor<'_> {
     fn file(&self, question: &Question, image: &Result<Prediction, String>) -> Answered {
         let image = match image {
             Ok(image) => image,
-            Err(_) => return Answered::none("the image is not known"),
+            Err(_) => return Answered::none("the image is unknown"),
         };
         if question.setting.compression == Compression::None {
             return Answered::of(sum(AS_IMAGE, image.estimate, &[image]));
@@ -202,15 +202,17 @@ impl Predictor<'_> {
         });
         let Some((nearest, factor)) = nearest.and_then(|o| Some((o, ratio(o)?))) else {
             return Answered::none(format!(
-                "no run of {} with gzip was observed, and no model of compression is known",
+                "no run of {} with gzip was observed, and cvc has no model of compression",
                 question.setting.app
             ));
         };
         let mut prediction = sum(RATIO, Estimate::bare(image.estimate.value * factor), &[image]);
         prediction.reason = format!("file/image = {factor:.3} at {}", nearest.label);
         prediction.training = vec![nearest.label.clone()];
-        let warning =
-            format!("gzip: the ratio {factor:.3} is that of {}; no model of compression is known, so there is no interval", nearest.label);
+        let warning = format!(
+            "gzip: the ratio {factor:.3} is that of {}, without an interval because cvc has no model of compression",
+            nearest.label
+        );
         Answered::with(prediction, vec![warning])
     }
 }
@@ -221,7 +223,7 @@ fn image(zones: [(Quantity, &Result<Prediction, String>); 3], headers: Option<&R
     for (zone, part) in zones.into_iter().chain(headers.map(|h| (Quantity::Headers, h))) {
         match part {
             Ok(part) => parts.push(part),
-            Err(_) => return Answered::none(format!("{} is not known", zone.title())),
+            Err(_) => return Answered::none(format!("{} is unknown", zone.title())),
         }
     }
     let total = parts.iter().map(|p| p.estimate).fold(Estimate::exact(0.0), Estimate::plus);
@@ -242,7 +244,7 @@ fn all_ranks(
     };
     let plain = |load: u32| {
         let size = files.get(&load).map(|p| p.estimate);
-        size.ok_or_else(|| FitError::OutOfDomain(format!("there is no file on nodes with {load} processes")))
+        size.ok_or_else(|| FitError::OutOfDomain(format!("no file size on nodes with {load} processes")))
     };
     match stored::files(&question.setting.mapping, aggregators, surplus.map_or(Estimate::exact(0.0), |s| s.estimate), plain) {
         Ok(found) => {

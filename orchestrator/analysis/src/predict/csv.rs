@@ -24,10 +24,11 @@ const FACTORS: [&str; 9] = ["app", "class", "mapping", "processes", "mpi", "mpi_
 const NEVER_ZERO: [Quantity; 8] =
     [Quantity::Dtapp, Quantity::Lb, Quantity::Image, Quantity::File, Quantity::Ranks, Quantity::Stored, Quantity::Latency, Quantity::App];
 
-/// Reads a table of observations. Quoted fields may hold commas; empty cells are what was not observed; lines that begin with # are left out.
+/// Reads a table of observations. Quoted fields may hold commas; empty cells are what was not observed; lines that begin with # are left
+/// out.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line and column and how to fix it.
+/// The first problem, with line, column and hint.
 pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
     let bytes = std::fs::read(path).map_err(|e| {
         let hint = match e.kind() {
@@ -82,13 +83,13 @@ impl Columns {
             return Err(wrong(
                 path,
                 line,
-                format!("columns are separated by commas, and {count} names here by {sign}"),
+                format!("columns must be separated by commas, but {count} names here are separated by {sign}"),
                 "write commas between the columns, and points in numbers",
             ));
         }
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
-                return Err(wrong(path, line, format!("the column `{name}` stands twice"), "remove or rename one of them"));
+                return Err(wrong(path, line, format!("duplicate column `{name}`"), "remove or rename one of them"));
             }
             if let Some(factor) = FACTORS.iter().find(|f| *f == name) {
                 columns.factors.insert(factor, place);
@@ -109,13 +110,13 @@ impl Columns {
             return Err(wrong(
                 path,
                 line,
-                "neither a column `mapping` nor one `processes` is there",
+                "a column `mapping` or `processes` is missing",
                 "add `mapping` (2Nx8P), or `processes` if all ran on one node",
             ));
         }
         if columns.quantities.is_empty() {
             let known: Vec<&str> = Quantity::ALL.iter().map(|q| q.name()).collect();
-            return Err(wrong(path, line, "no column is a quantity", format!("add one or more of {}", known.join(", "))));
+            return Err(wrong(path, line, "a column with a quantity is missing", format!("add one or more of {}", known.join(", "))));
         }
         Ok(columns)
     }
@@ -133,7 +134,7 @@ impl TableRow<'_> {
     fn observation(&self) -> Result<Observation, PredictError> {
         if self.fields.len() != self.columns.count {
             let (found, needed) = (self.fields.len(), self.columns.count);
-            let message = format!("the line has {found} fields, and the header names {needed} columns");
+            let message = format!("expected {needed} fields as in the header, found {found}");
             return Err(self.wrong(message, "leave an empty field for what was not observed; put text with commas in quotes"));
         }
         let (app, class, mpi_name) = (self.needed("app")?, self.needed("class")?, self.needed("mpi")?);
@@ -195,16 +196,16 @@ impl TableRow<'_> {
             }
             None => None,
         };
-        let processes: Option<u32> = self.parsed("processes", "a number of processes", "write a whole number from 1 on")?;
+        let processes: Option<u32> = self.parsed("processes", "a number of processes", "write a whole number, 1 or more")?;
         match (mapping, processes) {
-            (_, Some(0)) => Err(self.wrong("column `processes`: 0 processes run nothing", "write a whole number from 1 on")),
+            (_, Some(0)) => Err(self.wrong("column `processes`: 0 is not a valid number of processes", "write a whole number, 1 or more")),
             (Some(mapping), Some(p)) if mapping.processes() != p => Err(self.wrong(
-                format!("column `processes` says {p}, and the mapping {mapping} has {}", mapping.processes()),
+                format!("column `processes` has {p}, but the mapping {mapping} has {}", mapping.processes()),
                 "correct one of them, or remove the column `processes`",
             )),
             (Some(mapping), _) => Ok(mapping),
             (None, Some(p)) => Ok(Mapping::one_node(p)),
-            (None, None) => Err(self.wrong("the line says nothing of the processes", "fill in `mapping` or `processes`")),
+            (None, None) => Err(self.wrong("the line has no number of processes", "fill in `mapping` or `processes`")),
         }
     }
 
@@ -216,7 +217,7 @@ impl TableRow<'_> {
             Some(other) => Err(self.wrong(format!("column `mpi_kind`: unknown value `{other}`"), "write nemesis, mpich or open-mpi")),
             None => mpi_kind_of_name(mpi_name).ok_or_else(|| {
                 self.wrong(
-                    format!("column `mpi`: nothing tells what kind of library `{mpi_name}` is"),
+                    format!("column `mpi`: unknown kind of library `{mpi_name}`"),
                     "write mpich-ch3, mpich or openmpi, or add a column `mpi_kind` with nemesis, mpich or open-mpi",
                 )
             }),
@@ -229,7 +230,9 @@ impl TableRow<'_> {
             self.wrong(format!("column `{name}`: `{text}` is not a number"), "write digits with a decimal point, without a unit")
         })?;
         if !value.is_finite() {
-            return Err(self.wrong(format!("column `{name}`: {text} is not an amount"), "leave the field empty if it was not observed"));
+            return Err(
+                self.wrong(format!("column `{name}`: {text} is not a valid amount"), "leave the field empty if it was not observed")
+            );
         }
         if value < 0.0 {
             let what = if quantity.unit() == "s" { "a time" } else { "a size" };
@@ -293,7 +296,7 @@ mod tests {
             ("compression", "app,class,processes,mpi,compression,lb_mib\nnpb-bt,A,1,openmpi,zip,1\n".into()),
             ("aggregators", "app,class,processes,mpi,aggregators,lb_mib\nnpb-bt,A,1,openmpi,two,1\n".into()),
         ];
-        let said: Vec<String> = tables.iter().map(|(what, text)| format!("{what}: {}", read(text).expect_err(what))).collect();
-        insta::assert_snapshot!(said.join("\n"));
+        let message: Vec<String> = tables.iter().map(|(what, text)| format!("{what}: {}", read(text).expect_err(what))).collect();
+        insta::assert_snapshot!(message.join("\n"));
     }
 }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
 const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 
-/// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one process, repeats and
+/// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
+/// process, repeats and
 /// programs together (10 runs with Open MPI; with MPICH it is 0.012).
 pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
 
@@ -29,7 +30,7 @@ pub(super) struct Line {
     same_on_nodes: bool,
 }
 
-/// What a line is extrapolated along.
+/// The variable along which a line is extrapolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Along {
     /// All processes.
@@ -88,7 +89,8 @@ pub(super) const INVERSE_ROOT: Line = Line {
     ..MEAN
 };
 
-/// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more pieces are left.
+/// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more
+/// pieces are left.
 pub(super) const LOG_ARRAYS: Line = Line {
     info: info("line-log-arrays", "line in the logarithm of the declared arrays", "a + b·ln(arrays/MiB)", 2),
     over: Some(|at| match at.nas.map(|nas| dtapp::static_arrays_mib(nas, at.processes())) {
@@ -141,7 +143,7 @@ impl Line {
         if row.iter().all(|x| x.is_finite()) {
             Ok(row)
         } else {
-            Err(FitError::OutOfDomain(format!("nothing is known of the arrays of {}.{} on {} processes", at.app, at.class, at.processes())))
+            Err(FitError::OutOfDomain(format!("the arrays of {}.{} on {} processes are unknown", at.app, at.class, at.processes())))
         }
     }
 }
@@ -180,7 +182,8 @@ struct FittedLine {
 }
 
 impl FittedLine {
-    /// How far off the line is at a row if each number that it is known at is off by one, whatever the number of runs there: equal mappings may err together.
+    /// The error of the line at a row if each number that it is known at is off by one, whatever the number of runs there: equal mappings
+    /// may err together.
     fn reach(&self, row: &[f64]) -> f64 {
         let (Some(x), n) = (row.get(1), self.known.len() as f64) else { return 1.0 };
         let mean = self.known.iter().sum::<f64>() / n;
@@ -241,10 +244,10 @@ mod tests {
         assert!(SAME_ON_NODES.fit(&samples).is_err_and(|e| e.to_string().contains("4 and 9 processes")));
         assert!(SAME_ON_NODES.fit(&samples[..3]).is_ok());
         let line = PER_NODE.with_band(LAUNCHERS_BAND_MIB).fit(&samples).expect("a line");
-        let said = line.predict(&sample(16, 0.0).at).expect("an answer").estimate;
-        assert_eq!(said.covers(64.824), Some(true), "{said:?}");
+        let answer = line.predict(&sample(16, 0.0).at).expect("an answer").estimate;
+        assert_eq!(answer.covers(64.824), Some(true), "{answer:?}");
         // (7/5)² + (12/5)²
-        assert!(said.half_width().is_some_and(|half| (half - LAUNCHERS_BAND_MIB * 7.72_f64.sqrt()).abs() < 1e-9), "{said:?}");
+        assert!(answer.half_width().is_some_and(|half| (half - LAUNCHERS_BAND_MIB * 7.72_f64.sqrt()).abs() < 1e-9), "{answer:?}");
         let within = line.predict(&sample(8, 0.0).at).expect("an answer").estimate;
         assert!(within.half_width().is_some_and(|half| (half - LAUNCHERS_BAND_MIB).abs() < 1e-9), "{within:?}");
     }

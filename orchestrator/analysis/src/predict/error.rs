@@ -1,10 +1,10 @@
-//! What can go wrong on the way to a prediction.
+//! Errors of predictions.
 
 use crate::error::AnalysisError;
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 
-/// Why there are no predictions at all. A single quantity that cannot be predicted is not an error but a line with its reason.
+/// An error that prevents all predictions. A single quantity that cannot be predicted is not an error but a line with its reason.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
     /// A file of a campaign.
@@ -27,7 +27,7 @@ pub enum PredictError {
     Unreadable {
         /// The file.
         path: Utf8PathBuf,
-        /// What the system says.
+        /// The system's error.
         message: String,
         /// How to fix it.
         hint: String,

@@ -1,4 +1,4 @@
-//! Which observations train: factors and values as in the `when` of a campaign file, on one line: `processes=1,4,9 app=npb-bt`.
+//! Selects the observations to train on: factors and values as in the `when` of a campaign file, on one line: `processes=1,4,9 app=npb-bt`.
 
 use super::{error::PredictError, observation::Observation};
 use cvc_core::{mapping::Mapping, source::suggestion};
@@ -18,13 +18,13 @@ impl Filter {
     /// Reads `FACTOR=VALUE[,VALUE…] …`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its hint.
+    /// The first problem, with its hint.
     pub fn parse(text: &str) -> Result<Self, PredictError> {
         let wrong = |message: String, hint: &str| PredictError::Question { text: text.to_owned(), message, hint: hint.to_owned() };
         let form = "write FACTOR=VALUE[,VALUE...], as in processes=1,4,9 app=npb-bt";
         let mut conditions = Vec::new();
         for word in text.split_whitespace() {
-            let (name, values) = word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not a condition"), form))?;
+            let (name, values) = word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not a valid condition"), form))?;
             let factor = FACTORS.into_iter().find(|f| *f == name);
             let factor = factor.ok_or_else(|| wrong(format!("unknown factor `{name}`"), &suggestion(name, "factors", FACTORS)))?;
             let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
@@ -36,13 +36,13 @@ impl Filter {
                     _ => true,
                 };
                 if !sound {
-                    return Err(wrong(format!("`{value}` is not a value of {factor}"), form));
+                    return Err(wrong(format!("`{value}` is not a valid value of {factor}"), form));
                 }
             }
             conditions.push((factor, values));
         }
         if conditions.is_empty() {
-            return Err(wrong("a condition is missing".into(), form));
+            return Err(wrong("the condition is missing".into(), form));
         }
         Ok(Self { text: text.to_owned(), conditions })
     }

@@ -1,4 +1,4 @@
-//! One quantity: the models that are tried on its samples, the one that is taken, and what each of them says of a setting.
+//! Models of one quantity: tries them on its samples, chooses one, and asks them about a setting.
 
 use super::{
     curves::at_least,
@@ -19,7 +19,7 @@ pub(super) struct Fitting<'s> {
     largest_pct: Option<f64>,
 }
 
-/// Why there is no number: in one sentence, and model by model.
+/// The reason why there is no number: in one sentence, and model by model.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     /// For people who asked for a number.
@@ -89,7 +89,7 @@ impl<'s> Fitting<'s> {
                 Ok(answer) => {
                     let mut warnings = answer.warnings;
                     if !refusals.is_empty() {
-                        warnings.push(format!("{}; {} is taken instead", refusals.join("; "), tried.info.id));
+                        warnings.push(format!("{}; using {} instead", refusals.join("; "), tried.info.id));
                     }
                     let estimate = if tried.info.id == chosen { self.widened(answer.estimate) } else { answer.estimate };
                     let prediction = Prediction {
@@ -109,7 +109,8 @@ impl<'s> Fitting<'s> {
         Err(Refused { reason: first, models: refusals, too_few: None })
     }
 
-    /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right errs by more
+    /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
+    /// errs by more
     /// than its residuals tell.
     fn widened(&self, estimate: Estimate) -> Estimate {
         let half = self.largest_pct.map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
@@ -123,13 +124,13 @@ impl<'s> Fitting<'s> {
 
     fn candidates(&self, at: &Setting, chosen: &str) -> Vec<CandidateAnswer> {
         let answer = |t: &Tried| {
-            let said = t.curve.as_ref().map_err(Clone::clone).and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
+            let message = t.curve.as_ref().map_err(Clone::clone).and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
             CandidateAnswer {
                 model: t.info,
                 chosen: t.info.id == chosen,
                 leave_one_out_pct: t.leave_one_out_pct,
-                estimate: said.as_ref().ok().map(|a| a.estimate),
-                refused: said.err(),
+                estimate: message.as_ref().ok().map(|a| a.estimate),
+                refused: message.err(),
                 parameters: t.curve.as_ref().map(|c| c.parameters()).unwrap_or_default(),
             }
         };
@@ -145,10 +146,10 @@ fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
     });
     let too_few = needed.min().filter(|_| runs > 0).map(|needed| (runs, needed));
     let reason = match (too_few, refused) {
-        (_, []) => "there is no model for it".to_owned(),
+        (_, []) => "no model exists for it".to_owned(),
         (_, [(_, why)]) => why.to_string(),
         (Some((found, needed)), _) => short_of_runs(found, "", needed),
-        (None, _) if runs == 0 => "no model of it does without runs".to_owned(),
+        (None, _) if runs == 0 => "every model of it needs runs".to_owned(),
         (None, all) => {
             let telling = all.iter().find(|(_, why)| matches!(why, FitError::RankDeficient { .. })).or(all.first());
             telling.map(|(_, why)| why.to_string()).unwrap_or_default()

@@ -80,7 +80,7 @@ fn setting(point: IndexedFactors, mpi_fact: Option<&String>, origin: &str) -> Re
     let mapping: Mapping = point.mapping.parse().map_err(|detail: String| PredictError::from(StoreError::damaged(origin, 0, detail)))?;
     Ok(RunSetting {
         mpi: mpi.ok_or_else(|| PredictError::Model {
-            message: format!("nothing in {origin} tells what kind of MPI library `{}` is", point.mpi),
+            message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
             hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
         })?,
         app: point.app,
@@ -125,7 +125,7 @@ fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
     }
     let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
     for ((point, _, _), mut sizes) in images {
-        // with one or two images there is no typical one that an aggregator's could stand out of
+        // with one or two images no typical one exists to compare an aggregator's with
         sizes.sort_by(f64::total_cmp);
         if let (Some(largest), Some(median), true) = (sizes.last(), stats::quantile(&sizes, 0.5), sizes.len() >= 3) {
             differences.entry(point).or_default().push(largest - median);

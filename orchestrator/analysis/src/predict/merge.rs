@@ -1,10 +1,11 @@
-//! Rows of a table that tell of the same setting.
+//! Merges rows of a table about the same setting.
 
 use super::observation::Observation;
 use cvc_core::quantity::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One observation for each setting and origin where rows tell the same quantity again: their mean. The texts say what was done, row by row.
+/// One observation for each setting and origin where rows tell the same quantity again: their mean. The texts say what was done, row by
+/// row.
 ///
 /// Rows that tell of different quantities stay as they are: they contradict nothing.
 pub fn merge_repeated(rows: Vec<Observation>) -> (Vec<Observation>, Vec<String>) {
@@ -27,8 +28,8 @@ pub fn merge_repeated(rows: Vec<Observation>) -> (Vec<Observation>, Vec<String>)
             if group.len() > 1 {
                 let ids: Vec<&str> = group.iter().map(|o| o.id.as_str()).collect();
                 let same = group.iter().all(|o| o.quantities == group[0].quantities);
-                let what = if same { "the same numbers, which count once" } else { "different numbers, of which the mean is taken" };
-                warnings.push(format!("{} tell of {} with {what}", ids.join(" and "), group[0].label));
+                let what = if same { "the same numbers, which count once" } else { "different numbers, whose mean is used" };
+                warnings.push(format!("{} describe {} with {what}", ids.join(" and "), group[0].label));
             }
             mean(group)
         })
@@ -66,7 +67,7 @@ mod tests {
         let values: Vec<_> = rows.iter().map(|o| (o.id.as_str(), o.value(Quantity::Lb), o.value(Quantity::App))).collect();
         assert_eq!(values, [("t.csv:2", Some(2.0), None), ("t.csv:4", Some(2.0), None), ("t.csv:6", None, Some(7.0))]);
         assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].starts_with("t.csv:2 and t.csv:3 tell") && warnings[0].contains("mean"), "{warnings:?}");
+        assert!(warnings[0].starts_with("t.csv:2 and t.csv:3 describe") && warnings[0].contains("mean"), "{warnings:?}");
         assert!(warnings[1].contains("count once"), "{warnings:?}");
     }
 }

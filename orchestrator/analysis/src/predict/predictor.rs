@@ -1,4 +1,4 @@
-//! What was learnt from observations: which of them speak for a question, and the models fitted on them.
+//! Selects the observations that are relevant to a question, and fits models on them.
 
 use super::{
     error::PredictError,
@@ -17,7 +17,8 @@ use std::{
     rc::Rc,
 };
 
-/// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows how
+/// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows
+/// how
 /// they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
@@ -36,7 +37,7 @@ pub struct Predictor<'s> {
 pub(super) struct Answered {
     pub forecast: Forecast,
     pub warnings: Vec<String>,
-    /// Why each model has no number, where the outcome says it in one sentence.
+    /// The reasons of each model, if the outcome only summarises them.
     pub refused: Vec<String>,
     /// Runs that there are and that are needed, if that is why.
     pub too_few: Option<(usize, usize)>,
@@ -64,7 +65,7 @@ impl<'s> Predictor<'s> {
     pub fn train(training: &Training<'s, Observation>) -> Result<Self, PredictError> {
         if let Some(bare) = training.items().iter().find(|o| o.quantities.is_empty()) {
             return Err(PredictError::Model {
-                message: format!("nothing was observed at {} ({})", bare.label, bare.id),
+                message: format!("no quantity was observed at {} ({})", bare.label, bare.id),
                 hint: "leave it out, or give at least one quantity".into(),
             });
         }
@@ -79,17 +80,18 @@ impl<'s> Predictor<'s> {
 
     /// Samples of a pool and their labels; `value` may leave out an observation.
     ///
-    /// What is the same of all classes and programs is told apart by `alike`: samples alike are left out together, or each would be predicted by
+    /// What is the same of all classes and programs is told apart by `comparable`: samples alike are left out together, or each would be
+    /// predicted by
     /// its twin of another class, and every curve through both would look perfect.
     pub(super) fn samples(
         &self,
         holds: impl Fn(&Observation) -> bool,
         value: impl Fn(&Observation) -> Option<f64>,
-        alike: impl Fn(&Observation) -> String,
+        comparable: impl Fn(&Observation) -> String,
     ) -> (Training<'s>, Vec<String>) {
         let of = |o: &Observation| value(o).filter(|_| holds(o));
         let labels = self.training.items().iter().filter(|o| of(o).is_some()).map(|o| o.label.clone()).collect();
-        let sample = |o: &Observation| of(o).map(|value| Sample { id: alike(o), at: o.model_setting(), value }).into_iter().collect();
+        let sample = |o: &Observation| of(o).map(|value| Sample { id: comparable(o), at: o.model_setting(), value }).into_iter().collect();
         (self.training.samples_of(sample), labels)
     }
 
@@ -114,7 +116,7 @@ impl<'s> Predictor<'s> {
         }
     }
 
-    /// How many observations a pool has.
+    /// Number of observations in a pool.
     pub(super) fn count(&self, holds: impl Fn(&Observation) -> bool) -> usize {
         self.training.items().iter().filter(|o| holds(o)).count()
     }
@@ -123,9 +125,8 @@ impl<'s> Predictor<'s> {
     pub(super) fn about_software(&self, question: &Question) -> Vec<String> {
         let observed: BTreeSet<&str> = self.training.items().iter().map(|o| o.setting.mpi_name.as_str()).collect();
         if observed.is_empty() {
-            let said = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays whole, and of the MPI libraries of that \
-                        time; today's images leave out pages that were never written, and hold more libraries, and headers beside";
-            return vec![said.to_owned()];
+            let message = "no run was observed: sizes are those of DMTCP 2, which stores declared arrays completely, and of the MPI libraries of its time; today's images leave out pages that were never written, and have more libraries and headers";
+            return vec![message.to_owned()];
         }
         if self.count(self.library(question)) > 0 {
             return Vec::new();
@@ -151,9 +152,9 @@ impl<'s> Predictor<'s> {
         let library = self.library(question);
         let of_app = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting.app == question.setting.app && library(o);
         // a process alone exchanges nothing: it leaves untouched, and out of its image, what others write to
-        let alike = |o: &Observation| of_app(o) && (o.setting.mapping.processes() == 1) == (at.processes() == 1);
-        let apart = self.count(alike) >= ENOUGH_OF_A_CLASS;
-        let seen = |o: &Observation| if apart { alike(o) } else { of_app(o) };
+        let comparable = |o: &Observation| of_app(o) && (o.setting.mapping.processes() == 1) == (at.processes() == 1);
+        let apart = self.count(comparable) >= ENOUGH_OF_A_CLASS;
+        let seen = |o: &Observation| if apart { comparable(o) } else { of_app(o) };
         let (of_class, of_all) = (self.count(|o| seen(o) && o.setting.class == question.setting.class), self.count(seen));
         if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {
             return self.data_of_no_run(question, at);
@@ -186,7 +187,7 @@ impl<'s> Predictor<'s> {
             }
             Forecast::Predicted(_) if of_class == 0 && of_all > 0 => {
                 answered.warnings.push(format!(
-                    "class {} of {} was not observed: its data are carried over from other classes, and the interval knows nothing of how classes differ",
+                    "class {} of {} was not observed: its data are derived from other classes, and the interval does not cover differences between classes",
                     question.setting.class, question.setting.app
                 ));
             }
@@ -195,7 +196,8 @@ impl<'s> Predictor<'s> {
         answered
     }
 
-    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the checkpointer's way, not
+    /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the
+    /// checkpointer's way, not
     /// the program's: runs of other benchmarks tell it.
     fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
         let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.model_setting().nas.is_some();
@@ -211,11 +213,10 @@ impl<'s> Predictor<'s> {
                 self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.name()), at);
             if let Forecast::Predicted(prediction) = &mut answered.forecast {
                 prediction.estimate = spanning(prediction);
-                prediction.reason += "; its interval reaches over all models that need no run, because no run tells which of them holds";
+                prediction.reason += "; its interval covers all models that need no run, because no run shows which of them holds";
             }
             answered.warnings.push(format!(
-                "{unseen}, and no run of another benchmark tells whether pages that were never written are in the images: its declared arrays \
-                 are taken"
+                "{unseen}, and no run of another benchmark shows whether images contain pages that were never written: using its declared arrays"
             ));
             return answered;
         };
@@ -229,9 +230,9 @@ impl<'s> Predictor<'s> {
             Forecast::Predicted(_) => {
                 let runs = self.count(pool);
                 let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
-                answered
-                    .warnings
-                    .push(format!("{unseen}: its data follow from its source, by the model that agrees with {runs} of other benchmarks"));
+                answered.warnings.push(format!(
+                    "{unseen}: its data are derived from its source, by the model that agrees with {runs} of other benchmarks"
+                ));
             }
         }
         answered
@@ -302,7 +303,7 @@ impl<'s> Predictor<'s> {
             return (ZoneScope::OtherRegime(app.clone()), Some(format!("{} of {app} was only observed with {how}", zone.title())));
         }
         if self.count(|o| any(o) && (zone == Quantity::Headers || regime(o))) > 0 {
-            let text = format!("{}: no run of {app} with {mpi_name} was observed, runs of other programs stand in", zone.title());
+            let text = format!("{}: no run of {app} with {mpi_name} was observed; using runs of other programs", zone.title());
             return (ZoneScope::AnyProgram, Some(text));
         }
         (ZoneScope::NoRuns, None)
@@ -311,12 +312,12 @@ impl<'s> Predictor<'s> {
     /// Asks the models of a zone, fitted on the observations of a scope.
     fn ask_zone(&self, zone: Quantity, library: &str, scope: &ZoneScope, at: &Setting, holds: impl Fn(&Observation) -> bool) -> Answered {
         // headers differ by class and program; what libraries hold goes with the processes on the node
-        let alike = |o: &Observation| match zone {
+        let comparable = |o: &Observation| match zone {
             Quantity::Headers => o.setting.name(),
             _ => format!("{:?} processes on a node", o.load()),
         };
         let key = format!("{zone} {scope:?} {library} {}", if at.per_node == 1 { "alone" } else { "shared" });
-        self.ask(key, || registry::models(zone), || self.samples(holds, |o| zone_value(o, zone), alike), at)
+        self.ask(key, || registry::models(zone), || self.samples(holds, |o| zone_value(o, zone), comparable), at)
     }
 }
 

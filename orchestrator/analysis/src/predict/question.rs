@@ -1,4 +1,4 @@
-//! What is asked for, as people write it: `npb-bt.D 2Nx32P mpich gzip aggregators=2 cb=16MiB`.
+//! Questions as people write them: `npb-bt.D 2Nx32P mpich gzip aggregators=2 cb=16MiB`.
 
 use super::{
     error::PredictError,
@@ -27,7 +27,7 @@ pub struct Question {
     pub setting: RunSetting,
     /// Whether the program writes collectively, so that some of its ranks may be aggregators.
     pub collective: bool,
-    /// What was taken for a library whose name says too little, for people.
+    /// A note about the library that was chosen for an ambiguous name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_as: Option<String>,
 }
@@ -83,17 +83,17 @@ impl Question {
         let form = || "write APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned();
         let mut words = text.split_whitespace();
         let (Some(program), Some(place), Some(library)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong("a program, a mapping and an MPI library are needed".into(), form()));
+            return Err(wrong("expected a program, a mapping and an MPI library".into(), form()));
         };
         let (app, class) = program
             .rsplit_once('.')
             .filter(|(app, class)| !app.is_empty() && !class.is_empty())
-            .ok_or_else(|| wrong(format!("`{program}` names no class"), form()))?;
+            .ok_or_else(|| wrong(format!("`{program}` has no class"), form()))?;
         let descriptor = application(app, known).map_err(|hint| wrong(format!("unknown application `{app}`"), hint))?;
         check_class(app, class, descriptor.as_ref(), known).map_err(|hint| wrong(format!("{app} has no class `{class}`"), hint))?;
         let mapping = if place.bytes().all(|b| b.is_ascii_digit()) {
             let processes = place.parse::<u32>().ok().filter(|p| *p > 0);
-            let processes = processes.ok_or_else(|| wrong(format!("`{place}` is not a number of processes"), form()))?;
+            let processes = processes.ok_or_else(|| wrong(format!("`{place}` is not a valid number of processes"), form()))?;
             format!("1Nx{processes}P").parse::<Mapping>()
         } else {
             place.parse::<Mapping>()
@@ -121,7 +121,7 @@ impl Question {
         for word in words {
             let option = word.split_once('=').map_or(word, |(option, _)| option);
             if given.contains(&option) {
-                return Err(wrong(format!("`{option}` stands twice"), "write it once".into()));
+                return Err(wrong(format!("duplicate option `{option}`"), "write it once".into()));
             }
             given.push(option);
             question.option(word).map_err(|(message, hint)| wrong(message, hint.unwrap_or_else(form)))?;
@@ -139,11 +139,11 @@ impl Question {
             None if word == "gzip" => self.setting.compression = Compression::Gzip,
             Some(("aggregators", count)) => {
                 let count = count.parse::<u32>().ok().filter(|n| *n > 0);
-                let count =
-                    count.ok_or_else(|| (format!("`{word}` gives no number of aggregators"), Some("write a number from 1 on".into())))?;
+                let count = count
+                    .ok_or_else(|| (format!("`{word}` has no valid number of aggregators"), Some("write a number, 1 or more".into())))?;
                 if count > self.setting.mapping.processes() {
-                    let message = format!("{count} aggregators are more than the {} processes", self.setting.mapping.processes());
-                    return Err((message, Some("at most every process aggregates".into())));
+                    let message = format!("{count} aggregators for {} processes", self.setting.mapping.processes());
+                    return Err((message, Some("there can be at most one aggregator for each process".into())));
                 }
                 self.setting.aggregators = Some(count);
             }
@@ -151,13 +151,14 @@ impl Question {
                 let size = size.parse::<ByteSize>().map_err(|why| (why, Some("write it as in cb=16MiB".into())))?;
                 self.setting.cb_buffer = Some(size);
             }
-            _ => return Err((format!("`{word}` is unknown"), None)),
+            _ => return Err((format!("unknown option `{word}`"), None)),
         }
         Ok(())
     }
 }
 
-/// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none, whether it is that of
+/// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none,
+/// whether it is that of
 /// BT-IO FULL.
 fn collective(app: &str) -> bool {
     embedded::descriptor(app).map_or_else(|| app.starts_with("btio") && !app.contains("simple"), |d| d.io.collective)
@@ -173,7 +174,8 @@ struct Library {
 /// Name of the library of the published sizes.
 const PUBLISHED_MPICH: &str = "mpich-ch3";
 
-/// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do people who have
+/// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do
+/// people who have
 /// runs with one MPICH. The error is a message and its hint.
 fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, String)> {
     let observed = |name: &str| known.observations.iter().find(|o| o.setting.mpi_name == name).map(|o| o.setting.mpi);
@@ -189,19 +191,19 @@ fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, Str
             ([only], _) => {
                 let kind = observed(only).unwrap_or(MpiKind::Nemesis);
                 let what = if kind == MpiKind::Nemesis { "ch3:nemesis" } else { "ch4" };
-                let why = format!("{name}: a library of that name was not observed; {only} ({what}) is taken, the only MPICH that was");
+                let why = format!("{name}: no library of that name was observed; using {only} ({what}), the only MPICH that was");
                 Ok(taken(only, kind, why))
             }
             ([], []) => {
                 let why = format!(
-                    "{name} is taken as {PUBLISHED_MPICH} (ch3:nemesis), the MPICH 3 of the published sizes; nothing was published of ch4"
+                    "{name}: using {PUBLISHED_MPICH} (ch3:nemesis), the MPICH 3 of the published sizes; no sizes of ch4 are published"
                 );
                 Ok(taken(PUBLISHED_MPICH, MpiKind::Nemesis, why))
             }
             ([], _) => Ok(plain(MpiKind::Mpich)),
             (several, _) => {
-                let message = format!("{name}: a library of that name was not observed");
-                Err((message, format!("there are {}: write one of them", several.join(", "))))
+                let message = format!("{name}: no library of that name was observed");
+                Err((message, format!("write one of {}", several.join(", "))))
             }
         };
     }
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_collectively_is_told_by_the_descriptor() {
+    fn the_descriptor_tells_which_programs_write_collectively() {
         let of = ["btio-full", "flash-io", "kernel-amr", "btio-simple", "npb-bt", "lammps"].map(collective);
         assert_eq!(of, [true, true, true, false, false, false]);
         assert!(collective("btio") && !collective("solver"), "programs without a descriptor");
@@ -292,7 +294,7 @@ mod tests {
         assert!(why.expect("a warning").contains("ch3:nemesis"));
         let (name, kind, why) = ask(&table(&["my-ch3", "openmpi"])).expect("the only one");
         assert_eq!((name.as_str(), kind), ("my-ch3", MpiKind::Nemesis));
-        assert!(why.expect("a warning").contains("not observed"));
+        assert!(why.expect("a warning").contains("no library of that name was observed"));
         let (name, kind, why) = ask(&table(&["mpich", "mpich-ch3"])).expect("by its name");
         assert_eq!((name.as_str(), kind, why), ("mpich", MpiKind::Mpich, None));
         let several = ask(&table(&["mpich-ch3", "mpich-4.2"])).expect_err("two of them");
@@ -323,8 +325,8 @@ mod tests {
             "btio-full.A 4 openmpi aggregators=1 aggregators=2",
         ];
         // the list of applications grows
-        let short = |said: String| said.split("known applications").next().unwrap_or_default().to_owned();
-        let said: Vec<String> = wrong.iter().map(|text| short(parse(text).expect_err(text))).collect();
-        insta::assert_snapshot!(said.join("\n"));
+        let short = |message: String| message.split("known applications").next().unwrap_or_default().to_owned();
+        let message: Vec<String> = wrong.iter().map(|text| short(parse(text).expect_err(text))).collect();
+        insta::assert_snapshot!(message.join("\n"));
     }
 }

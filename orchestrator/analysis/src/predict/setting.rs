@@ -92,7 +92,7 @@ mod tests {
     use cvc_model::MpiKind;
 
     #[test]
-    fn the_kind_of_a_library_is_told_by_what_the_run_recorded() {
+    fn the_recorded_version_tells_the_kind_of_a_library() {
         assert_eq!(mpi_kind_of_fact("MPICH 4.0.2 (ch3:nemesis), ROMIO"), Some(MpiKind::Nemesis));
         assert_eq!(mpi_kind_of_fact("MPICH 4.2.1 (ch4:ofi), ROMIO"), Some(MpiKind::Mpich));
         assert_eq!(mpi_kind_of_fact("Open MPI 4.1.4, OMPIO"), Some(MpiKind::OpenMpi));

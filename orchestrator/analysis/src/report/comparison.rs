@@ -11,11 +11,11 @@ use cvc_core::record::names;
 use cvc_model::stats::{Comparison, compare_paired};
 use std::collections::HashMap;
 
-/// Factors that are not compared: their levels are other work, not the same work done otherwise.
+/// Factors that are not compared, because their levels are different work.
 const OTHER_WORK: [&str; 4] = ["app", "class", "mapping", "processes"];
 
 /// Rows of the table; `index.sqlite` has what it takes to compute more.
-const MOST_ROWS: usize = 400;
+const MAX_ROWS: usize = 400;
 
 pub(super) fn section(data: &Data) -> Section {
     // Coordination and storage are parts of the checkpoint time, and files are counted elsewhere.
@@ -27,9 +27,7 @@ pub(super) fn section(data: &Data) -> Section {
     columns.extend(
         quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
     );
-    let caption = "How many times the first is of the second in otherwise equal points: ratio of the means of repeats with the same number, \
-                   which ran near each other in an interleaved campaign, with its bootstrap 95 % interval. A star tells that the \
-                   interval excludes 1; it is given from six pairs on, because fewer lie on one side by chance too often.";
+    let caption = "The first level divided by the second in otherwise equal points: ratio of the means of repeats with the same number, which ran close together in an interleaved campaign, with its bootstrap 95 % interval. A star means that the interval excludes 1; it needs at least six pairs, because fewer lie on one side by chance too often.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     let mut pairs_of_points = 0;
     for factor in varying.iter().filter(|f| !OTHER_WORK.contains(f)) {
@@ -48,7 +46,7 @@ pub(super) fn section(data: &Data) -> Section {
                 continue;
             }
             pairs_of_points += 1;
-            if table.rows.len() < MOST_ROWS {
+            if table.rows.len() < MAX_ROWS {
                 let mut row = vec![Cell::text(quantity::level(factor, p.factor(factor))), Cell::text(quantity::level(factor, baseline))];
                 row.push(Cell::text(if rest.is_empty() { String::new() } else { data.label(i, &rest) }));
                 row.extend(data.mixed().then(|| consistency::cell(&[&p.mixed, &data.points[other].mixed])));
@@ -57,10 +55,10 @@ pub(super) fn section(data: &Data) -> Section {
             }
         }
     }
-    if pairs_of_points > MOST_ROWS {
+    if pairs_of_points > MAX_ROWS {
         table
             .caption
-            .push_str(&format!(" The first {MOST_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
+            .push_str(&format!(" The first {MAX_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
     }
     let blocks = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table)] };
     Section { id: "comparison", title: "What the factors change".to_owned(), blocks }

@@ -1,4 +1,4 @@
-//! What it cost: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
+//! Costs: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
 
 use super::{
     data::Data,
@@ -15,7 +15,7 @@ use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Marks with a name beside them; more would hide each other.
-const MOST_NAMES: usize = 16;
+const MAX_NAMES: usize = 16;
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
     Ok(Section { id: "cost", title: "Cost".to_owned(), blocks })
 }
 
-/// What the index knows of money.
+/// The costs in the index.
 #[derive(Default)]
 struct Spending {
     /// By site.
@@ -88,7 +88,7 @@ impl Spending {
     }
 }
 
-/// A value, or the word for it that is not known.
+/// A value, or `unknown`.
 fn known(value: Option<f64>) -> Cell {
     value.map_or_else(|| Cell::text("unknown"), Cell::number)
 }
@@ -179,7 +179,7 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     for p in &with {
         works.entry((data.points[*p].factor("app"), data.points[*p].factor("class"))).or_default().push(*p);
     }
-    if with.is_empty() || works.len() > layout::MOST_FIGURES {
+    if with.is_empty() || works.len() > layout::MAX_FIGURES {
         return Ok(None);
     }
     let varying: Vec<&str> = data.varying().into_iter().filter(|f| !["site", "app", "class"].contains(f)).collect();
@@ -187,7 +187,7 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let panels: Vec<(String, Vec<Spot>)> = works
         .iter()
         .map(|((app, class), points)| {
-            let named = points.len() <= MOST_NAMES;
+            let named = points.len() <= MAX_NAMES;
             let spots = points.iter().filter_map(|p| {
                 let (wall, cost) = of(*p)?;
                 Some(Spot {

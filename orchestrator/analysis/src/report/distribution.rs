@@ -15,7 +15,7 @@ use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 
 /// Rows that a plot may have.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let drawn = |q: &str, of: &ReportedQuantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
@@ -46,7 +46,7 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
     let factors = figure.factors();
     let rows: Vec<Strip> = order
         .iter()
-        .take(MOST_ROWS)
+        .take(MAX_ROWS)
         .map(|p| {
             let values = values(*p);
             let fences = Fences::of(values);
@@ -69,8 +69,8 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
     let names: Vec<String> = colours.iter().map(|c| factor.map_or(String::new(), |f| quantity::level(f, c))).collect();
     let id = format!("repeats-{}-{number}-{}", super::slug(q), figure.id);
     let mut caption = "Each dot is one run, as deviation from the median of its point, which stands at the right; the band lies between the quartiles. Rings are outliers.".to_owned();
-    if order.len() > MOST_ROWS {
-        caption.push_str(&format!(" The first {MOST_ROWS} of {} points.", order.len()));
+    if order.len() > MAX_ROWS {
+        caption.push_str(&format!(" The first {MAX_ROWS} of {} points.", order.len()));
     }
     // A palette with fewer colours than levels would lie: then the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
@@ -79,6 +79,6 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
 }
 
 fn shorten(label: &str) -> String {
-    const MOST: usize = 64;
-    if label.chars().count() <= MOST { label.to_owned() } else { label.chars().take(MOST - 1).chain(['…']).collect() }
+    const MAX: usize = 64;
+    if label.chars().count() <= MAX { label.to_owned() } else { label.chars().take(MAX - 1).chain(['…']).collect() }
 }

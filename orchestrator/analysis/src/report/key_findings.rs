@@ -1,4 +1,4 @@
-//! The short answer: how the runs ended, and between what sizes and times the checkpoints of each application lie.
+//! The short answer: how the runs ended, and the range of sizes and times of each application's checkpoints.
 
 use super::{
     data::Data,

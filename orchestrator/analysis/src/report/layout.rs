@@ -15,10 +15,10 @@ use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
 
 /// Panels that a sheet may have; the tables show everything.
-const MOST_PANELS: usize = 24;
+const MAX_PANELS: usize = 24;
 
 /// Figures that a section may have.
-pub(super) const MOST_FIGURES: usize = 24;
+pub(super) const MAX_FIGURES: usize = 24;
 
 /// Factors that make figures of their own: their scales have nothing in common.
 const FIGURES: [&str; 3] = ["site", "app", "class"];
@@ -156,9 +156,9 @@ impl Sheet<'_> {
 
 /// As many panels as a sheet may have. What is left out is said.
 pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
-    if parts.len() > MOST_PANELS {
-        caption.push_str(&format!(" The first {MOST_PANELS} of {} panels; the tables have all points.", parts.len()));
-        parts.truncate(MOST_PANELS);
+    if parts.len() > MAX_PANELS {
+        caption.push_str(&format!(" The first {MAX_PANELS} of {} panels; the tables have all points.", parts.len()));
+        parts.truncate(MAX_PANELS);
     }
     parts
 }
@@ -180,7 +180,7 @@ impl<'a> PlannedPlot<'a> {
 pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
     for plot in plots {
-        if blocks.len() < MOST_FIGURES {
+        if blocks.len() < MAX_FIGURES {
             blocks.push(Block::Plot((plot.draw)(plot.title)?));
         } else {
             left_out.push(plot.title);

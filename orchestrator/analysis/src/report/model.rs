@@ -99,7 +99,7 @@ pub struct Table {
     pub caption: String,
     /// Long and rarely read: shown folded.
     pub folded: bool,
-    /// For people only: another table has the same in a form for programs, so that there is no CSV file of this one.
+    /// For people only: another table has the same data for programs, so this one has no CSV file.
     #[serde(skip)]
     pub page_only: bool,
     /// Columns.
@@ -160,7 +160,7 @@ pub enum Cell {
         /// In the unit of the column, with its prediction interval.
         estimate: Estimate,
     },
-    /// How many times one measurement is of another, from repeats that ran side by side.
+    /// The ratio of two measurements, from repeats that ran side by side.
     Compared {
         /// Ratio of the means with its interval.
         comparison: Comparison,
@@ -179,7 +179,7 @@ pub enum Cell {
     },
 }
 
-/// A printed number beside those that can be held against it.
+/// A printed number, with the numbers that it is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Against {
     /// As printed.
@@ -332,7 +332,8 @@ pub struct Records {
 pub struct RecordRow {
     /// Index into the points.
     pub point: usize,
-    /// Run, kind, repeat, state, name, unit, source, artefact, ckpt, rank, role, image, zone, kind of file, rule: as [`RecordRow::COLUMNS`] says.
+    /// Run, kind, repeat, state, name, unit, source, artefact, ckpt, rank, role, image, zone, kind of file, rule: as [`RecordRow::COLUMNS`]
+    /// says.
     pub text: Vec<Option<String>>,
     /// The value.
     pub value: Option<f64>,

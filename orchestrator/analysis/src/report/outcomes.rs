@@ -1,4 +1,4 @@
-//! What failed, what was not tried, what was skipped, and why.
+//! Failed, skipped and untried runs, with the reasons.
 
 use super::{
     data::Data,

@@ -1,4 +1,4 @@
-//! What the campaign was, and how it went.
+//! The campaign, and the outcomes of its runs.
 
 use super::{
     data::Data,

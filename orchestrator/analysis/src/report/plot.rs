@@ -66,7 +66,7 @@ fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
     style.pos(Pos::new(h, v))
 }
 
-/// About how wide a text is; there is no font to ask.
+/// The approximate width of a text, without a font.
 fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
@@ -140,7 +140,7 @@ pub(super) enum Marks {
 /// Maximum end of an interval as a multiple of the largest value; wider ones are cut, or nothing else could be seen.
 const WIDEST: f64 = 1.5;
 
-/// How far up the intervals of [`Marks::Judged`] are drawn.
+/// Upper end of the drawn intervals of [`Marks::Judged`].
 fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
     marks.iter().flat_map(|m| m.iter()).flatten().map(|w| w.0).filter(|v| v.is_finite()).fold(0.0, f64::max) * WIDEST
 }
@@ -343,7 +343,7 @@ pub(super) struct Strip {
 pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, AnalysisError> {
     const ROW: u32 = 22;
     let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
-    // Half a percent to either side at least: smaller scatter is no matter, and is not blown up.
+    // At least half a percent to either side, so that negligible scatter is not magnified.
     let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
     let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
     let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;

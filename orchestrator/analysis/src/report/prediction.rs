@@ -17,13 +17,13 @@ use cvc_model::stats::Summary;
 use indexmap::IndexMap;
 
 /// Tables of single programs, libraries and classes that stand open; more of them are folded.
-const MOST_OPEN: usize = 12;
+const MAX_OPEN: usize = 12;
 
 /// Missed bounds that are named one by one above the tables.
-const MOST_MISSES: usize = 4;
+const MAX_MISSES: usize = 4;
 
 /// Training points that are named one by one.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Predictions with their points.
 type Rows<'a> = Vec<(usize, &'a PredictionRow)>;
@@ -80,8 +80,7 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
 
 fn introduction(outcome: &HoldoutResult) -> String {
     format!(
-        "Models were fitted on {} and predicted {}, which they had not seen; these were measured all the same. An error is |predicted − measured| / \
-         measured. Nothing here enters the measured numbers of the other sections.",
+        "Models were fitted on {} and predicted {}, which they had not seen and which were measured, too. An error is |predicted − measured| / measured. Nothing here enters the measured numbers of the other sections.",
         count(outcome.split.train.len(), "training point"),
         count(outcome.split.held_out.len(), "held-out point"),
     )
@@ -97,8 +96,8 @@ fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> 
         let known: Vec<usize> = ids.iter().filter_map(|id| places.get(id).copied()).collect();
         let without: Vec<usize> = known.iter().copied().filter(|p| data.points[*p].counted(&data.runs) == 0).collect();
         if !without.is_empty() {
-            let named: Vec<String> = without.iter().take(MOST_NAMED).map(|p| label(data, *p)).collect();
-            let more = if without.len() > MOST_NAMED { format!(" and {} more", without.len() - MOST_NAMED) } else { String::new() };
+            let named: Vec<String> = without.iter().take(MAX_NAMED).map(|p| label(data, *p)).collect();
+            let more = if without.len() > MAX_NAMED { format!(" and {} more", without.len() - MAX_NAMED) } else { String::new() };
             let of = count(without.len(), &format!("{what} point"));
             warnings.push(format!("{of} without a run that succeeded: {}{more}; {then}.", named.join(", ")));
         }
@@ -118,13 +117,13 @@ fn verdict(gate: &Gate) -> Vec<Block> {
     }
     let warning = match misses.len() {
         0 => return Vec::new(),
-        1..=MOST_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
+        1..=MAX_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
         n => vec![format!("{n} bounds are missed, the first by this: {}. The table of bounds has all.", misses[0])],
     };
     warning.into_iter().map(|text| Block::Warning { text }).collect()
 }
 
-/// Every bound and what it is held against.
+/// Every bound and the value that it is compared with.
 fn bounds(gate: &Gate) -> Table {
     let caption =
         "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
@@ -305,7 +304,7 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
         let (Some(&at), Some(factors)) = (places.get(&j.point), outcome.held_out.get(&j.point)) else { continue };
         groups.entry([&factors.app, &factors.mpi, &factors.class]).or_default().push((at, j));
     }
-    let folded = groups.len() > MOST_OPEN;
+    let folded = groups.len() > MAX_OPEN;
     let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
         let title = format!("{app}, {mpi}, class {class}");
         let id = super::slug(&format!("predicted {title}")).replace('-', "_");

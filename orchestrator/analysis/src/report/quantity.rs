@@ -1,4 +1,4 @@
-//! What quantities and factors are called for people, and in which order they stand.
+//! Headings and order of quantities and factors.
 
 use cvc_core::{app::descriptor::Better, record::names};
 

@@ -1,4 +1,4 @@
-//! How to do it again.
+//! How to repeat the campaign.
 
 use super::{
     data::Data,

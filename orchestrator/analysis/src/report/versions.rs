@@ -1,4 +1,4 @@
-//! What exactly produced the results.
+//! The versions that produced the results.
 
 use super::{
     data::Data,
@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Different values of a fact that are listed; with more of them it is a fact of single runs (a path, a port).
-const MOST_VALUES: usize = 12;
+const MAX_VALUES: usize = 12;
 
 pub(super) fn section(data: &Data) -> Section {
     let mut same = Table::new(
@@ -33,7 +33,7 @@ pub(super) fn section(data: &Data) -> Section {
         let runs: usize = values.values().map(Vec::len).sum();
         if values.len() == 1 && runs == told {
             same.rows.extend(values.keys().map(|value| vec![Cell::text(fact), Cell::text(value)]));
-        } else if values.len() > MOST_VALUES {
+        } else if values.len() > MAX_VALUES {
             let text = format!("{} different values, one for each run or nearly so: see facts.json of the runs", values.len());
             differing.rows.push(vec![Cell::text(fact), Cell::Empty, Cell::text(text), Cell::count(runs)]);
         } else {

@@ -101,12 +101,13 @@ pub struct Column {
     pub point: IndexMap<String, RowValue>,
     /// How the value comes out of the records.
     pub value: Value,
-    /// How far it may be from print and still count as the same, in percent of print.
+    /// Tolerance against print, in percent of print.
     pub tolerance_pct: f64,
     /// Why it differs by more.
     #[serde(default)]
     pub because: Option<String>,
-    /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column. It must be
+    /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column. It must
+    /// be
     /// there if the reason is.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
@@ -229,7 +230,7 @@ pub struct Differences {
     pub point: Option<IndexMap<String, RowValue>>,
     /// How the value comes out of the records.
     pub value: Value,
-    /// How far a difference may be from the printed one and still count as the same, in percent of it.
+    /// Tolerance of a difference against the printed one, in percent of it.
     pub tolerance_pct: f64,
     /// Why it differs by more.
     #[serde(default)]

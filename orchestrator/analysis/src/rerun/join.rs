@@ -75,7 +75,7 @@ pub struct JoinedDifferences {
     pub caption: String,
     /// Unit of the values.
     pub unit: Option<&'static str>,
-    /// How far they may be from print and still count as the same, in percent.
+    /// Tolerance against print, in percent.
     pub tolerance_pct: f64,
     /// Why some differ by more.
     pub reason: Option<Reason>,

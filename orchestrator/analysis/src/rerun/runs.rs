@@ -41,7 +41,7 @@ pub struct MeasuredPoint {
 
 /// A point that a campaign did not run, and why.
 #[derive(Clone, Debug)]
-pub struct LeftOut {
+pub struct SkippedPoint {
     /// Its factors, as text.
     pub factors: IndexMap<String, String>,
     /// Why.
@@ -54,7 +54,7 @@ pub struct CampaignMeasurements {
     /// Points, in the order of the campaigns.
     pub points: Vec<MeasuredPoint>,
     /// Points that were not run.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPoint>,
 }
 
 /// The factors by which rows are matched.
@@ -77,7 +77,7 @@ impl CampaignMeasurements {
             let (runs, problem) = runs(index, of_points.remove(&point.id).unwrap_or_default())?;
             self.points.push(MeasuredPoint { campaign: campaign.clone(), factors: factors(&point.factors), runs, problem });
         }
-        self.left_out.extend(index.excluded()?.into_iter().map(|e| LeftOut { factors: factors(&e.factors), reason: e.reason }));
+        self.left_out.extend(index.excluded()?.into_iter().map(|e| SkippedPoint { factors: factors(&e.factors), reason: e.reason }));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 use indexmap::IndexMap;
 use serde::Serialize;
 
-/// How many cells came out how.
+/// Numbers of cells by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Within their tolerance.

@@ -16,7 +16,7 @@ fn report(dir: &Path) -> (Report, Index) {
 }
 
 #[test]
-fn runs_and_instances_have_their_cost_and_what_is_not_known_is_said() {
+fn runs_and_instances_have_their_cost_and_unknown_prices_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_with_costs(dir.path());
     let (report, index) = report(dir.path());

@@ -57,7 +57,7 @@ fn a_paper_is_a_folder_and_nothing_more() {
 }
 
 #[test]
-fn what_is_wrong_in_a_folder_is_said_with_its_place() {
+fn a_wrong_folder_is_refused_with_place_and_hint() {
     let paper = |from: &str, to: &str| (PAPER.replacen(from, to, 1), TABLE.to_owned(), ANOMALIES.to_owned());
     let table = |text: &str| (PAPER.to_owned(), text.to_owned(), ANOMALIES.to_owned());
     let anomalies = |text: &str| (PAPER.to_owned(), TABLE.to_owned(), text.to_owned());
@@ -154,7 +154,7 @@ fn latex_typesets_the_report() {
     if program.ends_with("pdflatex") {
         command.args(["-interaction=nonstopmode", "-halt-on-error"]);
     }
-    let said = command.arg("report.tex").current_dir(&to).output().expect("starts");
-    let log = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
+    let finished = command.arg("report.tex").current_dir(&to).output().expect("starts");
+    let log = String::from_utf8_lossy(&finished.stdout);
+    assert!(finished.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
 }

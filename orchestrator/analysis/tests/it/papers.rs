@@ -88,7 +88,7 @@ const EXACT: [(&str, &str, &[&str]); 25] = [
 ];
 
 #[test]
-fn what_is_said_to_be_exact_is_equal_to_the_printed_digits() {
+fn a_cell_declared_exact_equals_the_printed_digits() {
     let mut equal = 0;
     for (name, id, columns) in EXACT {
         let of = judged(name);
@@ -210,7 +210,7 @@ fn misprints_come_out_as_what_was_meant() {
 }
 
 #[test]
-fn a_number_that_needs_a_mended_input_says_so() {
+fn a_number_that_needs_a_corrected_input_says_so() {
     let thesis = judged("thesis");
     let corrected = |id: &str, row: usize, name: &str| match &cell(thesis, id, row, name).verdict {
         Verdict::Equal { corrected, .. } => corrected.0.clone(),
@@ -275,11 +275,11 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
     for t in &thesis.tables {
         for (row, cells) in t.rows.iter().enumerate() {
             for (c, cell) in t.definition.columns.iter().zip(cells) {
-                let Some((said, _)) = &cell.modelled else { continue };
+                let Some((output, _)) = &cell.modelled else { continue };
                 let mpi = t.definition.columns.iter().position(|c| c.id == "mpi").map_or("", |i| t.rows[row][i].printed.text());
                 let arrays = c.id.contains("dtapp") && mpi != "OpenMPI";
-                assert_eq!(said.tier, if arrays { Tier::NoRun } else { Tier::Published }, "{} {row} {}", t.definition.id, c.id);
-                seen.insert((said.basis, said.tier));
+                assert_eq!(output.tier, if arrays { Tier::NoRun } else { Tier::Published }, "{} {row} {}", t.definition.id, c.id);
+                seen.insert((output.basis, output.tier));
             }
         }
     }
@@ -306,7 +306,7 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
     assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
 }
 
-/// Where a constant was inferred from the very cells that it gives, being equal to them is no evidence, and is counted apart.
+/// Where a constant was inferred from the very cells that it gives, equality with them is not evidence and is counted separately.
 #[test]
 fn what_is_equal_by_construction_is_counted_apart() {
     let thesis = judged("thesis");

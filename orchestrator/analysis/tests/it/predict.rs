@@ -105,21 +105,21 @@ fn the_data_of_a_program_without_runs_follow_from_the_model_that_runs_of_others_
         assert!(covered * 100 >= n * 95, "{trained}: {covered} of {n}");
     }
     let of_bt: Vec<Observation> = real().into_iter().filter(|o| o.setting.app == "npb-bt").collect();
-    let said = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
-    assert!(said.warnings.iter().any(|w| w.contains("no run of npb-cg on mpich-ch3 was observed")), "{:?}", said.warnings);
+    let output = forecast(&of_bt, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
+    assert!(output.warnings.iter().any(|w| w.contains("no run of npb-cg on mpich-ch3 was observed")), "{:?}", output.warnings);
     // nothing tells which pages are stored: the interval reaches over both ways
     let others = made_up("app,class,processes,mpi,dtapp_mib\nheat,A,4,mpich-ch3,20\n");
-    let said = forecast(&others, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
-    let estimate = said.first(Quantity::Dtapp).expect("the arrays").estimate;
+    let output = forecast(&others, "npb-cg.B 16 mpich-ch3", ScheduleBudget::default());
+    let estimate = output.first(Quantity::Dtapp).expect("the arrays").estimate;
     assert_eq!((estimate.covers(27.14), estimate.covers(34.83)), (Some(true), Some(true)), "{estimate:?}");
 }
 
 #[test]
 fn what_was_observed_at_the_setting_stands_beside_what_is_predicted() {
     let observations = real();
-    let said = forecast(&observations, "npb-bt.B 16 mpich-ch3", ScheduleBudget::default());
+    let output = forecast(&observations, "npb-bt.B 16 mpich-ch3", ScheduleBudget::default());
     let measured = observations.iter().find(|o| o.label == "npb-bt.B 1Nx16P mpich-ch3").expect("a run");
-    let line = said.of(Quantity::Image).next().expect("a line");
+    let line = output.of(Quantity::Image).next().expect("a line");
     assert_eq!(line.observed.map(|m| m.0), measured.value(Quantity::Image));
     assert_ne!(line.observed.map(|m| m.0), line.forecast.prediction().map(|p| p.estimate.value));
     let elsewhere = forecast(&observations, "npb-bt.B 36 mpich-ch3", ScheduleBudget::default());
@@ -129,14 +129,14 @@ fn what_was_observed_at_the_setting_stands_beside_what_is_predicted() {
 #[test]
 fn published_zones_are_not_added_to_observed_ones() {
     let data = made_up("app,class,processes,mpi,dtapp_mib\nnpb-bt,A,4,mpich-ch3,20\nnpb-bt,A,9,mpich-ch3,12\n");
-    let said = forecast(&data, "npb-bt.A 16 mpich-ch3", ScheduleBudget::default());
-    let why = reason(&said, Quantity::Image);
+    let output = forecast(&data, "npb-bt.A 16 mpich-ch3", ScheduleBudget::default());
+    let why = reason(&output, Quantity::Image);
     assert!(why.contains("libraries and shared memory of today's software were not observed"), "{why}");
     // a published curve that observations of the zone agree with stays
     let observed =
         "app,class,processes,mpi,dtapp_mib,lb_mib,shmem_mib\nnpb-sp,B,4,mpich-ch3,20,2.45,42.9\nnpb-sp,B,9,mpich-ch3,12,2.45,66.7\n";
-    let said = forecast(&made_up(observed), "npb-sp.B 16 mpich-ch3", ScheduleBudget::default());
-    assert!(said.first(Quantity::Image).is_some(), "{}", reason(&said, Quantity::Image));
+    let output = forecast(&made_up(observed), "npb-sp.B 16 mpich-ch3", ScheduleBudget::default());
+    assert!(output.first(Quantity::Image).is_some(), "{}", reason(&output, Quantity::Image));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn an_uneven_mapping_has_files_of_each_load_that_add_up() {
 }
 
 #[test]
-fn what_lies_far_beyond_the_runs_is_said() {
+fn extrapolation_far_beyond_the_runs_gives_a_warning() {
     let f = forecast(&real(), "npb-bt.C 2Nx72P mpich-ch3", ScheduleBudget::default());
     let all = f.warnings.join("\n");
     assert!(all.contains("class C") && all.contains("144 processes"), "{all}");
@@ -168,7 +168,7 @@ fn what_lies_far_beyond_the_runs_is_said() {
 }
 
 #[test]
-fn without_runs_only_what_needs_none_and_what_was_published_is_said() {
+fn without_runs_only_run_free_and_published_models_answer() {
     let f = forecast(&[], "npb-bt.D 64 mpich-ch3", ScheduleBudget::default());
     let data = f.first(Quantity::Dtapp).expect("arrays");
     assert_eq!(data.model.tier, Tier::NoRun);
@@ -252,10 +252,10 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
     assert!((data.estimate.value - 4.45).abs() < 0.7, "{}", data.estimate.value);
     assert_eq!(data.training.len(), 4, "the process alone stands apart");
     // no file and no header was ever seen: the sizes say so
-    assert!(f.warnings.iter().any(|w| w.contains("beyond its zones")), "{:?}", f.warnings);
+    assert!(f.warnings.iter().any(|w| w.contains("only the zones of images")), "{:?}", f.warnings);
     let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", ScheduleBudget::default());
     assert!(reason(&one, Quantity::Dtapp).contains("need at least 2"), "{}", reason(&one, Quantity::Dtapp));
-    assert!(reason(&one, Quantity::Stored).contains("not known"), "{}", reason(&one, Quantity::Stored));
+    assert!(reason(&one, Quantity::Stored).contains("unknown"), "{}", reason(&one, Quantity::Stored));
     assert!(one.files.is_empty());
 }
 
@@ -321,7 +321,7 @@ fn aggregators_are_added_where_they_were_seen_or_asked_for() {
     assert!(f.files.is_empty() && !reason(&f, Quantity::Stored).is_empty());
     let unseen = made_up(&format!("{table}{alone}{}{}{}", row(4, 0.2), row(9, 0.3), row(16, 0.2)));
     let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3", ScheduleBudget::default());
-    assert!(reason(&f, Quantity::Surplus).contains("no aggregator stands out"), "{}", reason(&f, Quantity::Surplus));
+    assert!(reason(&f, Quantity::Surplus).contains("shows an aggregator"), "{}", reason(&f, Quantity::Surplus));
     assert!(f.files.iter().all(|g| !g.aggregator));
     let f = forecast(&unseen, "btio-full.B 6Nx4P+1Nx1P mpich-ch3 aggregators=2 cb=4MiB", ScheduleBudget::default());
     let surplus = f.first(Quantity::Surplus).expect("the published surplus");

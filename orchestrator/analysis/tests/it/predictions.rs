@@ -192,7 +192,7 @@ fn a_bound_is_kept_or_missed_by_so_much() {
         |p| p.app == "npb-sp",
     );
     assert!(one.warnings().contains("A bound is missed: latency of npb-bt on openmpi"), "{}", one.warnings());
-    // What has a bound and no prediction is no success.
+    // A bound without a prediction is missed.
     let nothing = made_without_training();
     let misses = Gate::of(&nothing.outcome()).misses();
     assert!(!misses.is_empty(), "no prediction cannot keep a bound");
@@ -203,7 +203,7 @@ fn made_without_training() -> Made {
 }
 
 #[test]
-fn what_is_missing_is_said_and_fails_no_report() {
+fn missing_predictions_are_reported_without_failing_the_report() {
     let some = made(SPLIT, |p| p.processes() == 4 && p.app == "npb-bt" && p.mpi == "openmpi");
     assert!(some.warnings().contains("1 training point without a run that succeeded: npb-bt.A 1Nx4P openmpi"), "{}", some.warnings());
     assert!(some.outcome().judged.len() > 30);

@@ -77,7 +77,7 @@ fn the_page_needs_no_network_escapes_what_users_write_and_shows_what_failed() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = common::campaign(dir.path());
     let page = page(dir.path());
-    // The name of the SVG namespace is no resource: nothing fetches it.
+    // The name of the SVG namespace is not a resource: nothing fetches it.
     let without_namespaces = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for reference in ["http://", "https://", "url(", "@import", "src=", "<link"] {
         assert!(!without_namespaces.contains(reference), "{reference}");
@@ -176,9 +176,9 @@ fn latex_typesets_whatever_users_write() {
     if program.ends_with("pdflatex") {
         command.args(["-interaction=nonstopmode", "-halt-on-error"]);
     }
-    let said = command.arg("report.tex").current_dir(&to).output().expect("starts");
-    let log = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
+    let finished = command.arg("report.tex").current_dir(&to).output().expect("starts");
+    let log = String::from_utf8_lossy(&finished.stdout);
+    assert!(finished.status.success() && to.join("report.pdf").is_file(), "{}", &log[log.len().saturating_sub(2000)..]);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn runs_of_different_software_are_not_averaged_in_silence() {
     };
     let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
     assert_eq!(mixed(&report), [0; 5]);
-    assert!(!page(dir.path()).contains("were not made alike"));
+    assert!(!page(dir.path()).contains("were made under different conditions"));
     let change = |run: &cvc_core::ids::RunId, file: &str, from: &str, to: &str| {
         let path = dir.path().join(format!("runs/{run}/{file}"));
         let text = fs::read_to_string(&path).expect("a file");
@@ -241,7 +241,7 @@ fn runs_of_different_software_are_not_averaged_in_silence() {
     };
     // A warm-up is in no mean, and a path differs in every run.
     change(run(0, Repeat::Warmup(1)), "facts.json", "7.7.0", "7.6.0");
-    assert!(!page(dir.path()).contains("were not made alike"));
+    assert!(!page(dir.path()).contains("were made under different conditions"));
     change(run(0, Repeat::Measured(2)), "facts.json", "7.7.0", "7.6.0 <b>");
     change(run(1, Repeat::Measured(1)), "facts.json", "\"dmtcp\"", "\"other\"");
     let latency = "\"ckpt_latency_s\"";
@@ -249,7 +249,7 @@ fn runs_of_different_software_are_not_averaged_in_silence() {
     let line = records.lines().find(|l| l.contains(latency)).expect("a latency").to_owned();
     change(run(2, Repeat::Measured(3)), "records.jsonl", &line, &line.replace("checkpointer-log", "clock"));
     let page = page(dir.path());
-    assert!(page.contains("The counted runs of 3 points were not made alike"), "{}", &page[..4000]);
+    assert!(page.contains("The counted runs of 3 points were made under different conditions"), "{}", &page[..4000]);
     assert!(page.contains("dmtcp.version in 2 points (7.6.0 &lt;b&gt; / 7.7.0 / not recorded)"));
     assert!(page.contains("source of ckpt_latency_s in 1 point (checkpointer-log / clock)"));
     let report = build(&Index::open(utf8(dir.path())).expect("an index")).expect("a report");
@@ -338,7 +338,7 @@ fn lines_join_only_what_has_an_order() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omissions_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_of(dir.path(), common::many_points());
     let page = page(dir.path());
@@ -386,7 +386,7 @@ fn a_campaign_that_never_ran_has_a_report() {
 }
 
 #[test]
-fn what_is_missing_or_damaged_is_said_and_nothing_panics() {
+fn missing_and_damaged_files_are_reported_without_a_panic() {
     let dir = tempfile::tempdir().expect("a directory");
     assert!(matches!(rebuild_index(utf8(dir.path())), Err(AnalysisError::Store(StoreError::Io { .. }))));
     let made = common::campaign(dir.path());

@@ -209,7 +209,7 @@ fn misprints_are_read_as_what_was_meant() {
 }
 
 #[test]
-fn images_of_aggregators_and_of_others_are_told_apart() {
+fn images_of_aggregators_and_of_others_are_distinguished() {
     let (_, joined) = join(MEASURED).expect("joined");
     let files: Vec<f64> = joined.tables[1].cells.iter().map(|c| c.measured.value).collect();
     let [aggregator, plain, other] = files[..] else { panic!("{files:?}") };
@@ -228,7 +228,7 @@ fn the_sections_show_every_cell_with_the_digits_of_print() {
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_said() {
+fn a_wrong_file_is_refused_with_its_place() {
     for (from, to, wanted) in [
         ("table = \"2\"\npoint", "table = \"9\"\npoint", "the paper has no table `9`"),
         ("column = \"dtapp\"", "column = \"dtap\"", "table 1 has no column `dtap`"),
@@ -237,9 +237,9 @@ fn what_is_wrong_in_the_file_is_said() {
         ("1Nx{processes}P", "1Nx{ranks}P", "the table has no column `ranks`"),
     ] {
         let (_, joined) = join(&MEASURED.replacen(from, to, 1)).expect("it is read");
-        let said: Vec<String> =
+        let output: Vec<String> =
             joined.mistakes.iter().cloned().chain(joined.tables.iter().flat_map(|t| t.missing.iter().map(|m| m.because.clone()))).collect();
-        assert!(said.iter().any(|s| s.contains(wanted)), "{wanted}: {said:?}");
+        assert!(output.iter().any(|s| s.contains(wanted)), "{wanted}: {output:?}");
     }
     for (from, to, wanted) in [
         ("schema = 1", "schema = 2", "format 2 of measured tables is not known"),
@@ -251,8 +251,8 @@ fn what_is_wrong_in_the_file_is_said() {
         ("because = \"today's libraries\", ", "", "table 1, `lb`: `explains` without `because`"),
         ("explains = [45.5, 51.5]", "explains = [51.5, 45.5]", "table 1, `lb`: [51.5, 45.5] is not a range"),
     ] {
-        let said = join(&MEASURED.replacen(from, to, 1)).expect_err(wanted);
-        assert!(said.contains(wanted) && said.contains("measured.toml:"), "{said}");
+        let output = join(&MEASURED.replacen(from, to, 1)).expect_err(wanted);
+        assert!(output.contains(wanted) && output.contains("measured.toml:"), "{output}");
     }
 }
 

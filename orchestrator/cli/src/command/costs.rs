@@ -1,4 +1,4 @@
-//! What a plan is expected to cost, as `cvc plan` shows it.
+//! The expected costs of a plan, as `cvc plan` shows them.
 
 use crate::{
     display::duration,
@@ -18,7 +18,7 @@ use cvc_engine::attempt::ReadySite;
 use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
 
-/// Cores of the nodes of all sites, as far as they are known without asking them.
+/// The number of cores of each site's nodes, where it is known without asking them.
 pub fn machines(spec: &Spec, sites: &IndexMap<String, ReadySite>, book: &PriceBook) -> Machines {
     let here = sites.values().map(|s| s.cores).min().unwrap_or(1);
     let known = spec.sites.iter().filter_map(|(name, site)| Some((name.clone(), known_cores(site, book)?)));
@@ -26,7 +26,7 @@ pub fn machines(spec: &Spec, sites: &IndexMap<String, ReadySite>, book: &PriceBo
     Machines { cores: here, sites: known.chain(asked).collect() }
 }
 
-/// Why a point cannot run on instances of the type that its site names first.
+/// The reason why a point cannot run on the first instance type of its site.
 pub fn obstacle(spec: &Spec, book: &PriceBook, point: &Point) -> Option<String> {
     let site = spec.sites.get(&point.site)?;
     let name = site.ec2.as_ref()?.instance_types.first()?;
@@ -40,7 +40,7 @@ pub fn obstacle(spec: &Spec, book: &PriceBook, point: &Point) -> Option<String> 
     ))
 }
 
-/// US dollars as people read them: cents, and two figures of what is less.
+/// US dollars for people: two decimals, or two significant digits below a cent.
 pub fn usd(value: f64) -> String {
     match value {
         v if v >= 1000.0 => format!("${v:.0}"),
@@ -60,7 +60,7 @@ fn or_unknown(value: Option<f64>, at_most: bool) -> String {
     }
 }
 
-/// What the runs of a point cost, for its row.
+/// The cost of the runs of a point, for its row.
 pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &PointId, site: &str, runs: u32) -> String {
     match expected.sites.iter().find(|s| s.site == site) {
         Some(site) if site.has_price() => {
@@ -71,7 +71,7 @@ pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &Point
     }
 }
 
-/// The part of the plan that is about money.
+/// The part of the plan about money.
 pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &PriceBook) -> std::io::Result<()> {
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
     let mut rows = table(["site", "node", "node-hour", "nodes", "there", "used by runs", "in all"], &[]);
@@ -93,7 +93,7 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
     writeln!(out, "\ncost\n{}", rows.trim_fmt())?;
     total(out, spec, expected, &priced)?;
 
-    writeln!(out, "\nof what that consists:")?;
+    writeln!(out, "\nbreakdown:")?;
     for site in &priced {
         match &site.rate {
             Ok(Some(rate)) => {
@@ -123,7 +123,7 @@ fn total(out: &mut impl Write, spec: &Spec, expected: &Expected, priced: &[&Site
     let known: f64 = priced.iter().filter_map(|s| s.usd).sum();
     let all = match expected.usd {
         Some(usd) => or_unknown(Some(usd), at_most),
-        None => format!("unknown; what is known of it is {}", or_unknown(Some(known), at_most)),
+        None => format!("unknown; the known part is {}", or_unknown(Some(known), at_most)),
     };
     let free: Vec<&str> = expected.sites.iter().filter(|s| !s.has_price()).map(|s| s.site.as_str()).collect();
     let without = if free.is_empty() { String::new() } else { format!("; without a price: {}", free.join(", ")) };
@@ -133,26 +133,24 @@ fn total(out: &mut impl Write, spec: &Spec, expected: &Expected, priced: &[&Site
         Some(budget) => format!("; budget {}", usd(budget.usd)),
         None => String::new(),
     };
-    writeln!(out, "{}", paragraph("", &format!("in all {all}{budget}{without}")))
+    writeln!(out, "{}", paragraph("", &format!("total {all}{budget}{without}")))
 }
 
-/// Why a machine's price is the most that it may cost.
+/// The reason why a machine's price is an upper bound.
 fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) -> std::io::Result<()> {
     let market = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()).map(|e| e.market);
     if !rate.parts.first().is_some_and(|p| p.price.at_most) {
         return Ok(());
     }
     let text = match market {
-        Some(Market::Spot) => {
-            "what the spot market asks is not known: this is the most that it may ask; with credentials, `cvc prices` asks it"
-        }
-        Some(Market::SpotThenOnDemand) => "the price on demand, which holds where no spot instances can be had",
+        Some(Market::Spot) => "the spot price is unknown: this is the highest that it can be; with credentials, `cvc prices` asks for it",
+        Some(Market::SpotThenOnDemand) => "the on-demand price, which applies where no spot instances are available",
         Some(Market::OnDemand) | None => return Ok(()),
     };
     writeln!(out, "{}", paragraph("    ", text))
 }
 
-/// The types that a site may get instead.
+/// The instance types that a site may get instead.
 fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
     for name in ec2.instance_types.iter().skip(1) {
@@ -160,16 +158,15 @@ fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) 
             Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
-        writeln!(out, "{}", paragraph("    ", &format!("or, where the one before cannot be had, {name}: {what}")))?;
+        writeln!(out, "{}", paragraph("    ", &format!("or {name}, if the one before is not available: {what}")))?;
     }
     Ok(())
 }
 
 fn assumptions(out: &mut impl Write, expected: &Expected, priced: &[&SiteCost]) -> std::io::Result<()> {
-    let turns = if expected.in_turn && expected.sites.len() > 1 { ", also while another site has its turn" } else { "" };
+    let turns = if expected.in_turn && expected.sites.len() > 1 { ", also while another site runs" } else { "" };
     let text = format!(
-        "instances are billed by the second, a minute at least, from their start to the last run of their site{turns}; {} to boot and to be set \
-         up are counted for each site, runs that fail and are repeated are not",
+        "instances are billed by the second, for at least a minute, from their start to the last run of their site{turns}; this includes {} for each site to boot and set up, but no repeats of failed runs",
         duration(SETUP_S)
     );
     writeln!(out, "{}", paragraph("  ", &text))?;
@@ -177,7 +174,7 @@ fn assumptions(out: &mut impl Write, expected: &Expected, priced: &[&SiteCost]) 
     if bytes > 0 {
         let dollars = priced.iter().filter(|s| s.instances > 0).map(|s| s.transfer_usd).sum::<Option<f64>>();
         let text = format!(
-            "transfer out of the cloud, if all that runs keep is fetched ({:.0} MiB): {}; what the cloud gives away each month is not counted on",
+            "transfer out of the cloud, if everything that runs keep is fetched ({:.0} MiB): {}; the cloud's monthly free allowance is ignored",
             bytes as f64 / MIB,
             or_unknown(dollars, false)
         );

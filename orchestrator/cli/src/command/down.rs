@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
-    // the copy that is kept with the runs lacks the descriptors that lie beside the file
+    // the copy beside the runs lacks the descriptors that the original file had beside it
     let spec = if args.campaign.is_file() {
         load(&args.campaign, &args.which)?
     } else {

@@ -62,18 +62,18 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// Ctrl-C or SIGTERM: stop at once. What was done stays, and is not done twice.
+/// Stops at once on Ctrl-C or SIGTERM. Finished work stays and is not repeated.
 async fn listen(stop_request: watch::Sender<StopRequest>) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    // nobody waits for the stop_request any more once all is done
+    // once everything is done nobody waits for the stop request
     let _ = stop_request.send(StopRequest::StopNow);
 }
 
-/// Inventory, variables and roles for ansible-playbook by hand.
+/// Writes inventory, variables and roles for running ansible-playbook by hand.
 fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
     let Some(site) = request.spec.sites.get(request.site) else { return Ok(ExitStatus::Done) };
     let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
@@ -113,7 +113,7 @@ pub(super) async fn all(
     stop_signal: &mut StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
-    // machines that are launched for the campaign are set up when they are there
+    // instances are set up once they are launched for the campaign
     let there = spec.sites.iter().filter(|(_, s)| s.kind != SiteKind::Ec2).map(|(name, _)| name);
     for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
         let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };

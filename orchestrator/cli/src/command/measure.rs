@@ -1,4 +1,4 @@
-//! `--measure` and `--from` of `cvc reproduce`: campaigns beside a paper are run, and what they measured is put beside its tables.
+//! `--measure` and `--from` of `cvc reproduce`: runs the campaigns of a paper, and compares their measurements with its tables.
 
 use super::run;
 use crate::{
@@ -18,7 +18,7 @@ use std::io::Write;
 
 /// What was measured of a paper.
 pub enum Outcome {
-    /// The paper says of no campaign that it measures it.
+    /// The paper names no campaign that measures it.
     Nothing,
     /// The user stopped a campaign; it goes on with the same command.
     Interrupted,
@@ -26,13 +26,13 @@ pub enum Outcome {
     Joined { definition: Box<Definition>, joined: Joined, from: Vec<Utf8PathBuf> },
 }
 
-/// Runs what is asked for and joins what there is.
+/// Runs the requested campaigns and joins all measurements with the paper's tables.
 pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<Outcome, Failure> {
     let Some(definition) = rerun::load(folder.as_std_path())? else {
         if args.measure || !args.from.is_empty() {
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
-                message: format!("{folder} has no {}: nothing of {} can be measured here", rerun::FILE, paper.id),
+                message: format!("{folder} has no {}, so {} cannot be measured here", rerun::FILE, paper.id),
                 hint: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
             });
         }
@@ -68,7 +68,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 hint: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
             });
         }
-        // what is read is not changed: it may be an archive
+        // only read, never changed: it may be an archive
         measured.add(&Index::apart(dir)?)?;
     }
     let joined = rerun::join(paper, &definition, &measured);
@@ -82,7 +82,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     Ok(Outcome::Joined { definition: Box::new(definition), joined, from })
 }
 
-/// The directories of the paper's campaigns that there are, with every variant.
+/// The existing directories of the paper's campaigns, with every variant.
 fn of_paper(folder: &Utf8Path, definition: &Definition, args: &MeasureArgs) -> Result<Vec<Utf8PathBuf>, Failure> {
     let mut dirs = Vec::new();
     for campaign in &definition.campaigns {

@@ -1,4 +1,4 @@
-//! The commands: each parses nothing and decides little; it calls the library and shows what comes back.
+//! The commands: each parses nothing and decides little; it calls the library and shows the result.
 
 mod costs;
 mod doctor;
@@ -23,7 +23,7 @@ use crate::{
 };
 use clap::CommandFactory;
 
-/// Carries out the command line; the exit code of what was done.
+/// Runs the command and returns its exit code.
 pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
     match arguments.command {
         Command::Plan(args) => plan::plan(&args),

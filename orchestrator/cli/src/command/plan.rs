@@ -124,10 +124,10 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
-    let turns = if expected.in_turn { "" } else { ", one after the other" };
+    let turns = if expected.in_turn { "" } else { ", one after another" };
     writeln!(out, "\n{here} runs, about {}{turns}", duration((estimates.total_s - skipped).max(0.0)))?;
     if estimates.unknown > 0 {
-        writeln!(out, "(of {} points, marked ~, the descriptor does not say how long they compute)", estimates.unknown)?;
+        writeln!(out, "(the descriptors of {} points, marked ~, do not say how long they compute)", estimates.unknown)?;
     }
     for need in &estimates.disk {
         space(out, spec, plan, need)?;
@@ -138,7 +138,7 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
     Ok(())
 }
 
-/// What all points share, once.
+/// Shows once what all points share.
 fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::Result<()> {
     let Some(first) = plan.points.first() else {
         return writeln!(out, "no point is left to run");
@@ -172,7 +172,7 @@ fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) 
     if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
         let directory = area.and_then(|a| a.path.as_deref()).unwrap_or(&cluster.base);
         let (where_, needed) = (format!("{} of site {} ({directory})", need.storage, need.site), mib(need.bytes));
-        return writeln!(out, "space in {where_}: {needed} needed, looked at on every node before each run");
+        return writeln!(out, "space in {where_}: {needed} needed, checked on every node before each run");
     }
     let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new("."));
     let directory = match area.and_then(|a| a.path.as_ref()) {

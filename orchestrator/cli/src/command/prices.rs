@@ -23,8 +23,8 @@ pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
     if wanted.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{}: no site of the kind `ec2`, so that there is nothing to ask", args.file),
-            hint: Some("what a cluster costs stands in [sites.NAME.price]".into()),
+            message: format!("{} has no site of kind `ec2`, so there are no prices to ask for", args.file),
+            hint: Some("give the price of a cluster in [sites.NAME.price]".into()),
         });
     }
     let Some(clouds) = clouds() else {
@@ -39,7 +39,7 @@ pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// Asks for the types of all sites; what one has told is kept before the next is asked.
+/// Asks for the types of all sites, and keeps each answer before the next question.
 async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<PriceBook, Failure> {
     let cache = cost::cache_file();
     for (site, ec2) in wanted {
@@ -61,7 +61,7 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
             let mut row = |market: &str, price: Result<cvc_core::price::Price, cvc_core::price::UnknownPrice>| {
                 let (dollars, from) = match price {
                     Ok(price) => (usd(price.usd_per_hour), price.source()),
-                    Err(_) => ("unknown".to_owned(), "the price list does not have it".to_owned()),
+                    Err(_) => ("unknown".to_owned(), "not in the price list".to_owned()),
                 };
                 rows.add_row([name.clone(), ec2.region.clone(), instance_type.clone(), market.to_owned(), dollars, from]);
             };

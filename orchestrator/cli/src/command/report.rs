@@ -32,7 +32,7 @@ pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     if args.gate && !bounds {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{} has no bounds for predictions, so --gate has nothing to hold them against", dir.campaign_file()),
+            message: format!("{} has no bounds for predictions, so --gate has nothing to check", dir.campaign_file()),
             hint: Some("give `max_error` or `min_coverage` in its [predict], and `cvc run` it: finished runs are kept".into()),
         });
     }
@@ -40,7 +40,7 @@ pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     Ok(if args.gate && !kept { ExitStatus::BoundMissed } else { ExitStatus::Done })
 }
 
-/// The formats of an option.
+/// The formats that an option names.
 pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
     let format = |f: &ReportFormat| match f {
         ReportFormat::Html => Format::Html,
@@ -52,7 +52,7 @@ pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
     wanted.iter().map(format).collect()
 }
 
-/// Says on standard error whether predictions keep their bounds, and which they miss by how much; true if all are kept.
+/// Reports on standard error which bounds the predictions miss, and by how much. Returns true if they keep all.
 pub fn show_gate(gate: &Gate) -> bool {
     let misses = gate.misses();
     for miss in &misses {
@@ -64,11 +64,11 @@ pub fn show_gate(gate: &Gate) -> bool {
     misses.is_empty()
 }
 
-/// A report that was written.
+/// The report as it was written.
 pub struct Written {
     /// Its files, the main one of each format first.
     pub files: Vec<Utf8PathBuf>,
-    /// How the predictions did, if the campaign makes any.
+    /// The verdict on the predictions, if the campaign makes any.
     pub gate: Option<Gate>,
 }
 

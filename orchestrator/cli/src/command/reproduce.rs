@@ -30,7 +30,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     }
     let only = tables(&paper, &args.table)?;
     let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
-    // before anything is run or said
+    // before anything runs or is printed
     std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
         status: ExitStatus::Store,
         message: format!("cannot create {to}: {e}"),
@@ -64,13 +64,13 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-/// Where papers are looked for, first come first.
+/// The directories that are searched for papers, in this order.
 fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = Vec::new();
     if let Some(given) = &args.papers {
         if !given.is_dir() {
             let hint = "--papers names a directory with a folder for each paper".to_owned();
-            return Err(Failure::Other { status: ExitStatus::Usage, message: format!("there is no directory {given}"), hint: Some(hint) });
+            return Err(Failure::Other { status: ExitStatus::Usage, message: format!("unknown directory {given}"), hint: Some(hint) });
         }
         dirs.push(given.clone().into_std_path_buf());
     }
@@ -79,7 +79,7 @@ fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     Ok(dirs)
 }
 
-/// The folder of a paper that is named by it or by its name.
+/// The folder of a paper, given by its path or the paper's name.
 fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     if paper.join("paper.toml").is_file() {
         return Ok(paper.to_owned());
@@ -87,12 +87,12 @@ fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     let found = paper::find(paper.as_str(), dirs).and_then(|p| Utf8PathBuf::from_path_buf(p).ok());
     found.ok_or_else(|| Failure::Other {
         status: ExitStatus::Usage,
-        message: format!("there is no paper `{paper}`"),
-        hint: Some(format!("known: {}; another one is given by its folder, in which paper.toml is", paper::known(dirs).join(", "))),
+        message: format!("unknown paper `{paper}`"),
+        hint: Some(format!("built in: {}; for another one, give the folder that has its paper.toml", paper::known(dirs).join(", "))),
     })
 }
 
-/// Identifiers of the tables that are asked for.
+/// Identifiers of the requested tables.
 fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failure> {
     let find = |id: &String| {
         paper.table(id).map(|t| t.definition.id.as_str()).ok_or_else(|| {

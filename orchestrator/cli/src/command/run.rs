@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if plan.runs.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{}: nothing is left to run: all {} points are excluded", args.file, plan.excluded.len()),
+            message: format!("{}: nothing to run: all {} points are excluded", args.file, plan.excluded.len()),
             hint: Some("`cvc plan` shows each with its reason".into()),
         });
     }
@@ -89,7 +89,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.interrupted {
         if !args.json {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
-            eprintln!("{} runs are left: `cvc run {}{variant}` goes on with them", summary.left, args.file);
+            eprintln!("{} runs are left: `cvc run {}{variant}` continues with them", summary.left, args.file);
         }
         return Ok(ExitStatus::Interrupted);
     }
@@ -108,32 +108,32 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.over_budget {
         if !args.json {
             eprintln!(
-                "the budget does not pay for more: {} runs are not done; {}",
+                "the budget does not cover more: {} runs are not done; {}",
                 summary.left + summary.skipped,
                 OverBudget::hint(&format!("cvc run {}", args.file))
             );
         }
         return Ok(ExitStatus::OverBudget);
     }
-    // Numbers of a campaign with failures are not whole: that comes first.
+    // The numbers of a campaign with failures are incomplete, so that is said first.
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(ExitStatus::RunsFailed);
     }
     Ok(if kept { ExitStatus::Done } else { ExitStatus::BoundMissed })
 }
 
-/// Whether this program was started so that the end of its terminal is nothing to it, as by `nohup`.
+/// Whether this program was started to survive its terminal, as by `nohup`.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
-/// The terminal is gone: what is still said must not end in an error, because machines are yet to be given back. A file or a pipe goes on to
-/// be written.
+/// Redirects output from a terminal that is gone: further messages must not fail, because machines must still be given back. Files and
+/// pipes are written as before.
 fn speak_to_nobody() {
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
-    // a terminal that has hung up is no terminal any more, but still a character device
+    // a terminal that has hung up is not a terminal any more, but still a character device
     let is_device = |fd: &dyn AsFd| {
         let stat = nix::sys::stat::fstat(fd.as_fd());
         stat.is_ok_and(|s| s.st_mode & nix::libc::S_IFMT == nix::libc::S_IFCHR)
@@ -146,7 +146,7 @@ fn speak_to_nobody() {
     }
 }
 
-/// Ctrl-C (or SIGTERM, or the end of the terminal) once: finish the run under way. Twice: stop at once.
+/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once.
 async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
@@ -162,7 +162,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hung_up => {
-                // shell and kernel may both send it: a second one is no stop_request to stop at once
+                // shell and kernel may both send it, so a second one is not a request to stop at once
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
@@ -173,7 +173,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             StopRequest::GoOn => StopRequest::Finish,
             StopRequest::Finish | StopRequest::StopNow => StopRequest::StopNow,
         };
-        // nobody waits for the stop_request any more once the campaign has ended
+        // once the campaign has ended nobody waits for the stop request
         let _ = stop_request.send(next);
         // writing to a terminal that is gone fails
         if !is_gone {

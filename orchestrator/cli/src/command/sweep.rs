@@ -10,7 +10,7 @@ use crate::{
     text::table,
 };
 use cvc_controller::{
-    cloud::{Found, Known, Looked, Removed, Sweep},
+    cloud::{Found, Known, Removed, Sweep, SweepFindings},
     cost::{self, DiskSize, PriceBook},
     provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind},
 };
@@ -46,25 +46,25 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     };
     let book = PriceBook::open(&cost::cache_file());
     let now = Timestamp::now();
-    let (looked, removed) = runtime()?.block_on(async {
-        let mut looked = search.look(clouds.as_ref(), &tell).await?;
+    let (findings, removed) = runtime()?.block_on(async {
+        let mut findings = search.search_regions(clouds.as_ref(), &tell).await?;
         if !args.json {
-            show(&looked, &search, &book, now)?;
+            show(&findings, &search, &book, now)?;
         }
         let removed = if args.dry_run {
-            let removable = looked.found.iter().filter(|f| f.left_alone.is_none());
+            let removable = findings.found.iter().filter(|f| f.left_alone.is_none());
             let left = removable.map(|f| (f.resource.clone(), "not removed: --dry-run".to_owned())).collect();
             Removed { left, ..Removed::default() }
         } else {
-            search.remove(clouds.as_ref(), &mut looked.found, &tell).await?
+            search.remove(clouds.as_ref(), &mut findings.found, &tell).await?
         };
-        Ok::<_, Failure>((looked, removed))
+        Ok::<_, Failure>((findings, removed))
     })?;
     let Removed { left, refused } = &removed;
     let mut out = std::io::stdout().lock();
     if args.json {
         let mut all = Vec::new();
-        for one in &looked.found {
+        for one in &findings.found {
             let why = left.iter().find(|(r, _)| *r == one.resource).map(|(_, why)| why);
             let spent = Spent::of(&book, &one.resource, now);
             all.push(serde_json::json!({
@@ -73,14 +73,14 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         }
         writeln!(out, "{}", serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?)?;
     } else if !args.dry_run {
-        let gone = looked.found.iter().filter(|f| f.left_alone.is_none()).count().saturating_sub(left.len());
+        let gone = findings.found.iter().filter(|f| f.left_alone.is_none()).count().saturating_sub(left.len());
         writeln!(out, "{gone} removed, {} left", left.len())?;
         for (resource, why) in left {
             writeln!(out, "left: {} {} in {}: {why}", resource.kind, resource.id, resource.region)?;
         }
     }
     drop(out);
-    let refused: Vec<&ProviderError> = looked.refused.iter().chain(refused).collect();
+    let refused: Vec<&ProviderError> = findings.refused.iter().chain(refused).collect();
     for error in &refused {
         eprintln!("error: {error}; cvc does not know what is left there");
     }
@@ -88,21 +88,21 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     for hint in hints {
         eprintln!("hint: {hint}");
     }
-    if !looked.others.is_empty() {
-        let (count, names): (usize, Vec<&str>) = (looked.others.values().sum(), looked.others.keys().map(String::as_str).collect());
+    if !findings.others.is_empty() {
+        let (count, names): (usize, Vec<&str>) = (findings.others.values().sum(), findings.others.keys().map(String::as_str).collect());
         let resources = if count == 1 { "resource" } else { "resources" };
         let line = format!("{count} {resources} of other owners ({}); see --owner and --any-owner", names.join(", "));
-        // what reads JSON reads nothing else
+        // programs read JSON and nothing else
         if args.json { eprintln!("{line}") } else { println!("{line}") }
     }
     Ok(if left.is_empty() && refused.is_empty() { ExitStatus::Done } else { ExitStatus::Leftover })
 }
 
-/// What may be done about a question that was refused; what `cvc run` could do does not help here.
+/// The hint for a refused call. The hints of `cvc run` do not apply here.
 fn hint(error: &ProviderError) -> Option<String> {
     match error.kind {
         ErrorKind::Denied => {
-            Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region looks only in the regions that it names".into())
+            Some("docs/ec2-permissions.md lists the permissions that cvc needs; --region searches only the regions that you name".into())
         }
         ErrorKind::Credentials => {
             Some("give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or --profile".into())
@@ -112,7 +112,7 @@ fn hint(error: &ProviderError) -> Option<String> {
     }
 }
 
-/// Where to look: what is asked for, or the user's configuration, and of what campaigns have used that which is not excluded by it.
+/// The regions to search: the requested ones, or those of the user's configuration and of earlier campaigns.
 fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
     let of = |region: Option<&String>| Account { region: region.cloned(), profile: args.profile.clone(), endpoint: args.endpoint.clone() };
     let mut all: Vec<Account> = if args.region.is_empty() { vec![of(None)] } else { args.region.iter().map(|r| of(Some(r))).collect() };
@@ -124,12 +124,12 @@ fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
     all
 }
 
-/// What something has cost until now.
+/// The cost of a resource until now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spent {
-    /// US dollars; `None` if that is not known.
+    /// US dollars; `None` if unknown.
     usd: Option<f64>,
-    /// Whether it may be less.
+    /// Whether this is an upper bound.
     at_most: bool,
 }
 
@@ -139,7 +139,7 @@ impl Spent {
         let price = match (resource.kind, &resource.instance_type, resource.size_gib, &resource.volume_type) {
             (ResourceKind::Instance, Some(kind), ..) if resource.spot => book.spot(region, kind, &[], None).ok(),
             (ResourceKind::Instance, Some(kind), ..) => book.on_demand(region, kind).ok(),
-            // of these the operations per second cost as well, and how many those are is not looked at
+            // provisioned operations per second cost extra for these types, and their number is not queried
             (ResourceKind::Volume, _, _, Some(kind)) if kind.starts_with("io") => None,
             (ResourceKind::Volume, _, Some(gib), Some(kind)) => {
                 book.disk(region, &DiskSize { kind, gib, iops: None, throughput_mib_s: None }).ok()
@@ -151,13 +151,13 @@ impl Spent {
         let (Some(price), Some(since)) = (price, resource.since) else { return Self { usd: None, at_most: false } };
         let is_instance = resource.kind == ResourceKind::Instance;
         let seconds = now.duration_since(since).as_secs_f64().max(if is_instance { 60.0 } else { 0.0 });
-        // since when one has been stopped is not known; the price of the spot market is the highest of its zones
+        // the time since an instance was stopped is unknown; the spot price is the highest of the region's zones
         let at_most = price.at_most || is_instance && (resource.spot || resource.state != "running");
         Self { usd: Some(price.usd_per_hour * seconds / 3600.0), at_most }
     }
 }
 
-/// US dollars as they are shown.
+/// US dollars for people.
 fn shown(spent: Spent) -> String {
     match spent.usd {
         None => "?".to_owned(),
@@ -166,7 +166,7 @@ fn shown(spent: Spent) -> String {
     }
 }
 
-/// What all of it has cost.
+/// The total cost.
 fn total(all: &[Spent]) -> String {
     let usd: f64 = all.iter().filter_map(|s| s.usd).sum();
     let unknown = all.iter().filter(|s| s.usd.is_none()).count();
@@ -178,12 +178,12 @@ fn total(all: &[Spent]) -> String {
     }
 }
 
-fn show(looked: &Looked, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
-    let found = &looked.found;
+fn show(findings: &SweepFindings, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
+    let found = &findings.found;
     let mut out = std::io::stdout().lock();
     let whose = search.owner.as_ref().map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
-        if looked.refused.is_empty() {
+        if findings.refused.is_empty() {
             writeln!(out, "nothing of {whose} is left")?;
         } else {
             writeln!(out, "nothing of {whose} was found where the cloud answered")?;

@@ -49,9 +49,13 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     // any run can be repeated by hand, from another directory
     for run in c.run_names().into_iter().take(1) {
         let script = c.run_dir(&run).join("launch.sh");
-        let said = Command::new("timeout").args(["-s", "KILL", "60", "bash"]).arg(&script).current_dir("/").output().expect("bash");
-        let text = String::from_utf8_lossy(&said.stdout);
-        assert!(said.status.success() && text.contains("Verification = SUCCESSFUL"), "{text}{}", String::from_utf8_lossy(&said.stderr));
+        let finished = Command::new("timeout").args(["-s", "KILL", "60", "bash"]).arg(&script).current_dir("/").output().expect("bash");
+        let text = String::from_utf8_lossy(&finished.stdout);
+        assert!(
+            finished.status.success() && text.contains("Verification = SUCCESSFUL"),
+            "{text}{}",
+            String::from_utf8_lossy(&finished.stderr)
+        );
     }
 }
 
@@ -64,22 +68,22 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
          [matrix]\napp = \"script\"\nprocesses = 1\nmpi = [\"there\", \"gone\"]\n[run]\nrepeats = 2\n",
     );
     c.script_app("script", "echo SUCCESS", "");
-    let said = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5);
-    let doctor: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let finished = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5);
+    let doctor: serde_json::Value = serde_json::from_str(&finished.stdout).expect("JSON");
     assert_eq!((doctor["points"].as_u64(), doctor["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
     assert!(doctor["obstacles"][0].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
-    let said = c.cvc(&["doctor", "campaign.toml"]).expect(5);
-    assert!(said.stdout.contains("1 of 2 points") && said.stdout.contains("hint:"), "{}", said.stdout);
+    let finished = c.cvc(&["doctor", "campaign.toml"]).expect(5);
+    assert!(finished.stdout.contains("1 of 2 points") && finished.stdout.contains("hint:"), "{}", finished.stdout);
 
     // what can run runs
-    let said = c.run().expect(0);
-    assert!(said.stderr.contains("skipped, 2 runs") && said.stderr.contains("/nonexistent/mpich"), "{}", said.stderr);
+    let finished = c.run().expect(0);
+    assert!(finished.stderr.contains("skipped, 2 runs") && finished.stderr.contains("/nonexistent/mpich"), "{}", finished.stderr);
     c.assert_whole(2);
 
     c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"));
     c.cvc(&["doctor", "campaign.toml"]).expect(0);
-    let said = c.cvc(&["doctor", "--json"]).expect(0);
-    serde_json::from_str::<serde_json::Value>(&said.stdout).expect("JSON");
+    let finished = c.cvc(&["doctor", "--json"]).expect(0);
+    serde_json::from_str::<serde_json::Value>(&finished.stdout).expect("JSON");
 }
 
 #[test]
@@ -104,13 +108,13 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
     let text = fs::read_to_string(&path).expect("journal");
     fs::write(&path, text.replacen("\"format\":2", "\"format\":9", 1)).expect("writes");
     for command in ["run", "status", "report"] {
-        let said = c.cvc(&[command, "campaign.toml"]).expect(7);
-        assert!(said.stderr.contains("journal.jsonl") && said.stderr.contains("newer"), "{command}: {}", said.stderr);
+        let finished = c.cvc(&[command, "campaign.toml"]).expect(7);
+        assert!(finished.stderr.contains("journal.jsonl") && finished.stderr.contains("newer"), "{command}: {}", finished.stderr);
     }
     fs::write(&path, text.replacen("\"event\":\"run-intended\"", "\"event\":", 1)).expect("writes");
     for command in ["run", "status", "report"] {
-        let said = c.cvc(&[command, "campaign.toml"]).expect(7);
-        assert!(said.stderr.contains("journal.jsonl") && said.stderr.contains("line 3"), "{command}: {}", said.stderr);
+        let finished = c.cvc(&[command, "campaign.toml"]).expect(7);
+        assert!(finished.stderr.contains("journal.jsonl") && finished.stderr.contains("line 3"), "{command}: {}", finished.stderr);
     }
     // refused means untouched
     assert_eq!(fs::read_to_string(&path).expect("journal"), text.replacen("\"event\":\"run-intended\"", "\"event\":", 1));
@@ -150,8 +154,12 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
         ),
     );
     c.script_app("script", "echo SUCCESS", "");
-    let said = c.cvc(&["plan", "campaign.toml"]).expect(0);
-    assert!(said.stdout.contains("campaign sizes,") && said.stdout.contains("variants (--variant NAME): small"), "{}", said.stdout);
+    let finished = c.cvc(&["plan", "campaign.toml"]).expect(0);
+    assert!(
+        finished.stdout.contains("campaign sizes,") && finished.stdout.contains("variants (--variant NAME): small"),
+        "{}",
+        finished.stdout
+    );
     c.cvc(&["run", "campaign.toml", "--variant", "small"]).expect(0);
     let root = c.dir().join("campaigns/sizes-small");
     let runs = || fs::read_dir(root.join("runs")).expect("runs").count();
@@ -171,16 +179,20 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
         &["sizes-small"],
         &["campaigns/sizes-small/campaign.toml"],
     ] {
-        let said = c.cvc(&[&["status"], way].concat()).expect(0);
-        assert!(said.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 left"), "{way:?}: {}", said.stdout);
-        let said = c.cvc(&[&["report"], way].concat()).expect(0);
-        assert!(said.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", said.stdout);
+        let finished = c.cvc(&[&["status"], way].concat()).expect(0);
+        assert!(finished.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 left"), "{way:?}: {}", finished.stdout);
+        let finished = c.cvc(&[&["report"], way].concat()).expect(0);
+        assert!(finished.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", finished.stdout);
     }
 
     for command in ["plan", "run", "status", "report", "doctor"] {
-        let said = c.cvc(&[command, "campaign.toml", "--variant", "smal"]).expect(2);
-        assert!(said.stderr.contains("unknown variant") && said.stderr.contains("did you mean `small`?"), "{command}: {}", said.stderr);
+        let finished = c.cvc(&[command, "campaign.toml", "--variant", "smal"]).expect(2);
+        assert!(
+            finished.stderr.contains("unknown variant") && finished.stderr.contains("did you mean `small`?"),
+            "{command}: {}",
+            finished.stderr
+        );
     }
-    let said = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
-    assert!(said.stderr.contains("is not a campaign file"), "{}", said.stderr);
+    let finished = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
+    assert!(finished.stderr.contains("needs a campaign file"), "{}", finished.stderr);
 }

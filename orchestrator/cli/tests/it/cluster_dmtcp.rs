@@ -56,12 +56,12 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
     require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
     let factors = "class = \"long\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"1Nx3P+1Nx1P\"]\nmpi = [\"mpich\", \"openmpi\"]";
     let on = stencil(lab(), "sizes", factors, "repeats = 1", "moment = \"size-only\"");
-    let said = on.run();
-    eprintln!("{}\n{}", said.stdout, said.stderr);
+    let output = on.run();
+    eprintln!("{}\n{}", output.stdout, output.stderr);
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
     }
-    said.expect(0);
+    output.expect(0);
     on.campaign.assert_whole(8);
     let mut shared_memory: BTreeMap<(String, String), f64> = BTreeMap::new();
     for run in on.campaign.run_names() {
@@ -124,11 +124,11 @@ fn restart(mpi: &str) {
     let factors = format!("class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]");
     let repeats: usize = std::env::var("CVC_TEST_REPEATS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let on = stencil(lab(), "restart", &factors, &format!("repeats = {repeats}"), "moment = { after_step = 15 }\nrestart_check = true");
-    let said = on.run();
+    let output = on.run();
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
     }
-    said.expect(0);
+    output.expect(0);
     on.campaign.assert_whole(2 * repeats);
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
@@ -160,11 +160,11 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
     let site = slurm_site_with("", "", &libraries("slurm"));
     let factors = "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]";
     let on = stencil_on(&site, lab, "slurm", factors, "repeats = 1", "moment = \"size-only\"");
-    let said = on.run();
+    let output = on.run();
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
     }
-    said.expect(0);
+    output.expect(0);
     on.campaign.assert_whole(2);
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
@@ -187,10 +187,10 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
             .expect("text")
             .replace("name = \"slurm\"\n[sites", "name = \"refused\"\n[sites"),
     );
-    let said = on.run();
-    eprintln!("{:?} {}\n{}", said.code, said.stdout, said.stderr);
-    assert_ne!(said.code, Some(0));
-    assert!(said.stderr.contains("started by ssh, not by srun"), "{}", said.stderr);
+    let output = on.run();
+    eprintln!("{:?} {}\n{}", output.code, output.stdout, output.stderr);
+    assert_ne!(output.code, Some(0));
+    assert!(output.stderr.contains("started by ssh, not by srun"), "{}", output.stderr);
 }
 
 /// Sizes of NAS BT, as a table on standard error.
@@ -206,11 +206,11 @@ fn images_of_nas_bt_over_nodes() {
         ssh_site_with(4, &format!("app_dirs = [\"{}\"]\n{AREAS}", npb.display()), &libraries)
     );
     let on = OnLab::new(lab(), "bt", &text);
-    let said = on.run();
+    let output = on.run();
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
     }
-    said.expect(0);
+    output.expect(0);
     on.campaign.assert_whole(8);
     let mut lines = Vec::new();
     for run in on.campaign.run_names() {

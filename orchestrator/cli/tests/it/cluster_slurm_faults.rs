@@ -111,7 +111,7 @@ fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_aga
     let job = on.job();
     on.login(&format!("scontrol requeue {job}"));
     wait_until("it to wait", SOON, || on.queue().contains("PENDING"));
-    wait_until("it to be told", SOON, || cvc.said().contains("was put back into the queue"));
+    wait_until("it to be told", SOON, || cvc.stderr_so_far().contains("was requeued"));
     // Slurm waits for two minutes otherwise
     on.login(&format!("scontrol update JobId={job} StartTime=now"));
     on.wait_start(2);
@@ -133,11 +133,11 @@ fn a_run_that_needs_longer_than_a_job_may_take_fails_and_one_that_was_cut_off_by
     // the first has all of a job; of the next job the second takes a little, and the third the rest; it is done again in one of its own
     on.go(2);
     on.go(4);
-    let said = ends(on.begin(), 10);
+    let output = ends(on.begin(), 10);
     let why = on.only_failure("timeout");
     assert!(why.contains("slurm.time_limit_s") && why.contains("60 s"), "{why}");
     let starts = on.starts();
-    assert!(starts.len() == 4 && starts[2] == starts[3] && on.start_counts().len() == 3, "{starts:?}\n{}", said.stderr);
+    assert!(starts.len() == 4 && starts[2] == starts[3] && on.start_counts().len() == 3, "{starts:?}\n{}", output.stderr);
     on.assert_runs(2);
     on.assert_given_back(3, &ALL);
 }
@@ -149,9 +149,9 @@ fn a_drained_node_is_named_while_the_job_waits_and_does_not_disturb_one_that_has
     let on = slurm("drained", "queue_limit_s = 12", "repeats = 2\nretries = 0");
     let drain = "scontrol update NodeName=n2 State=DRAIN Reason='a bad disk'";
     on.login(drain);
-    let said = ends(on.begin(), 3);
+    let output = ends(on.begin(), 3);
     for word in ["got no nodes within 1", "sinfo -R", "n2 drained (a bad disk)", " waits: "] {
-        assert!(said.stderr.contains(word), "no {word}: {}", said.stderr);
+        assert!(output.stderr.contains(word), "no {word}: {}", output.stderr);
     }
     on.assert_given_back(1, &ALL);
     on.login("scontrol update NodeName=n2 State=RESUME");
@@ -229,8 +229,8 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     wait_until("the last run", SOON, || on.campaign.events("run-finished").len() >= ended);
     cvc.kill();
     // nothing is to be run any more: the job that the killed one had is given back
-    let said = ends(on.begin(), 0);
-    assert!(said.stderr.contains("nothing is left to run") || on.campaign.events("site-closed").len() == 1, "{}", said.stderr);
+    let output = ends(on.begin(), 0);
+    assert!(output.stderr.contains("nothing is left to run") || on.campaign.events("site-closed").len() == 1, "{}", output.stderr);
     assert_eq!(on.queue(), "");
     on.assert_clean(&ALL);
     assert_eq!(on.names("lease-intended"), on.names("lease-released"));
@@ -279,8 +279,8 @@ fn ctrl_c_while_a_job_waits_cancels_it_and_twice_in_a_run_as_well() {
     let cvc = on.begin_and_wait_job(1);
     std::thread::sleep(SECOND);
     interrupt(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
     assert_eq!(on.queue().lines().count(), 1, "the other's alone: {}", on.queue());
     on.login(&format!("scancel {other}"));
     wait_until("its end", SOON, || on.queue().is_empty());
@@ -288,8 +288,8 @@ fn ctrl_c_while_a_job_waits_cancels_it_and_twice_in_a_run_as_well() {
     let cvc = on.begin();
     on.wait_start(1);
     interrupt_twice(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
     on.assert_given_back(2, &ALL);
 }
 

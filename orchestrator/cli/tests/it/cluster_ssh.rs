@@ -14,9 +14,9 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
         ssh_site(4, "")
     );
     let on = OnLab::new(lab, "mappings", &text);
-    let said = on.run();
-    eprintln!("{}\n{}", said.stdout, said.stderr);
-    said.expect(0);
+    let output = on.run();
+    eprintln!("{}\n{}", output.stdout, output.stderr);
+    output.expect(0);
     on.campaign.assert_whole(8);
     // what the agent did for a run came with the run, and what the controller did is in its own log
     for run in on.campaign.run_names() {

@@ -17,32 +17,29 @@ fn cloud(name: &str, instance_type: &str, market: &str) -> cvc_testkit::Campaign
 #[test]
 fn a_plan_says_dollars_sources_and_whether_the_budget_is_enough() {
     let c = cloud("dollars", "c5.large", "on-demand");
-    let said = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     for part in [
         "the budget of $0.0050 is NOT ENOUGH",
         "cloud: c5.large $0.085, root volume, gp3 of 8 GiB $0.0009, public IPv4 address $0.0050 an hour (shipped table of 2025-11-03)",
         "1Nx4P puts more processes on a node than the 2 vCPUs of c5.large; set oversubscribe = true for the site to allow it",
         "3 min 00 s to boot and to be set up",
     ] {
-        assert!(said.contains(part), "no `{part}` in\n{said}");
+        assert!(output.contains(part), "no `{part}` in\n{output}");
     }
 }
 
 #[test]
-fn a_price_that_nobody_knows_is_said_with_its_hint_and_the_spot_market_is_not_guessed() {
-    let said = cloud("unknown", "c9.large", "on-demand").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+fn an_unknown_price_is_reported_with_its_hint_and_the_spot_price_is_not_guessed() {
+    let output = cloud("unknown", "c9.large", "on-demand").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     for part in [
-        "in all unknown; what is known of it is $0; budget $0.0050",
+        "total unknown; the known part is $0; budget $0.0050",
         "the price of c9.large in us-east-1 is not known; with credentials, `cvc prices` asks the cloud's price list",
-        "or, where the one before cannot be had, c5.large: $0.091 an hour",
+        "or c5.large, if the one before is not available: $0.091 an hour",
     ] {
-        assert!(said.contains(part), "no `{part}` in\n{said}");
+        assert!(output.contains(part), "no `{part}` in\n{output}");
     }
-    let said = cloud("spot", "c5.large", "spot").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(
-        said.contains("c5.large (spot)") && said.contains("≤$0.091") && said.contains("what the spot market asks is not known"),
-        "{said}"
-    );
+    let output = cloud("spot", "c5.large", "spot").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(output.contains("c5.large (spot)") && output.contains("≤$0.091") && output.contains("the spot price is unknown"), "{output}");
 }
 
 #[test]
@@ -53,12 +50,12 @@ fn prices_of_the_cloud_are_kept_and_no_plan_file_depends_on_them() {
     fs::create_dir_all(&cache).expect("a directory");
     let quote = r#"{"schema": 1, "quotes": [{"instance_type": "c5.large", "region": "us-east-1", "spot": false, "usd_per_hour": 0.5, "at": "2026-03-01T00:00:00Z"}]}"#;
     fs::write(cache.join("prices.json"), quote).expect("written");
-    let said = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(said.contains("c5.large $0.50") && said.contains("price list of 2026-03-01"), "{said}");
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(output.contains("c5.large $0.50") && output.contains("price list of 2026-03-01"), "{output}");
     assert_eq!(c.cvc(&["plan", "campaign.toml", "--json"]).expect(0).stdout, json);
     fs::write(cache.join("prices.json"), "{").expect("written");
-    let said = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(said.contains("c5.large $0.085") && said.contains("its prices are left out"), "{said}");
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(output.contains("c5.large $0.085") && output.contains("its prices are ignored"), "{output}");
 }
 
 #[test]

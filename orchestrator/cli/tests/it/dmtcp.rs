@@ -89,13 +89,13 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
         let (latency, parts) = (one("ckpt_latency_s", &[]), one("ckpt_coordination_s", &[]) + one("ckpt_storage_s", &[]));
         assert!(latency > 0.0 && (latency - parts).abs() < 1e-6, "{run}: {latency} {parts}");
         sizes.push((gzip, one("ckpt_stored_bytes", &[])));
-        let said = c.cvc(&["image", dir.to_str().expect("UTF-8"), "--json"]).expect(0);
-        let listed: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let finished = c.cvc(&["image", dir.to_str().expect("UTF-8"), "--json"]).expect(0);
+        let listed: Value = serde_json::from_str(&finished.stdout).expect("JSON");
         assert_eq!(listed["totals"]["stored_bytes"].as_f64(), Some(one("ckpt_stored_bytes", &[])), "{run}");
         for image in found {
             let path = image.to_str().expect("UTF-8");
-            let said = c.cvc(&["image", path, "--json"]).expect(0);
-            let json: Value = serde_json::from_str(&said.stdout).expect("JSON");
+            let finished = c.cvc(&["image", path, "--json"]).expect(0);
+            let json: Value = serde_json::from_str(&finished.stdout).expect("JSON");
             let n = |key: &str| json[key].as_u64().unwrap_or_else(|| panic!("{key} in {json}"));
             let file = c.dir().join("plain.dmtcp");
             assert_eq!(plain(&image, &file), n("uncompressed_bytes"), "{path}");

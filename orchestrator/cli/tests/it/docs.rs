@@ -63,7 +63,7 @@ fn commands_in_console_blocks_print_what_the_pages_show() {
     // where a reader types them; no other test of this program cares where it is
     std::env::set_current_dir(&root).expect("the repository");
     let cases = trycmd::TestCases::new();
-    // prices that this machine's user has asked for are no part of the pages
+    // the pages do not use the prices that this machine's user has asked for
     cases.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/docs-cache"));
     cases.register_bin("cvc", Path::new(env!("CARGO_BIN_EXE_cvc")));
     cases.case(root.join("README.md")).case(root.join("docs/*.md"));
@@ -152,16 +152,16 @@ fn the_readme_names_every_page() {
 
 #[test]
 fn the_reference_of_the_command_line_is_current() {
-    let said = cvc().arg("reference").output().expect("cvc");
+    let finished = cvc().arg("reference").output().expect("cvc");
     let committed = fs::read_to_string(root().join("docs/cli.md")).unwrap_or_default();
-    assert!(String::from_utf8_lossy(&said.stdout) == committed, "docs/cli.md is not current: cargo xtask reference");
+    assert!(String::from_utf8_lossy(&finished.stdout) == committed, "docs/cli.md is not current: cargo xtask reference");
 }
 
 #[test]
 fn completions_are_made_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish"] {
-        let said = cvc().args(["completions", shell]).output().expect("cvc");
-        let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.status.success() && text.contains("doctor") && text.contains("retry-failed"), "{shell}");
+        let finished = cvc().args(["completions", shell]).output().expect("cvc");
+        let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+        assert!(finished.status.success() && text.contains("doctor") && text.contains("retry-failed"), "{shell}");
     }
 }

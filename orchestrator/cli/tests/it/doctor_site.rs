@@ -90,19 +90,19 @@ fn spoil(first: &Node, second: &Node) {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_hint() {
+fn problems_are_reported_with_their_hints() {
     require!(Tool::Lab, Tool::OpenMpi);
     let lab = Lab::builder().nodes(3).build();
     spoil(lab.node("n1"), lab.node("n2"));
     lab.node("n3").poweroff();
     write(
         &lab,
-        "hosts = [\"n1\", \"n2\", \"n3\"]\nbase = \"/srv/base\"\napp_dirs = [\"/opt/only-here\"]\nstorage.said-shared = { path = \"/scratch-local\", kind = \"shared\" }\nstorage.said-own = { path = \"/shared\" }\nmpi.openmpi = { family = \"openmpi\" }\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
+        "hosts = [\"n1\", \"n2\", \"n3\"]\nbase = \"/srv/base\"\napp_dirs = [\"/opt/only-here\"]\nstorage.message-shared = { path = \"/scratch-local\", kind = \"shared\" }\nstorage.message-own = { path = \"/shared\" }\nmpi.openmpi = { family = \"openmpi\" }\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
     );
     let all = checks(&lab, 4);
     let bad = |what: &str, found: &str, hint: &str| {
-        let (state, said, way) = find(&all, what);
-        assert!(state == "bad" && said.contains(found) && way.contains(hint), "{what}: {state} {said} | {way}");
+        let (state, output, way) = find(&all, what);
+        assert!(state == "bad" && output.contains(found) && way.contains(hint), "{what}: {state} {output} | {way}");
     };
     let away = all.iter().find(|c| c["what"] == "connection" && c["host"] == "n3").expect("is told");
     assert!(away["state"] == "bad" && away["hint"].as_str().is_some_and(|m| !m.is_empty()), "{away}");

@@ -82,8 +82,8 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
     assert!(installed.stdout.contains("mpi/openmpi") && installed.stdout.contains("openmpi-bin 4."), "{}", installed.stdout);
     // each node lets the others in, asking nothing, and without the private key of the laptop
     let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
-    let said = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
-    assert_eq!(String::from_utf8_lossy(&said.stdout), "n3\n", "{}", String::from_utf8_lossy(&said.stderr));
+    let output = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "n3\n", "{}", String::from_utf8_lossy(&output.stderr));
     let lock = fs::read_to_string(laptop.lock()).expect("a lock");
     assert!(lock.contains("package = \"mpich\"") && lock.contains("hosts = [\"n1\", \"n2\", \"n3\", \"n4\"]"), "{lock}");
 
@@ -114,12 +114,15 @@ fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
         "rm -rf /var/lib/apt/lists/*; echo 'deb [trusted=yes] file:/no/such ./' > /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*",
     );
     let failed = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5);
-    let said = failed.stderr;
+    let output = failed.stderr;
     assert!(
-        said.contains("error: site lab: n3: the task `component : ") && said.contains("in roles/component/tasks/packages.yml:"),
-        "{said}"
+        output.contains("error: site lab: n3: the task `component : ") && output.contains("in roles/component/tasks/packages.yml:"),
+        "{output}"
     );
-    assert!(said.contains("/no/such") && said.contains("the other hosts are done: n1, n2, n4") && said.contains("hint: n3"), "{said}");
+    assert!(
+        output.contains("/no/such") && output.contains("the other hosts are done: n1, n2, n4") && output.contains("hint: n3"),
+        "{output}"
+    );
     for node in ["n1", "n2", "n4"] {
         assert!(laptop.lab.ssh(node, "command -v mpirun.openmpi").status.success(), "{node}");
     }
@@ -134,9 +137,9 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
     let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
     wait_until("apt", Duration::from_secs(120), || !laptop.lab.node("n2").processes("apt-get").is_empty() || !running.is_alive());
     laptop.lab.node("n2").link(false);
-    let said = running.wait(LIMIT).expect(5).stderr;
-    assert!(said.contains("n2 cannot be reached") && !said.contains("privilege"), "{said}");
-    assert!(said.contains("the other hosts are done: n1"), "{said}");
+    let output = running.wait(LIMIT).expect(5).stderr;
+    assert!(output.contains("n2 cannot be reached") && !output.contains("privilege"), "{output}");
+    assert!(output.contains("the other hosts are done: n1"), "{output}");
     laptop.lab.node("n2").link(true);
     wait_until("the link", Duration::from_secs(20), || laptop.lab.ssh("n2", "true").status.success());
 

@@ -57,7 +57,7 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
     c.assert_nothing_left();
     let recovered = c.events("run-abandoned").len();
     assert!(recovered >= 4, "kills must have hit runs: {recovered}");
-    // being cut off is no failure and costs no attempt
+    // being cut off is not a failure and costs no attempt
     assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
 }
 

@@ -68,15 +68,15 @@ fn no_secret_is_in_the_log_nor_on_the_terminal() {
     require!(Tool::Mpich);
     let mut c = scripted("log-secrets", &format!("echo 'cannot log in: password={PRINTED}' >&2; exit 1"), "repeats = 1\nretries = 0");
     c.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET).env("SITE_TOKEN", SECRET).env("CVC_LOG", "debug");
-    let said = c.cvc(&["run", "campaign.toml"]).expect(10);
-    assert!(said.stderr.contains("command failed") && said.stderr.contains("password=[redacted]"), "{}", said.stderr);
+    let output = c.cvc(&["run", "campaign.toml"]).expect(10);
+    assert!(output.stderr.contains("command failed") && output.stderr.contains("password=[redacted]"), "{}", output.stderr);
     for log in logs(&c) {
         assert!(log.contains("password=[redacted]"), "{log}");
         for secret in [KEY, SECRET, PRINTED] {
             assert!(!log.contains(secret), "{secret} in {log}");
         }
     }
-    let terminal: String = said.stderr.lines().filter(|l| l.contains("cvc_")).collect();
+    let terminal: String = output.stderr.lines().filter(|l| l.contains("cvc_")).collect();
     for secret in [KEY, SECRET, PRINTED] {
         assert!(!terminal.contains(secret), "{secret} in {terminal}");
     }

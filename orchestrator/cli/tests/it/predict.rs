@@ -15,17 +15,18 @@ fn predict(arguments: &[&str]) -> Output {
 }
 
 fn json(arguments: &[&str]) -> serde_json::Value {
-    let said = predict(&[arguments, &["--json"]].concat());
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    serde_json::from_slice(&said.stdout).expect("JSON")
+    let finished = predict(&[arguments, &["--json"]].concat());
+    assert!(finished.status.success(), "{}", String::from_utf8_lossy(&finished.stderr));
+    serde_json::from_slice(&finished.stdout).expect("JSON")
 }
 
 const RUNS: &str = "experiments/nas-sizes.csv";
 
 #[test]
 fn the_json_has_every_number_with_its_model_and_runs() {
-    let said = json(&["--from", RUNS, "--exclude", "processes=16,25", "--at", "npb-sp.B 16 openmpi", "--at", "npb-bt.B 2Nx8P mpich-ch3"]);
-    let lines = said["forecasts"][0]["lines"].as_array().expect("lines");
+    let finished =
+        json(&["--from", RUNS, "--exclude", "processes=16,25", "--at", "npb-sp.B 16 openmpi", "--at", "npb-bt.B 2Nx8P mpich-ch3"]);
+    let lines = finished["forecasts"][0]["lines"].as_array().expect("lines");
     let line = |name: &str| lines.iter().find(|l| l["quantity"] == name).unwrap_or_else(|| panic!("no {name}"));
     for name in ["dtapp_mib", "lb_mib", "shmem_mib", "headers_mib", "image_mib", "file_mib", "ranks_mib", "stored_mib", "latency_s"] {
         let predicted = &line(name)["predicted"];
@@ -38,16 +39,16 @@ fn the_json_has_every_number_with_its_model_and_runs() {
     let candidates = line("dtapp_mib")["predicted"]["candidates"].as_array().expect("candidates").clone();
     assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 1);
     assert!(candidates.len() >= 3 && candidates.iter().any(|c| c["leave_one_out_pct"].is_f64()), "{candidates:?}");
-    assert_eq!(said["forecasts"][1]["question"]["mapping"], "2Nx8P");
-    assert_eq!(said["forecasts"][1]["files"][0]["count"], 16);
+    assert_eq!(finished["forecasts"][1]["question"]["mapping"], "2Nx8P");
+    assert_eq!(finished["forecasts"][1]["files"][0]["count"], 16);
 }
 
 #[test]
 fn training_and_judged_observations_are_apart() {
-    let said = json(&["--from", RUNS, "--train", "class=A", "--train", "class=B processes=1", "--judge"]);
-    let trained: Vec<&str> = said["trained_on"].as_array().expect("a list").iter().filter_map(|o| o["label"].as_str()).collect();
-    let judged = said["judged"].as_array().expect("a list");
-    assert_eq!(trained.len() + said["held_out"].as_u64().expect("a number") as usize, 72);
+    let finished = json(&["--from", RUNS, "--train", "class=A", "--train", "class=B processes=1", "--judge"]);
+    let trained: Vec<&str> = finished["trained_on"].as_array().expect("a list").iter().filter_map(|o| o["label"].as_str()).collect();
+    let judged = finished["judged"].as_array().expect("a list");
+    assert_eq!(trained.len() + finished["held_out"].as_u64().expect("a number") as usize, 72);
     assert!(judged.len() > 200 && judged.iter().all(|j| !trained.contains(&j["label"].as_str().unwrap_or_default())));
 }
 
@@ -58,9 +59,9 @@ fn a_campaign_is_taken_by_its_directory_and_has_no_run_yet() {
     fs::create_dir(&dir).expect("a directory");
     fs::write(dir.join("plan.json"), r#"{"schema":1,"campaign":"empty","seed":1,"points":[],"runs":[],"excluded":[]}"#).expect("writes");
     fs::write(dir.join("journal.jsonl"), "").expect("writes");
-    let said = predict(&["--from", dir.to_str().expect("UTF-8"), "--at", "npb-bt.A 4 openmpi"]);
-    let text = String::from_utf8_lossy(&said.stderr);
-    assert_eq!(said.status.code(), Some(8), "{text}");
+    let finished = predict(&["--from", dir.to_str().expect("UTF-8"), "--at", "npb-bt.A 4 openmpi"]);
+    let text = String::from_utf8_lossy(&finished.stderr);
+    assert_eq!(finished.status.code(), Some(8), "{text}");
     assert!(text.contains("nothing was observed"), "{text}");
 }
 
@@ -94,23 +95,23 @@ fn each_wrong_input_is_refused_with_its_hint() {
     ];
     let mut all = String::new();
     for (what, arguments) in cases {
-        let said = predict(&arguments);
-        let text = String::from_utf8_lossy(&said.stderr).replace(place.path().to_str().expect("UTF-8"), "DIR");
+        let finished = predict(&arguments);
+        let text = String::from_utf8_lossy(&finished.stderr).replace(place.path().to_str().expect("UTF-8"), "DIR");
         // the list of applications grows
         let text = text.split("known applications").next().unwrap_or_default().trim_end().to_owned();
-        all += &format!("{what} (exit {}):\n{text}\n\n", said.status.code().unwrap_or(-1));
-        assert!(said.stdout.is_empty() && !said.status.success(), "{what}");
+        all += &format!("{what} (exit {}):\n{text}\n\n", finished.status.code().unwrap_or(-1));
+        assert!(finished.stdout.is_empty() && !finished.status.success(), "{what}");
     }
     insta::assert_snapshot!(all);
     // one point of an unknown program: one sentence, and an exit code that a script sees
-    let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert_eq!(said.status.code(), Some(8), "{text}");
+    let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
+    let text = String::from_utf8_lossy(&finished.stdout);
+    assert_eq!(finished.status.code(), Some(8), "{text}");
     let sentence =
         "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
     assert!(text.contains(sentence) && !text.contains("dtapp-halo"), "{text}");
-    let said = predict(&["--from", &one, "--at", "solver.A 9 openmpi", "--detail"]);
-    assert!(String::from_utf8_lossy(&said.stdout).contains("dtapp-halo: "));
+    let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi", "--detail"]);
+    assert!(String::from_utf8_lossy(&finished.stdout).contains("dtapp-halo: "));
 }
 
 #[test]
@@ -131,14 +132,14 @@ fn negative_amounts_and_tables_that_are_no_text_are_refused_by_us() {
     let at = "npb-bt.A 4 openmpi";
     let cases = [
         (vec!["--overhead", "-5%", "--at", at], 2, "more than 0"),
-        (vec!["--mtbf", "-3h", "--at", at], 2, "more than 0 seconds"),
+        (vec!["--mtbf", "-3h", "--at", at], 2, "above 0 seconds"),
         (vec!["--overhead", "30", "--at", at], 2, "write 30% or 0.3"),
         (vec!["--from", latin.to_str().expect("UTF-8"), "--at", at], 6, "latin.csv:2: the line is not UTF-8"),
     ];
     for (arguments, code, text) in cases {
-        let said = predict(&arguments);
-        let error = String::from_utf8_lossy(&said.stderr);
-        assert_eq!(said.status.code(), Some(code), "{error}");
+        let finished = predict(&arguments);
+        let error = String::from_utf8_lossy(&finished.stderr);
+        assert_eq!(finished.status.code(), Some(code), "{error}");
         assert!(error.contains(text), "{error}");
     }
 }

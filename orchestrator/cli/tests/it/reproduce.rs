@@ -17,7 +17,7 @@ fn cvc(dir: &Path) -> Command {
     command
 }
 
-fn said(bytes: &[u8]) -> String {
+fn finished(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -28,7 +28,7 @@ fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 20; exec \"$0\" reproduce thesis", env!("CARGO_BIN_EXE_cvc")]);
     let done = command.current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache")).assert().success();
-    let text = said(&done.get_output().stdout);
+    let text = finished(&done.get_output().stdout);
     assert!(text.lines().any(|l| l.starts_with("4.1 ")), "{text}");
     let report = dir.path().join("reports/papers/thesis");
     for file in ["report.html", "report.md", "report.tex", "report.json", "csv/table-5-1.csv", "csv/summary.csv"] {
@@ -55,11 +55,11 @@ fn tables_forms_and_places_can_be_chosen() {
 #[test]
 fn what_there_is_can_be_listed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let papers = said(&cvc(dir.path()).arg("--list").assert().success().get_output().stdout);
+    let papers = finished(&cvc(dir.path()).arg("--list").assert().success().get_output().stdout);
     for paper in ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"] {
         assert!(papers.contains(paper), "{papers}");
     }
-    let tables = said(&cvc(dir.path()).args(["thesis", "--list"]).assert().success().get_output().stdout);
+    let tables = finished(&cvc(dir.path()).args(["thesis", "--list"]).assert().success().get_output().stdout);
     assert_eq!(tables.lines().count(), 2 + 39, "{tables}");
     assert!(!dir.path().join("reports").exists(), "nothing is written");
 }
@@ -69,13 +69,13 @@ fn unknown_names_are_answered_with_those_that_there_are() {
     let dir = tempfile::tempdir().expect("a directory");
     let refused = |args: &[&str], words: [&str; 2]| {
         let failed = cvc(dir.path()).args(args).assert().code(2);
-        let text = said(&failed.get_output().stderr);
+        let text = finished(&failed.get_output().stderr);
         assert!(words.iter().all(|w| text.contains(w)), "{text}");
     };
-    refused(&["thesys"], ["there is no paper `thesys`", "thesis"]);
+    refused(&["thesys"], ["unknown paper `thesys`", "thesis"]);
     refused(&["thesis", "--table", "9.9"], ["thesis has no table `9.9`", "5.24"]);
-    refused(&["thesis", "--papers", "nowhere"], ["there is no directory nowhere", "--papers"]);
-    refused(&["../thesis"], ["there is no paper `../thesis`", "thesis"]);
+    refused(&["thesis", "--papers", "nowhere"], ["unknown directory nowhere", "--papers"]);
+    refused(&["../thesis"], ["unknown paper `../thesis`", "thesis"]);
     refused(&[], ["PAPER", "required"]);
 }
 
@@ -101,7 +101,7 @@ fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place(
     let text = fs::read_to_string(&table).expect("the table");
     fs::write(&table, text.replace(",6.25,", ",-6.25,")).expect("written");
     let failed = cvc(dir.path()).args(["async-io", "--papers", "mine"]).assert().code(2);
-    let error = said(&failed.get_output().stderr);
+    let error = finished(&failed.get_output().stderr);
     assert!(error.contains("mine/async-io/tables/model.csv:3:") && error.contains("is negative"), "{error}");
     // without the option those that cvc carries
     cvc(dir.path()).args(["async-io"]).assert().success();
@@ -112,15 +112,19 @@ fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place(
 }
 
 #[test]
-fn a_place_that_cannot_be_written_and_a_directory_without_a_campaign_are_said_at_once() {
+fn an_unwritable_target_and_a_directory_without_a_campaign_are_refused_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("file"), "").expect("a file");
     let failed = cvc(dir.path()).args(["thesis", "--to", "file/out"]).assert().code(7);
     let output = failed.get_output();
-    assert!(output.stdout.is_empty(), "{}", said(&output.stdout));
-    assert!(said(&output.stderr).contains("cannot create file/out") && said(&output.stderr).contains("hint:"), "{}", said(&output.stderr));
+    assert!(output.stdout.is_empty(), "{}", finished(&output.stdout));
+    assert!(
+        finished(&output.stderr).contains("cannot create file/out") && finished(&output.stderr).contains("hint:"),
+        "{}",
+        finished(&output.stderr)
+    );
     let failed = cvc(dir.path()).args(["thesis", "--from", "nodir"]).assert().code(2);
-    let text = said(&failed.get_output().stderr);
+    let text = finished(&failed.get_output().stderr);
     assert!(text.contains("nodir is not a campaign") && text.contains("hint: --from"), "{text}");
 }
 
@@ -144,7 +148,7 @@ fn a_campaign_that_is_read_is_not_changed() {
     copy(&root().join("orchestrator/analysis/tests/data/rerun/sizes"), &campaign);
     let before = content(&campaign);
     let done = cvc(dir.path()).args(["thesis", "--table", "5.1", "--from", "archive", "--format", "csv"]).assert().success();
-    let text = said(&done.get_output().stdout);
+    let text = finished(&done.get_output().stdout);
     assert!(text.contains("measured by archive"), "{text}");
     assert_eq!(before, content(&campaign));
 }
@@ -166,6 +170,6 @@ fn a_reader_that_has_gone_is_no_error_and_no_panic() {
         command.stdout(out).stderr(err).output().expect("starts")
     };
     let listed = run(&["--list"], closed(), Stdio::piped());
-    assert_eq!((listed.status.code(), said(&listed.stderr)), (Some(0), String::new()));
+    assert_eq!((listed.status.code(), finished(&listed.stderr)), (Some(0), String::new()));
     assert_eq!(run(&["thesys"], Stdio::null(), closed()).status.code(), Some(2));
 }

@@ -25,10 +25,10 @@ fn once_finishes_the_run_under_way_and_leaves_the_rest() {
         let controller = c.start(&["run", "campaign.toml"]);
         wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
         controller.signal(signal);
-        wait_until("it to hear the signal", LIMIT, || controller.said().contains(STOPPING));
+        wait_until("it to hear the signal", LIMIT, || controller.stderr_so_far().contains(STOPPING));
         std::fs::write(&go, "").expect("writes");
-        let said = controller.wait(LIMIT).expect(130);
-        assert!(said.stderr.contains(STOPPING) && said.stderr.contains("2 runs are left"), "{}", said.stderr);
+        let output = controller.wait(LIMIT).expect(130);
+        assert!(output.stderr.contains(STOPPING) && output.stderr.contains("2 runs are left"), "{}", output.stderr);
         c.assert_whole(1);
         c.assert_nothing_left();
         assert_eq!(c.events("interrupted").len(), 1);
@@ -45,11 +45,11 @@ fn twice_stops_at_once_and_nothing_lives_on() {
     wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
     controller.signal(Signal::SIGINT);
     // two signals of one kind that are both pending are one
-    wait_until("it to hear the signal", LIMIT, || controller.said().contains(STOPPING));
+    wait_until("it to hear the signal", LIMIT, || controller.stderr_so_far().contains(STOPPING));
     controller.signal(Signal::SIGINT);
     // the program would go on for much longer
-    let said = controller.wait(LIMIT).expect(130);
-    assert!(said.stderr.contains("stopping now") && said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    let output = controller.wait(LIMIT).expect(130);
+    assert!(output.stderr.contains("stopping now") && output.stderr.contains("2 runs are left"), "{}", output.stderr);
     c.assert_nothing_left();
     assert!(c.finishes().is_empty() && c.events("run-abandoned").len() == 1);
     // what was cut off is done again, and has lost no attempt

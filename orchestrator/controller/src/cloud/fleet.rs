@@ -1,8 +1,9 @@
-//! The instances of one site of one campaign: acquired in an order of events that leaks nothing, repaired, and given back.
+//! The instances of one site of one campaign. The order of events in which they are acquired, repaired and given back leaks nothing.
 //!
-//! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is synced,
-//! before anything is waited for; then the end of everything, and only then `LeaseReleased`. A controller that was killed in between asks for
-//! the same order again, word for word, and gets the same instances; one that wants nothing any more finds them by their tags.
+//! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is
+//! synced,
+//! before anything is waited for; then the end of everything, and only then `LeaseReleased`. After a controller is killed in between, the
+//! next one places the identical order again and gets the same instances; if it does not need them any more, it finds them by their tags.
 
 use crate::cloud::{
     key_dir::Place,
@@ -32,12 +33,12 @@ use std::{
 use tokio::sync::OnceCell;
 
 /// Maximum number of failed instances that are replaced in one session: once is the rule, and the spot market may take some back each hour.
-const MOST_REPLACED: u32 = 12;
-/// Time within which the instances of an order without an answer come to sight.
+const MAX_REPLACED: u32 = 12;
+/// Time after which the instances of an unanswered order must be visible.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
 /// Age at which the cloud is certain to show an instance, seconds.
 const YOUNG_S: f64 = 120.0;
-/// Delay between looks for an instance that is not shown yet.
+/// Delay between queries for an instance that is not shown yet.
 const SHOW_TICK: Duration = Duration::from_secs(2);
 
 /// The instances of a site.
@@ -51,16 +52,16 @@ pub(crate) struct Fleet {
     /// The campaign's directory.
     pub(super) campaign: Utf8PathBuf,
     pub(super) place: Place,
-    /// What was kept by an earlier campaign, and is this one's now.
+    /// The fleet that this campaign took over from an earlier one.
     pub(super) taken: Option<Kept>,
-    /// What this campaign has kept is another's now.
+    /// Whether another campaign has taken over what this one kept.
     pub(super) given_away: bool,
     pub(super) prepared: OnceCell<Prepared>,
-    /// Something besides instances may have been made.
+    /// Whether something besides instances may have been made.
     pub(super) touched: AtomicBool,
-    /// Its user in the campaign file.
+    /// The user from the campaign file.
     pub(super) login: Option<String>,
-    /// What instances cost, as far as that is known.
+    /// The known prices of instances.
     pub(super) prices: Mutex<PriceBook>,
     /// What is left of the campaign's budget, if it has one.
     pub(super) allowance_usd: Mutex<Option<f64>>,
@@ -70,7 +71,7 @@ pub(crate) struct Fleet {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Leases of this fleet, as the journal has them.
+    /// Leases of this fleet, from the journal.
     pub(super) leases: Vec<Lease>,
     /// Instances in the order of mappings.
     machines: Vec<Instance>,
@@ -79,7 +80,7 @@ pub(super) struct State {
     replaced: u32,
 }
 
-/// What a fleet is made of.
+/// What to make a fleet from.
 pub(crate) struct Wanted<'a> {
     pub campaign: &'a str,
     pub site: &'a str,
@@ -89,7 +90,7 @@ pub(crate) struct Wanted<'a> {
     pub identity: &'a str,
     /// The campaign's directory.
     pub dir: &'a Utf8Path,
-    /// What the journal has of this site.
+    /// The journal's events of this site.
     pub leases: Vec<Lease>,
     /// Whether a fleet that another campaign has kept may be taken over.
     pub takes: bool,
@@ -97,25 +98,25 @@ pub(crate) struct Wanted<'a> {
     pub reporter: SiteReporter,
 }
 
-/// A name that is short enough for a client token (64 characters) with what is put behind it, and still no other fleet's.
+/// A unique name that fits a client token (64 characters) together with its suffixes.
 ///
-/// One that was kept may have been taken over by another campaign, under its name: after each the next one has another.
+/// A kept fleet may have been taken over by another campaign under its name, so the fleet after a kept one gets a new name.
 fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> FleetId {
     let whole = cvc_core::ids::digest_prefix(format!("{identity}/{campaign}/{site}/{kept}").as_bytes(), 8);
     format!("cvc-{campaign:.16}-{site:.12}-{whole}").into()
 }
 
 impl Fleet {
-    /// Nothing is asked of the cloud yet.
+    /// Creates the fleet's state without asking the cloud.
     pub async fn new(clouds: &dyn Clouds, wanted: Wanted<'_>) -> Result<Self, CampaignError> {
         let failed = |error| CampaignError::Provider { site: wanted.site.to_owned(), error: Box::new(error) };
         let place = Place::new(wanted.dir, wanted.site);
-        // by an earlier session that was killed, or could not remove everything
+        // by an earlier session that was killed or could not remove everything
         let touched = place.dir().exists();
         let open: Vec<&Lease> = wanted.leases.iter().filter(|l| !l.released).collect();
         let is_kept = !open.is_empty() && open.iter().all(|l| l.kept_until.is_some());
         let of_before = open.last().and_then(|l| l.order.clone());
-        // one that this campaign has kept, or any that suits; a kept one that is not on the warm_pool any more is another's now
+        // one that this campaign kept, or any suitable one; a kept one that left the warm pool belongs to another campaign
         let took = match &of_before {
             Some(order) if is_kept => warm_pool::take(wanted.dir, &place, Some(&order.tags.fleet), &wanted.request)?,
             None if wanted.takes => warm_pool::take(wanted.dir, &place, None, &wanted.request)?,
@@ -125,7 +126,7 @@ impl Fleet {
         let given_away = is_kept && !took && taken.is_none();
         let open =
             taken.as_ref().and_then(|t| t.leases.last()).map(|(order, _)| order.clone()).or(of_before.filter(|_| !given_away).map(|o| *o));
-        // what there is was launched in its own region and account, whatever the file says now
+        // existing instances stay in their region and account, whatever the file says now
         let account = match &open {
             Some(order) => Account::of_order(order),
             None => wanted.request.account.clone(),
@@ -179,7 +180,7 @@ impl Fleet {
         self.state().machines.clone()
     }
 
-    /// Nodes that were seen to be lost.
+    /// Nodes that are lost.
     pub fn gone(&self) -> BTreeMap<String, LossReason> {
         self.state().gone.clone()
     }
@@ -189,7 +190,7 @@ impl Fleet {
         &self.name
     }
 
-    /// What a machine is called among the nodes of its site.
+    /// The name of a machine among the nodes of its site.
     pub fn node_name(&self, machine: &Instance) -> String {
         self.entry(machine).name
     }
@@ -200,7 +201,7 @@ impl Fleet {
         cluster.ssh = self.place.ssh();
     }
 
-    /// Where it is noted what was set up on which instances.
+    /// File that records what was set up on which instances.
     pub fn set_up_mark(&self) -> Utf8PathBuf {
         self.place.set_up()
     }
@@ -230,7 +231,7 @@ impl Fleet {
         Ok(all.into_iter().map(|i| (i.id.clone(), i)).collect())
     }
 
-    /// Writes an event down, and takes it in.
+    /// Journals an event and applies it.
     pub(super) async fn write(&self, event: Event) {
         self.reporter.write(event.clone()).await;
         let entry = cvc_core::journal::Entry { seq: 0, at: jiff::Timestamp::now(), event };
@@ -242,15 +243,15 @@ impl Fleet {
         state.leases = folded.leases;
     }
 
-    /// Brings the fleet to this many instances that answer; `None` when the user wants to stop.
+    /// Brings the fleet to this many instances that answer; `None` if the user wants to stop.
     pub async fn up(&self, nodes: u32, stop_signal: &mut StopSignal) -> Result<Option<Vec<Instance>>, CampaignError> {
         self.place.make(self.tags.fleet.as_str()).await?;
         self.settle_kept().await;
         self.settle_open_leases().await?;
         let now = self.request.config_digest.clone();
         if self.open_leases().iter().any(|l| l.order.as_ref().and_then(|o| o.config_digest.as_ref()).is_some_and(|before| *before != now)) {
-            // they are given back by whoever hears this
-            let problem = "its instances were launched with other settings, and are given back; type the command again";
+            // the caller gives them back
+            let problem = "its instances were launched with other settings and are given back; repeat the command";
             return Err(CampaignError::Site { site: self.name.clone(), problem: problem.into() });
         }
         let offer = self.offer().await?;
@@ -271,7 +272,8 @@ impl Fleet {
         ids.map(|id| Member { id: id.to_owned(), is_young: self.is_young(id) }).collect()
     }
 
-    /// Does something; gives the end of bringing the fleet up, if that is reached: its instances, or nothing when the user wants to stop.
+    /// Carries out one action. Returns the result of bringing the fleet up once it is known: its instances, or nothing if the user wants to
+    /// stop.
     async fn apply(
         &self,
         action: Action,
@@ -282,7 +284,7 @@ impl Fleet {
         match action {
             Action::WaitToShow => tokio::select! {
                 () = tokio::time::sleep(SHOW_TICK) => {}
-                // an error means that nobody can ask for a stop any more
+                // on an error nobody can ask for a stop any more
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Some(None)),
             },
             Action::NoteLost => self.note_lost(seen).await,
@@ -293,7 +295,7 @@ impl Fleet {
             Action::Launch { count, beside } => match self.acquire(offer, count, beside.first(), stop_signal).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Some(None)),
-                // beside those that are there, there is no room: somewhere else there may be for all
+                // no room beside the existing instances, but perhaps elsewhere for all of them
                 Err(CampaignError::Provider { error, .. }) if error.elsewhere() && !beside.is_empty() => {
                     self.reporter.note(format!("{}: {error}; all instances are replaced elsewhere", self.name));
                     self.end_all(&beside).await?;
@@ -316,7 +318,7 @@ impl Fleet {
         Ok(None)
     }
 
-    /// Takes instances that are ready as the nodes of the site.
+    /// Makes instances that are ready the nodes of the site.
     async fn take_in_use(&self, machines: &[Instance]) {
         {
             let mut state = self.state();
@@ -325,7 +327,7 @@ impl Fleet {
         }
         // an earlier controller, or an earlier campaign, may have set their deadlines long ago
         if let Err(error) = self.extend().await {
-            self.reporter.note(format!("{}: a deadline could not be moved on: {error}", self.name));
+            self.reporter.note(format!("{}: a deadline could not be extended: {error}", self.name));
         }
     }
 
@@ -341,7 +343,7 @@ impl Fleet {
         wait.until_ready(ids, stop_signal).await
     }
 
-    /// Instances that failed are ended; the next look finds them missing. Once is reported, again and again is an error.
+    /// Ends failed instances, so that the next query finds them missing. Repeated failures are an error.
     pub async fn replace(&self, failed: &BTreeMap<String, LossReason>) -> Result<(), CampaignError> {
         let replaced = {
             let mut state = self.state();
@@ -350,10 +352,10 @@ impl Fleet {
         };
         let what: Vec<String> = failed.iter().map(|(id, why)| format!("{id} ({why})")).collect();
         let reclaimed = failed.values().all(LossReason::is_reclaim);
-        let most = if reclaimed { MOST_REPLACED } else { self.request.nodes.min(MOST_REPLACED) };
+        let most = if reclaimed { MAX_REPLACED } else { self.request.nodes.min(MAX_REPLACED) };
         if replaced > most {
-            let said = format!("instances fail again after they were replaced: {}", what.join(", "));
-            return Err(self.error(ProviderError::before(ErrorKind::Other, "waiting for instances", self.provider.region(), said)));
+            let message = format!("instances failed again after they were replaced: {}", what.join(", "));
+            return Err(self.error(ProviderError::before(ErrorKind::Other, "waiting for instances", self.provider.region(), message)));
         }
         self.reporter.note(format!("{}: replaced: {}", self.name, what.join(", ")));
         let ids: Vec<String> = failed.keys().cloned().collect();
@@ -366,7 +368,7 @@ impl Fleet {
                     .await;
             }
         }
-        // their addresses may come again with other keys
+        // their addresses may be reused with other keys
         let seen = self.observed().await?;
         for instance in ids.iter().filter_map(|id| seen.get(id)) {
             for address in instance.address.iter().chain(&instance.internal) {
@@ -376,10 +378,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends instances that nothing needs any more, and that cost.
+    /// Ends instances that are no longer needed.
     async fn end_surplus(&self, surplus: Vec<Instance>) -> Result<(), CampaignError> {
         let ids: Vec<String> = surplus.iter().map(|i| i.id.clone()).collect();
-        self.reporter.note(format!("{}: not needed any more, and given back: {}", self.name, ids.join(", ")));
+        self.reporter.note(format!("{}: no longer needed and given back: {}", self.name, ids.join(", ")));
         self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
         for lease in self.open_leases() {
             let of_it: Vec<String> = lease.instances().into_iter().filter(|id| ids.iter().any(|i| i == id)).map(str::to_owned).collect();
@@ -387,7 +389,7 @@ impl Fleet {
                 self.write(Event::LeaseLost {
                     lease: lease.name.clone(),
                     instances: of_it.into_iter().map(Into::into).collect(),
-                    why: "not needed any more".into(),
+                    why: "no longer needed".into(),
                 })
                 .await;
             }
@@ -395,7 +397,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends instances whose place is wanted elsewhere. Their disks go with them; groups and key stay for those that take their place.
+    /// Ends instances in order to replace them. Their disks go with them; groups and key stay for the replacements.
     async fn end_all(&self, instances: &[Instance]) -> Result<(), CampaignError> {
         let ids: Vec<String> = instances.iter().map(|i| i.id.clone()).collect();
         self.provider.terminate(&ids).await.map_err(|e| self.error(e))?;
@@ -410,21 +412,21 @@ impl Fleet {
         Ok(())
     }
 
-    /// Leases that an earlier controller ordered, without having heard what came of them: the same order again gives the same instances.
+    /// Settles leases that an earlier controller ordered without hearing the answer: repeating the order gives the same instances.
     async fn settle_open_leases(&self) -> Result<(), CampaignError> {
         for lease in self.open_leases() {
             let Some(order) = lease.order.as_ref().filter(|_| !lease.is_acquired()) else { continue };
             let seen = self.observed().await?;
             let there: Vec<String> = seen.values().filter(|i| lease.name == i.lease).map(|i| i.id.clone()).collect();
             if there.len() == order.count as usize {
-                self.reporter.note(format!("{}: {} was ordered, and is there: {}", self.name, lease.name, there.join(", ")));
+                self.reporter.note(format!("{}: found what {} ordered: {}", self.name, lease.name, there.join(", ")));
                 self.write(Event::LeaseAcquired { lease: lease.name.clone(), by: Acquired::instances(there) }).await;
                 continue;
             }
-            self.reporter.note(format!("{}: {} was ordered, and its answer was not heard; it is asked for again", self.name, lease.name));
+            self.reporter.note(format!("{}: the answer to the order of {} was lost; repeating the order", self.name, lease.name));
             match self.launch(order).await {
                 Ok(()) => {}
-                // what it needed is there no more: then it was never launched
+                // what it needed is gone, so it was never launched
                 Err(CampaignError::Provider { error, .. })
                     if error.elsewhere() || matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Quota) =>
                 {
@@ -436,14 +438,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// Writes down which instances have ended by themselves.
+    /// Records which instances have ended by themselves.
     async fn note_lost(&self, seen: &BTreeMap<String, Instance>) {
         for lease in self.open_leases() {
             let is_gone =
                 |id: &&str| !lease.lost.contains_key(*id) && seen.get(*id).map_or_else(|| !self.is_young(id), |i| !i.state.is_alive());
             let gone: Vec<String> = lease.instances().into_iter().filter(is_gone).map(str::to_owned).collect();
             if let Some(first) = gone.first() {
-                let why = seen.get(first).and_then(|i| i.reason.clone()).unwrap_or_else(|| "it is not there any more".into());
+                let why = seen.get(first).and_then(|i| i.reason.clone()).unwrap_or_else(|| "it no longer exists".into());
                 self.reporter.note(format!("{}: {} is gone: {why}", self.name, gone.join(", ")));
                 self.write(Event::LeaseLost { lease: lease.name.clone(), instances: gone.into_iter().map(Into::into).collect(), why })
                     .await;
@@ -451,11 +453,11 @@ impl Fleet {
         }
     }
 
-    /// A fleet that was kept is this campaign's from now on, or not any more.
+    /// Takes over a kept fleet, or notes that another campaign has it.
     pub(super) async fn settle_kept(&self) {
         if self.given_away {
             for lease in self.open_leases() {
-                let how = "it was kept, and another campaign took it over or it was ended";
+                let how = "it was kept, and then ended or taken over by another campaign";
                 self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.into() }).await;
             }
         }
@@ -463,7 +465,8 @@ impl Fleet {
         for (order, instances) in &taken.leases {
             let known = self.open_leases().into_iter().find(|l| l.name == order.lease());
             if known.is_none() {
-                self.reporter.note(format!("{}: takes over what the campaign {} has kept: {instances}", self.name, order.tags.campaign));
+                self.reporter
+                    .note(format!("{}: takes over the kept instances of campaign {}: {instances}", self.name, order.tags.campaign));
                 let (lease, site) = (order.lease().into(), self.name.clone().into());
                 self.write(Event::LeaseIntended { lease, site, nodes: order.count, order: Some(Box::new(order.clone())) }).await;
             }
@@ -473,7 +476,7 @@ impl Fleet {
         }
     }
 
-    /// Looks at the instances in use, and gives the nodes that are lost.
+    /// Queries the instances in use, and returns the nodes that are lost.
     pub async fn look_for_gone(&self) -> Result<BTreeMap<String, LossReason>, CampaignError> {
         let seen = self.observed().await?;
         let machines = self.machines();
@@ -491,14 +494,14 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Whether an instance was launched so lately that the cloud may not show it yet.
+    /// Whether an instance was launched so recently that the cloud may not show it yet.
     pub(super) fn is_young(&self, id: &str) -> bool {
         let lease = self.open_leases().into_iter().rfind(|l| l.instances().contains(&id));
         let since = lease.and_then(|l| l.acquired).map(|at| jiff::Timestamp::now().duration_since(at).as_secs_f64());
         since.is_some_and(|s| s < YOUNG_S)
     }
 
-    /// How long after an order without an answer its instances may still come to sight.
+    /// Time during which the instances of an unanswered order may still appear.
     pub(super) fn may_still_show(&self) -> Option<Duration> {
         let young = self.open_leases().iter().any(|l| !l.is_acquired());
         young.then_some(SHOWN_LIMIT)

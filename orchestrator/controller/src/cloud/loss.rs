@@ -1,8 +1,8 @@
-//! Why an instance, and the node that it was, cannot be used any more.
+//! Reasons why an instance, and its node, can no longer be used.
 
 use std::fmt;
 
-/// Why an instance is lost.
+/// Reason why an instance is lost.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LossReason {
     /// The spot market took it back, or is about to.
@@ -13,7 +13,7 @@ pub(crate) enum LossReason {
         instance: String,
         /// Whether it was only stopped.
         stopped: bool,
-        /// What the cloud says.
+        /// The reason that the cloud gives.
         why: Option<String>,
     },
     /// The cloud does not show it any more.
@@ -28,16 +28,16 @@ pub(crate) enum LossReason {
         /// The limit, seconds.
         limit_s: f64,
     },
-    /// ssh does not let cvc in.
+    /// ssh rejects cvc.
     NoLogin(String),
     /// The cloud's own checks fail.
     Impaired(String),
-    /// The agent does not hear of its node any more.
+    /// The agent no longer hears from its node.
     Silent(String),
 }
 
 impl LossReason {
-    /// Whether the spot market took it.
+    /// Whether the spot market reclaimed it.
     pub(crate) fn is_reclaim(&self) -> bool {
         matches!(self, Self::Reclaimed)
     }
@@ -51,8 +51,8 @@ impl fmt::Display for LossReason {
                 let how = if *stopped { "stopped" } else { "terminated" };
                 write!(f, "the instance {instance} was {how}: {}", why.as_deref().unwrap_or("the cloud gives no reason"))
             }
-            Self::Vanished { instance } => write!(f, "the instance {instance} is not there any more"),
-            Self::EndedEarly(why) => write!(f, "{}", why.as_deref().unwrap_or("it ended while it was waited for")),
+            Self::Vanished { instance } => write!(f, "the instance {instance} no longer exists"),
+            Self::EndedEarly(why) => write!(f, "{}", why.as_deref().unwrap_or("it ended before it was ready")),
             Self::NotRunning { limit_s } => write!(f, "it was not running after {limit_s:.0} s"),
             Self::Impaired(why) => write!(f, "its status checks fail: {why}"),
             Self::NoLogin(why) | Self::Silent(why) => write!(f, "{why}"),

@@ -14,4 +14,4 @@ mod warm_pool;
 pub(crate) use fleet::{Fleet, Wanted};
 pub(crate) use loss::LossReason;
 
-pub use sweep::{Busy, Found, Known, Looked, Removed, Sweep, register};
+pub use sweep::{ActiveCampaign, Found, Known, Removed, Sweep, SweepFindings, register};

@@ -1,4 +1,4 @@
-//! Waiting until instances can be worked with: the cloud says that they run, ssh answers, and they know their deadline.
+//! Waits until instances are ready: the cloud shows them as running, ssh answers, and they know their deadline.
 
 use super::loss::LossReason;
 use crate::error::CampaignError;
@@ -18,9 +18,9 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinSet};
 use tracing::Instrument;
 
-/// Delay between two looks at all instances.
+/// Delay between two queries of all instances.
 const TICK: Duration = Duration::from_secs(2);
-/// Delay between two looks at the cloud's own checks, which are asked only about instances that ssh does not reach.
+/// Delay between two queries of the cloud's status checks, only for instances that ssh does not reach.
 const HEALTH_TICK: Duration = Duration::from_secs(15);
 /// Delay between two logins to one instance.
 const LOGIN_PAUSE: Duration = Duration::from_millis(700);
@@ -29,7 +29,7 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(15);
 /// Time limit of one connection, including a second attempt.
 const ONE_CONNECT: Duration = Duration::from_secs(10);
 /// Maximum number of logins at the same time: each is a process on this machine.
-const MOST_AT_ONCE: usize = 16;
+const MAX_AT_ONCE: usize = 16;
 
 /// How waiting for instances ended.
 pub(super) enum Reached {
@@ -41,7 +41,7 @@ pub(super) enum Reached {
     Stopped,
 }
 
-/// Where an instance stands on its way to being usable.
+/// The state of an instance on its way to being usable.
 #[derive(Clone, Debug, PartialEq)]
 enum Readiness {
     /// The cloud does not show it as running yet.
@@ -55,7 +55,7 @@ enum Readiness {
 }
 
 impl Readiness {
-    /// What the cloud's answer makes of an instance that was waited for.
+    /// The state that follows from the cloud's answer about an instance.
     fn of_answer(seen: Option<&Instance>, late: bool, limit: Duration) -> Self {
         match seen {
             Some(i) if i.state == InstanceState::Running && i.address.is_some() => Self::Probing(i.clone()),
@@ -65,7 +65,7 @@ impl Readiness {
         }
     }
 
-    /// Takes in the end of a login. One that was given up meanwhile stays as it is.
+    /// Records the result of a login. An instance that was given up meanwhile stays so.
     fn end_probe(&mut self, problem: Option<String>) {
         if let Self::Probing(instance) = self {
             *self = match problem {
@@ -94,7 +94,7 @@ pub(super) struct Wait<'a> {
     pub(super) fleet: &'a str,
     pub(super) provider: &'a dyn Provider,
     pub(super) reporter: &'a SiteReporter,
-    /// How long instances may take.
+    /// Time limit for the instances.
     pub(super) limit: Duration,
     /// How ssh reaches an instance.
     pub(super) target: &'a (dyn Fn(&Instance) -> Target + Send + Sync),
@@ -106,11 +106,11 @@ impl Wait<'_> {
         let began = Instant::now();
         let mut instances: BTreeMap<String, Readiness> = ids.iter().map(|id| (id.clone(), Readiness::Waiting)).collect();
         let mut logins: JoinSet<(String, Option<String>)> = JoinSet::new();
-        let permits = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));
         let mut asked_health = Instant::now();
         let mut told = 0;
         loop {
-            self.look(&mut instances, began, &permits, &mut logins).await?;
+            self.query(&mut instances, began, &permits, &mut logins).await?;
             if asked_health.elapsed() > HEALTH_TICK && instances.values().any(|r| matches!(r, Readiness::Probing(_))) {
                 asked_health = Instant::now();
                 for (id, health) in self.provider.health(self.fleet).await.map_err(|e| self.error(e))? {
@@ -142,8 +142,8 @@ impl Wait<'_> {
         Ok(self.reached(ids, instances, began))
     }
 
-    /// Asks the cloud about instances that do not run yet, and begins to log in to those that do.
-    async fn look(
+    /// Asks the cloud about instances that are not running yet, and starts to log in to those that are.
+    async fn query(
         &self,
         instances: &mut BTreeMap<String, Readiness>,
         began: Instant,
@@ -166,7 +166,7 @@ impl Wait<'_> {
         Ok(())
     }
 
-    /// Sums up, once each instance is ready or has failed.
+    /// Summarises, once each instance is ready or has failed.
     fn reached(&self, ids: &[String], mut instances: BTreeMap<String, Readiness>, began: Instant) -> Reached {
         let failure = |(id, readiness): (&String, &Readiness)| match readiness {
             Readiness::Failed(why) => Some((id.clone(), why.clone())),
@@ -194,17 +194,17 @@ async fn log_in(target: Target, permits: Arc<Semaphore>, limit: Duration) -> Res
     let until = Instant::now() + limit;
     loop {
         let permit = permits.acquire().await;
-        let (said, changed) = probe(&target).await;
+        let (message, changed) = probe(&target).await;
         drop(permit);
-        let Some(said) = said else { return Ok(()) };
+        let Some(message) = message else { return Ok(()) };
         if changed || Instant::now() > until {
-            return Err(format!("ssh did not let cvc in within {:.0} s: {said}", limit.as_secs_f64()));
+            return Err(format!("no login by ssh within {:.0} s: {message}", limit.as_secs_f64()));
         }
         tokio::time::sleep(LOGIN_PAUSE).await;
     }
 }
 
-/// Why an instance cannot be used yet, and whether that is final.
+/// The reason why an instance cannot be used yet, and whether it is final.
 async fn probe(target: &Target) -> (Option<String>, bool) {
     let host = SshHost::new(target.clone());
     let argv = ["sh", "-c", "test -s /etc/cvc-deadline"].map(String::from);
@@ -216,7 +216,7 @@ async fn probe(target: &Target) -> (Option<String>, bool) {
     host.disconnect().await;
     match answer {
         Ok(Ok(output)) if output.code == Some(0) => (None, false),
-        Ok(Ok(_)) => (Some("it has not set its deadline (/etc/cvc-deadline): did its image run the user data?".into()), false),
+        Ok(Ok(_)) => (Some("it has not set its deadline (/etc/cvc-deadline); check that its image runs user data".into()), false),
         Ok(Err(error)) => (Some(error.to_string()), matches!(error, HostError::KeyChanged(_))),
         Err(_) => (Some(format!("no answer within {} s", LOGIN_LIMIT.as_secs())), false),
     }
@@ -229,7 +229,7 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
          echo $d | $as tee /etc/cvc-deadline.new >/dev/null && $as mv /etc/cvc-deadline.new /etc/cvc-deadline"
     );
     let mut all = JoinSet::new();
-    let permits = Arc::new(Semaphore::new(MOST_AT_ONCE));
+    let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));
     for entry in hosts {
         let host = SshHost::new(Target::new(name, entry, ssh));
         let argv = ["sh".to_owned(), "-c".to_owned(), script.clone()];
@@ -243,12 +243,12 @@ pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSetti
             }
             Err(HostError::Ssh {
                 host: host.target().name.clone(),
-                said: format!("its deadline cannot be moved: {}", output.stderr.trim()),
+                message: format!("cannot extend its deadline: {}", output.stderr.trim()),
             })
         };
         all.spawn(extend.in_current_span());
     }
-    // one that does not answer is in the way of no other
+    // one that does not answer does not delay the others
     let mut first = Ok(());
     while let Some(done) = all.join_next().await {
         if let Ok(Err(error)) = done {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(of(Some(&pending), false), Readiness::Waiting);
         assert_eq!(of(Some(&nameless), false), Readiness::Waiting);
         assert_eq!(of(Some(&running), false), Readiness::Probing(running.clone()));
-        // one that came at the last moment is given its chance
+        // an instance that appeared at the last moment is still tried
         assert_eq!(of(Some(&running), true), Readiness::Probing(running.clone()));
     }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(of(None), "it was not running after 300 s");
         assert_eq!(of(Some(&instance(InstanceState::Pending, None, None))), "it was not running after 300 s");
         assert_eq!(of(Some(&instance(InstanceState::Terminated, None, Some("Server.InternalError")))), "Server.InternalError");
-        assert_eq!(of(Some(&instance(InstanceState::Stopped, None, None))), "it ended while it was waited for");
+        assert_eq!(of(Some(&instance(InstanceState::Stopped, None, None))), "it ended before it was ready");
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         readiness.fail_checks("impaired".into());
         readiness.end_probe(None);
         assert_eq!(readiness, Readiness::Failed(LossReason::Impaired("impaired".into())));
-        // and what is ready is no longer held against its checks
+        // and status checks do not matter once it is ready
         let mut readiness = Readiness::Probing(instance(InstanceState::Running, Some("a"), None));
         readiness.end_probe(None);
         readiness.fail_checks("impaired".into());

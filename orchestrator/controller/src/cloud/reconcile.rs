@@ -1,5 +1,4 @@
-//! What is to be done so that a fleet has the instances that are wanted: a function of what the journal says was launched and what the cloud
-//! shows.
+//! Decides what to do so that a fleet has the wanted instances: a function of what the journal says was launched and what the cloud shows.
 
 use crate::provider::Instance;
 use std::collections::BTreeMap;
@@ -8,35 +7,35 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) id: String,
-    /// It was launched so recently that the cloud may not show it yet.
+    /// Whether it was launched so recently that the cloud may not show it yet.
     pub(super) is_young: bool,
 }
 
-/// Something to do.
+/// An action on a fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Look again later: what was just launched and is not shown yet is neither lost nor missing.
+    /// Query again later: an instance that was just launched and is not shown yet is neither lost nor missing.
     WaitToShow,
-    /// Write down which instances have ended by themselves.
+    /// Record which instances have ended by themselves.
     NoteLost,
-    /// End all instances, which are of several types or zones: a mixed fleet measures neither.
+    /// End all instances, because their types or zones differ: a mixed fleet measures none of them.
     EndMixed(Vec<Instance>),
-    /// Launch this many, beside those that are there.
+    /// Launch this many more.
     Launch {
-        /// How many.
+        /// Number of instances.
         count: u32,
         /// Those that are there.
         beside: Vec<Instance>,
     },
-    /// Make what instances need beside themselves, or find it.
+    /// Make or find what instances need: key pair and groups.
     Prepare,
-    /// End instances that nothing needs any more, and that cost.
+    /// End instances that are no longer needed.
     EndSurplus(Vec<Instance>),
-    /// Wait until these can be worked with.
+    /// Wait until these are ready.
     AwaitReady(Vec<String>),
 }
 
-/// Decides what is to be done now, in order. After a launch, an end, or a wait to show the fleet is to be looked at again.
+/// Decides what to do now, in order. After a launch, an end or a wait the fleet must be queried again.
 pub(super) fn reconcile(nodes: u32, members: &[Member], seen: &BTreeMap<String, Instance>) -> Vec<Action> {
     if members.iter().any(|m| m.is_young && !seen.contains_key(&m.id)) {
         return vec![Action::WaitToShow];

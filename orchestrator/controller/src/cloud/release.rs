@@ -1,4 +1,4 @@
-//! Giving a fleet back: everything that carries its tag, in order, until nothing is left; or keeping it for a while.
+//! Gives a fleet back, which means everything with its tag, in order, until nothing is left; or keeps it for a while.
 
 use super::Fleet;
 use crate::cloud::readiness;
@@ -14,7 +14,7 @@ use std::{
 /// Time limit of removal, seconds: terminating takes minutes, and groups are in use until then.
 const REMOVE_LIMIT_S: f64 = 600.0;
 
-/// How long removing may take. Tests do not wait ten minutes for what never goes: `CVC_REMOVE_LIMIT_S`. Not in releases.
+/// Time limit for removal. Debug builds read `CVC_REMOVE_LIMIT_S`, so that tests need not wait ten minutes.
 fn remove_limit_s() -> f64 {
     #[cfg(debug_assertions)]
     if let Some(limit) = std::env::var("CVC_REMOVE_LIMIT_S").ok().and_then(|s| s.parse().ok()) {
@@ -23,7 +23,7 @@ fn remove_limit_s() -> f64 {
     REMOVE_LIMIT_S
 }
 
-/// Delay between looks for what may still come to sight.
+/// Delay between queries for resources that may still appear.
 const TICK: Duration = Duration::from_secs(2);
 
 fn known_ids(lease: &Lease) -> Vec<String> {
@@ -31,7 +31,7 @@ fn known_ids(lease: &Lease) -> Vec<String> {
 }
 
 impl Fleet {
-    /// The journal cannot be written any more: everything of this fleet is ended all the same, since it costs. What is left, if anything may be.
+    /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
     pub async fn end_unwritten(&self) -> Option<String> {
         let quiet = |_: String| ();
         let work = async {
@@ -48,11 +48,11 @@ impl Fleet {
         }
     }
 
-    /// Ends and removes everything of this fleet; an error if something stays, or may.
+    /// Ends and removes everything of this fleet. Returns an error if something stays or may stay.
     pub async fn down(&self, how: &str) -> Result<(), CampaignError> {
         match self.remove_all().await {
             Err(CampaignError::Provider { site, error }) => match self.may_have() {
-                // the cloud does not say what there is: then it is what was ordered
+                // the cloud does not say what exists: then it is what was ordered
                 Some(what) => {
                     let hint = error.hint().map(|m| format!("; {m}")).unwrap_or_default();
                     return Err(CampaignError::Leftover { site, what: format!("{what} may still be there: {error}{hint}") });
@@ -71,10 +71,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// What there may be in the cloud, as far as this machine knows.
+    /// What may exist in the cloud, as far as this machine knows.
     fn may_have(&self) -> Option<String> {
         let leases = self.open_leases();
-        // instances by their names, or the order whose answer is not known
+        // instances by their names, or the order whose answer is unknown
         let ids =
             |lease: &cvc_core::journal::Lease| if lease.is_acquired() { lease.instances().join(", ") } else { lease.name.to_string() };
         let costly: Vec<String> = leases.iter().map(ids).collect();
@@ -88,11 +88,11 @@ impl Fleet {
     async fn remove_all(&self) -> Result<(), CampaignError> {
         self.settle_kept().await;
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
-        // by their names first, which are known for certain: what was launched a moment ago may not be shown yet
+        // first by their ids, which are certain: what was launched a moment ago may not be shown yet
         let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
         match self.provider.terminate(&ids).await {
             Ok(()) => {}
-            // of which the cloud knows none any more, or not yet: the looks below go on until it does
+            // the cloud shows none of them any more, or not yet: the queries below go on until it does
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(self.error(error)),
         }
@@ -116,13 +116,13 @@ impl Fleet {
         }
     }
 
-    /// cvc is still there: the deadline of the instances moves on. Whether all of them could be told.
+    /// Extends the deadline of the instances while cvc is there. Returns whether all of them could be told.
     pub async fn extend(&self) -> Result<(), HostError> {
         let machines = self.machines();
         let gone = self.gone();
         let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).filter(|h| !gone.contains_key(&h.name)).collect();
         let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
-        // in the journal first: what is ended by its deadline while cvc is away has cost until then, and not until it is missed
+        // in the journal first: an instance that its deadline ends while cvc is away costs until then, not until cvc notices
         self.write_deadline(seconds).await;
         readiness::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
     }
@@ -135,12 +135,12 @@ impl Fleet {
         }
     }
 
-    /// How long the deadline may stand before it is moved on.
+    /// Delay between two extensions of the deadline.
     pub fn extend_after(&self) -> Duration {
         Duration::from_secs_f64(self.request.lifetime_s / 4.0)
     }
 
-    /// Keeps the instances for a next campaign: their own deadline is moved to then. Whether that could be done.
+    /// Keeps the instances for the next campaign by moving their deadline. Returns whether that succeeded.
     pub async fn keep(&self, keep_s: f64) -> Result<(), CampaignError> {
         let hosts: Vec<_> = self.machines().iter().map(|m| self.entry(m)).collect();
         let seconds = keep_s.ceil() as u64;

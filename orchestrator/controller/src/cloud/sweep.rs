@@ -1,4 +1,4 @@
-//! What is left in a cloud, found by tags alone, and removed: whatever became of the journals that ordered it.
+//! Finds by tags alone what is left in a cloud, and removes it, whatever became of the journals that ordered it.
 
 use crate::provider::{Account, Clouds, Discovery, Provider, ProviderError, Resource, ResourceKind};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,83 +18,83 @@ use std::{
 /// Default time limit for removing in one region, seconds.
 const REMOVE_LIMIT_S: f64 = 900.0;
 
-/// What is looked for, and where.
+/// What to search for, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
     /// Where.
     pub accounts: Vec<Account>,
-    /// Also in every other region that they may use.
+    /// Whether to search every other region that they may use.
     pub all_regions: bool,
-    /// Whose; `None` is anybody's.
+    /// The owner; `None` for any.
     pub owner: Option<String>,
-    /// Only what is older, seconds.
+    /// Minimum age, seconds.
     pub older_than_s: Option<f64>,
-    /// How long removing may take in one region, seconds; a quarter of an hour if nothing is said.
+    /// Time limit for removal in one region, seconds; 15 min by default.
     pub wait_s: Option<f64>,
-    /// Directory of campaigns: what is in use by these, and by those that are registered, is left alone. `None` leaves nothing alone.
+    /// Directory of campaigns: resources in use by these, and by registered ones, are left alone. `None` leaves nothing alone.
     pub campaigns: Option<Utf8PathBuf>,
 }
 
-/// Something that was found.
+/// A resource that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// What.
     pub resource: Resource,
     /// In which account and region.
     pub account: Account,
-    /// Why it is left alone.
+    /// The reason why it is left alone, if it is.
     pub left_alone: Option<String>,
 }
 
-/// What looking has come to.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looked {
-    /// What was found.
+pub struct SweepFindings {
+    /// The resources.
     pub found: Vec<Found>,
-    /// How many things of other owners there are, by owner.
+    /// Number of other owners' resources, by owner.
     pub others: BTreeMap<String, usize>,
-    /// Questions that were not answered: what is there is not known.
+    /// Queries that failed, so that it is unknown what is there.
     pub refused: Vec<ProviderError>,
 }
 
-/// What removing has come to.
+/// The result of a removal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Removed {
-    /// What is still there, with the reason.
+    /// The resources that are still there, with the reason.
     pub left: Vec<(Resource, String)>,
     /// Calls that failed as a whole.
     pub refused: Vec<ProviderError>,
 }
 
-/// A campaign whose things are left alone.
+/// A campaign whose resources are left alone.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Busy {
-    /// Whose things; empty: anybody's.
+pub struct ActiveCampaign {
+    /// The owner of the resources; empty for any.
     pub owners: BTreeSet<String>,
     /// Why.
     pub why: String,
 }
 
-/// What campaigns of this machine say of their fleets.
+/// What the journals of this machine's campaigns say about their fleets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
-    /// Fleets of campaigns that are under way now, and of those that are kept for a next one.
+    /// Fleets of campaigns that are running now, and kept fleets.
     pub fleets: BTreeMap<FleetId, String>,
-    /// Campaigns, by their names, that are under way or cannot be read.
-    pub campaigns: BTreeMap<String, Vec<Busy>>,
-    /// Accounts, each with its region, in which something was ever ordered.
+    /// Campaigns, by name, that are running or cannot be read.
+    pub campaigns: BTreeMap<String, Vec<ActiveCampaign>>,
+    /// Accounts and regions in which something was ever ordered.
     pub accounts: Vec<Account>,
-    /// Journals that cannot be read: what they say is not known.
+    /// Journals that cannot be read.
     pub unreadable: Vec<String>,
 }
 
-/// Where directories of campaigns are remembered: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
+/// Path of the register of campaign directories: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
 fn registry() -> Utf8PathBuf {
     cvc_core::paths::state().join("campaigns")
 }
 
-/// Remembers the directory of a campaign that uses a cloud, so that a sweep from any other directory leaves alone what it uses. Gives a note
-/// if that cannot be done.
+/// Registers the directory of a campaign that uses a cloud, so that a sweep from any other directory leaves its resources alone. Returns a
+/// note if that fails.
 pub fn register(dir: &Utf8Path) -> Option<String> {
     let write = || -> Result<(), StoreError> {
         let path = dir.canonicalize_utf8().map_err(StoreError::io("find", dir))?;
@@ -102,7 +102,7 @@ pub fn register(dir: &Utf8Path) -> Option<String> {
         fs::create_dir_all(&registry).map_err(StoreError::io("make", &registry))?;
         write_whole(&registry.join(blake3::hash(path.as_str().as_bytes()).to_hex().as_str()), path.as_str().as_bytes())
     };
-    write().err().map(|error| format!("`cvc sweep` from other directories will not know of this campaign: {error}"))
+    write().err().map(|error| format!("cannot register this campaign for `cvc sweep` from other directories: {error}"))
 }
 
 /// Whether an error means that a file does not exist.
@@ -111,7 +111,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 impl Known {
-    /// Reads the journals below a directory of campaigns, and those of all directories that are registered. One that is not there is empty.
+    /// Reads the journals below a directory of campaigns, and those of all registered directories. A missing directory counts as empty.
     ///
     /// # Errors
     /// When the directory, or the register, cannot be listed.
@@ -121,7 +121,7 @@ impl Known {
             dirs.insert(path.canonicalize_utf8().unwrap_or(path));
         }
         for entry in listed(&registry())? {
-            // one that is being written
+            // it is being written
             if entry.file_name().is_some_and(|name| name.starts_with('.')) {
                 continue;
             }
@@ -135,7 +135,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Why something is to be left alone.
+    /// The reason why a resource is left alone, if it is.
     pub fn spares(&self, tags: &Tags) -> Option<&str> {
         let busy = || {
             let of_name = self.campaigns.get(&tags.campaign)?;
@@ -149,17 +149,17 @@ impl Known {
         match fs::metadata(dir.journal()) {
             Ok(_) => {}
             Err(e) if is_missing(&e) => {
-                // it may just be beginning
+                // it may have just begun
                 if dir.lock().is_file()
                     && let Some(why) = under_way(dir, &name)
                 {
-                    self.campaigns.entry(name).or_default().push(Busy { owners: BTreeSet::new(), why });
+                    self.campaigns.entry(name).or_default().push(ActiveCampaign { owners: BTreeSet::new(), why });
                 }
                 return;
             }
             Err(e) => return self.unknown(name, &StoreError::io("read", dir.journal())(e)),
         }
-        // the lock first: a campaign that begins after it was looked at has not ordered anything yet
+        // check the lock first: a campaign that begins after the check has not ordered anything yet
         let busy = under_way(dir, &name);
         let entries = match journal::read(&dir.journal()) {
             Ok(entries) => entries,
@@ -188,9 +188,9 @@ impl Known {
             );
             names.insert(name);
             for name in names {
-                self.campaigns.entry(name).or_default().push(Busy { owners: owners.clone(), why: why.clone() });
+                self.campaigns.entry(name).or_default().push(ActiveCampaign { owners: owners.clone(), why: why.clone() });
             }
-            // also what it has taken over from another campaign
+            // including what it took over from another campaign
             self.fleets.extend(orders().filter(|(l, _)| !l.released).map(|(_, order)| (order.tags.fleet.clone(), why.clone())));
             return;
         }
@@ -205,15 +205,15 @@ impl Known {
         }
     }
 
-    /// A campaign whose fleets cannot be told: everything with its name is left alone.
+    /// Registers a campaign whose fleets are unknown: everything with its name is left alone.
     fn unknown(&mut self, name: String, error: &StoreError) {
-        self.unreadable.push(format!("{error}; everything of the campaign {name} is left alone"));
+        self.unreadable.push(format!("{error}; all resources of the campaign {name} are left alone"));
         let why = format!("the journal of the campaign {name} cannot be read");
-        self.campaigns.entry(name).or_default().push(Busy { owners: BTreeSet::new(), why });
+        self.campaigns.entry(name).or_default().push(ActiveCampaign { owners: BTreeSet::new(), why });
     }
 }
 
-/// What lies in a directory; nothing if there is none.
+/// The entries of a directory; empty if it does not exist.
 fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
     match dir.read_dir_utf8() {
         Ok(entries) => {
@@ -224,32 +224,32 @@ fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
     }
 }
 
-/// What is to be said of a campaign that may be under way.
+/// The reason to leave a campaign alone that may be running.
 fn under_way(dir: &CampaignDir, name: &str) -> Option<String> {
     match CampaignLock::take(&dir.lock()) {
         Ok(_) => None,
-        Err(StoreError::Locked { .. }) => Some(format!("the campaign {name} is under way")),
-        Err(error) => Some(format!("whether the campaign {name} is under way cannot be told: {error}")),
+        Err(StoreError::Locked { .. }) => Some(format!("the campaign {name} is running")),
+        Err(error) => Some(format!("cannot tell whether the campaign {name} is running: {error}")),
     }
 }
 
 impl Sweep {
-    /// Looks in all accounts and regions that are meant. What is refused in one does not keep from looking in the others.
+    /// Searches all requested accounts and regions. A refusal in one does not prevent the search of the others.
     ///
     /// # Errors
     /// When the campaigns of this machine cannot be told.
-    pub async fn look(&self, clouds: &dyn Clouds, tell: &(dyn Fn(String) + Send + Sync)) -> Result<Looked, StoreError> {
-        let mut looked = Looked::default();
+    pub async fn search_regions(&self, clouds: &dyn Clouds, tell: &(dyn Fn(String) + Send + Sync)) -> Result<SweepFindings, StoreError> {
+        let mut findings = SweepFindings::default();
         let mut seen = BTreeSet::new();
         let known = self.known()?;
-        for (account, provider) in self.providers(clouds, &mut looked.refused).await {
+        for (account, provider) in self.providers(clouds, &mut findings.refused).await {
             tell(format!("looking in {}", provider.region()));
-            // other owners' as well, to say that there are some
+            // including other owners' resources, to report that there are some
             let Discovery { found: there, refused } = provider.discover(None, None).await;
-            looked.refused.extend(refused);
+            findings.refused.extend(refused);
             let youngest = youngest(&there);
             for resource in there {
-                // names, unlike identifiers, may be there in several accounts; two profiles may be one account
+                // names, unlike identifiers, may exist in several accounts, and two profiles may share an account
                 let is_named = matches!(resource.kind, ResourceKind::KeyPair | ResourceKind::PlacementGroup);
                 let of = is_named.then(|| (account.profile.clone(), account.endpoint.clone()));
                 if self.is_too_young(&resource, &youngest)
@@ -258,17 +258,17 @@ impl Sweep {
                     continue;
                 }
                 if self.owner.as_ref().is_some_and(|owner| *owner != resource.tags.owner) {
-                    *looked.others.entry(resource.tags.owner).or_default() += 1;
+                    *findings.others.entry(resource.tags.owner).or_default() += 1;
                     continue;
                 }
                 let left_alone = known.spares(&resource.tags).map(str::to_owned);
-                looked.found.push(Found { resource, account: account.clone(), left_alone });
+                findings.found.push(Found { resource, account: account.clone(), left_alone });
             }
         }
-        Ok(looked)
+        Ok(findings)
     }
 
-    /// Removes what was found and is not to be left alone. The journals are read again before each region: a campaign may have begun
+    /// Removes what was found, except what is left alone. The journals are read again before each region: a campaign may have begun
     /// meanwhile, and then what it uses is marked as left alone.
     ///
     /// # Errors
@@ -353,14 +353,14 @@ impl Sweep {
 
     fn is_too_young(&self, resource: &Resource, youngest: &BTreeMap<FleetId, jiff::Timestamp>) -> bool {
         self.older_than_s.is_some_and(|limit_s| {
-            // clouds do not say since when there is a group: it belongs to what is used beside it
+            // clouds do not tell the age of a group: it is as old as what is used with it
             let since = resource.since.or_else(|| youngest.get(&resource.tags.fleet).copied()).or(resource.tags.expires);
             since.is_some_and(|since| jiff::Timestamp::now().duration_since(since).as_secs_f64() < limit_s)
         })
     }
 }
 
-/// Since when there is the youngest thing of each fleet.
+/// Start time of the youngest resource of each fleet.
 fn youngest(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
     let mut youngest = BTreeMap::new();
     for (fleet, since) in there.iter().filter_map(|r| Some((&r.tags.fleet, r.since?))) {
@@ -389,17 +389,17 @@ mod tests {
         }
         fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
         let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
-        let look = || {
+        let search_regions = || {
             let mut known = Known::default();
             dirs.iter().for_each(|dir| known.add(dir));
             known
         };
-        let known = look();
-        assert_eq!(known.spares(&of("held")), Some("the campaign held is under way"));
+        let known = search_regions();
+        assert_eq!(known.spares(&of("held")), Some("the campaign held is running"));
         assert_eq!(known.spares(&of("free")), None);
         assert!(known.spares(&of("damaged")).is_some() && known.unreadable.len() == 1, "{known:?}");
         drop(lock);
-        assert_eq!(look().spares(&of("held")), None);
+        assert_eq!(search_regions().spares(&of("held")), None);
     }
 
     #[test]

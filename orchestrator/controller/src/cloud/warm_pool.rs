@@ -1,5 +1,5 @@
-//! Fleets that are kept after their campaign: what cvc knows of one lies beside the campaigns, where the next one that wants the same takes it
-//! over, by a rename, so that two can never have it.
+//! Fleets that are kept after their campaign. The record of each lies beside the campaigns; the next campaign that wants the same takes it
+//! over by a rename, so that two can never have it.
 
 use crate::cloud::key_dir::Place;
 use crate::error::CampaignError;
@@ -17,26 +17,26 @@ use std::fs;
 const SCHEMA: u32 = 1;
 const FILE: &str = "kept.json";
 
-/// What is known of a fleet that is kept.
+/// The record of a kept fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     schema: u32,
-    /// Directory of the campaign that has kept it last: it may have it back.
+    /// Directory of the campaign that kept it last, which may take it back.
     keeper: Utf8PathBuf,
-    /// Digest of what its instances are like.
+    /// Digest of the configuration of its instances.
     pub digest: String,
-    /// When its instances end by themselves.
+    /// Time at which its instances end by themselves.
     pub until: jiff::Timestamp,
-    /// Its leases: what was ordered, and the instances that came of it.
+    /// Its leases, with orders and instances.
     pub leases: Vec<(LaunchOrder, String)>,
 }
 
-/// Where fleets that are kept lie.
+/// Directory of kept fleets.
 fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
     campaign.parent().unwrap_or(campaign).join(".kept")
 }
 
-/// Where one lies.
+/// Path of a kept fleet.
 pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
     warm_pool(campaign).join(fleet.as_str())
 }
@@ -64,17 +64,18 @@ pub(super) fn put(
     Ok(())
 }
 
-/// What was taken from the warm pool and lies in a place now; `None` if nothing was.
+/// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
 pub(super) fn taken(place: &Place) -> Option<Kept> {
     let text = fs::read(place.dir().join(FILE)).ok()?;
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
 }
 
-/// Takes this fleet of the campaign's own back from the warm pool, or, without a name, any that is as wanted and is there for a while. Whether there was one.
+/// Takes a kept fleet over: the named one or, without a name, any with the same configuration whose deadline is far enough. Returns whether
+/// there was one.
 pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&FleetId>, request: &FleetRequest) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
     let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
-    // a minute is the least that is worth a login
+    // less than a minute is not worth a login
     let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(1)).unwrap_or(jiff::Timestamp::MAX);
     for entry in entries.flatten() {
         let kept = fs::read(entry.path().join(FILE)).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
@@ -89,7 +90,7 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&FleetId>, 
         if let Some(parent) = place.dir().parent() {
             fs::create_dir_all(parent).map_err(StoreError::io("make", parent))?;
         }
-        // somebody else may be quicker: then there is nothing to rename any more
+        // another campaign may be quicker: then there is nothing left to rename
         if !place.dir().exists() && fs::rename(entry.path(), place.dir()).is_ok() {
             return Ok(true);
         }

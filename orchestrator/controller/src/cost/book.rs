@@ -1,4 +1,4 @@
-//! What things cost: the shipped table, and what the cloud's price list has said since.
+//! Prices: the shipped table, and newer quotes from the cloud's price list.
 
 use super::{
     cache::{self, Cached},
@@ -11,12 +11,12 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 /// Hours of a month, for turning monthly prices of disks into hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
-/// Age after which prices on demand are worth asking again; they change a few times in years.
+/// Age after which on-demand prices are asked for again; they rarely change.
 const LIST_FRESH_DAYS: i64 = 30;
-/// Age after which spot prices are worth asking again; the market moves by the hour.
+/// Age after which spot prices are asked for again; the market moves by the hour.
 const SPOT_FRESH_DAYS: i64 = 1;
 
-/// What things cost.
+/// Prices of instances, disks, addresses and transfer.
 #[derive(Clone, Debug)]
 pub struct PriceBook {
     table: &'static Table,
@@ -25,7 +25,7 @@ pub struct PriceBook {
     now: Timestamp,
 }
 
-/// Where quotes are kept between two commands.
+/// File in which quotes are kept between commands.
 pub fn cache_file() -> Utf8PathBuf {
     cvc_core::paths::cache().join("prices.json")
 }
@@ -36,7 +36,7 @@ impl PriceBook {
         Self { table: table::shipped(), quotes: Vec::new(), notes: Vec::new(), now: Timestamp::now() }
     }
 
-    /// The shipped table and the quotes of a file. One that cannot be read is left out, with a note.
+    /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
     pub fn open(cache: &Utf8Path) -> Self {
         Self::at(cache, Timestamp::now())
     }
@@ -47,22 +47,22 @@ impl PriceBook {
         Self { table: table::shipped(), quotes, notes: note.into_iter().collect(), now }
     }
 
-    /// Takes in quotes; of two for the same thing the newer one holds.
+    /// Adds quotes; of two for the same resource the newer one counts.
     pub fn add(&mut self, quotes: impl IntoIterator<Item = Quote>) {
         cache::merge(&mut self.quotes, quotes);
     }
 
-    /// What was wrong with the file of quotes.
+    /// The problem with the file of quotes, if any.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Of which day the shipped table is.
+    /// Date of the shipped table.
     pub fn shipped_date(&self) -> Date {
         self.table.date
     }
 
-    /// What the table says of an instance type, wherever it is offered.
+    /// The table's entry for an instance type.
     pub fn facts(&self, instance_type: &str) -> Option<&'static TypePrice> {
         self.table.types.get(instance_type)
     }
@@ -84,8 +84,8 @@ impl PriceBook {
         newest.ok_or_else(|| UnknownPrice::Cloud { what: instance_type.to_owned(), region: region.to_owned() })
     }
 
-    /// An hour of an instance of the spot market: the highest of the zones that it may be in (empty: of all). Nobody knows it without having
-    /// asked: then it is the price on demand, or the site's maximum, as an upper bound. It is never above the maximum.
+    /// An hour of an instance of the spot market: the highest of the zones that it may be in (empty: of all). Without a quote it is the
+    /// price on demand, or the site's maximum, as an upper bound. It never exceeds the maximum.
     pub fn spot(&self, region: &str, instance_type: &str, zones: &[String], max_price_usd: Option<f64>) -> Result<Price, UnknownPrice> {
         let may_be = |quote: &&Quote| {
             quote.spot
@@ -136,7 +136,7 @@ impl PriceBook {
         Price::new(self.table.address_hour, PriceFrom::Shipped { date: self.table.date })
     }
 
-    /// What burstable instances without limit cost above their price, for an hour in which all their vCPUs compute; `None` for other types.
+    /// The surcharge of unlimited burstable instances for an hour in which all their vCPUs are busy; `None` for other types.
     pub fn credits(&self, instance_type: &str) -> Option<Price> {
         let of = self.facts(instance_type)?;
         let busy = (1.0 - of.baseline?) * f64::from(of.vcpus);
@@ -144,7 +144,7 @@ impl PriceBook {
         Some(Price { at_most: true, ..Price::new(busy * self.table.credits_vcpu_hour, from) })
     }
 
-    /// US dollars for bytes that leave a region; those that the cloud gives away are not counted on.
+    /// US dollars for bytes that leave a region, ignoring free allowances.
     pub fn transfer(&self, region: &str, bytes: u64) -> Result<f64, UnknownPrice> {
         let per_gb = self.table.transfer_gb.get(region);
         per_gb
@@ -179,7 +179,7 @@ fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 
-/// Asks the cloud for today's prices, and keeps them in the file. A failure to keep them becomes a note of the book.
+/// Asks the cloud for today's prices, and keeps them in the file. A failure to save them becomes a note.
 pub async fn refresh(provider: &dyn Provider, types: &[String], spot: bool, cache: &Utf8Path) -> Result<PriceBook, ProviderError> {
     let mut quotes = provider.prices(types, false).await?;
     if spot {
@@ -188,7 +188,7 @@ pub async fn refresh(provider: &dyn Provider, types: &[String], spot: bool, cach
     let mut book = PriceBook::open(cache);
     book.add(quotes);
     if let Err(error) = cache::write(cache, &book.quotes) {
-        book.notes.push(format!("prices are not kept: {error}"));
+        book.notes.push(format!("cannot save prices: {error}"));
     }
     Ok(book)
 }

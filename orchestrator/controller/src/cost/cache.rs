@@ -14,31 +14,31 @@ struct File {
     quotes: Vec<Quote>,
 }
 
-/// What a file holds.
+/// The content of the file.
 #[derive(Debug, Default)]
 pub struct Cached {
     /// The quotes.
     pub quotes: Vec<Quote>,
-    /// What was wrong with it.
+    /// The problem with it, if any.
     pub note: Option<String>,
 }
 
-/// Reads the file; one that is not there is empty, one that cannot be read too, with a note.
+/// Reads the file. A missing one counts as empty, and so does an unreadable one, with a note.
 pub fn read(path: &Utf8Path) -> Cached {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Cached::default(),
-        Err(error) => return Cached { quotes: Vec::new(), note: Some(format!("{path}: {error}; its prices are left out")) },
+        Err(error) => return Cached { quotes: Vec::new(), note: Some(format!("{path}: {error}; its prices are ignored")) },
     };
     let whole = serde_json::from_slice::<File>(&text).map_err(|e| e.to_string());
-    let known = whole.and_then(|f| if f.schema == SCHEMA { Ok(f.quotes) } else { Err(format!("format {} is not known", f.schema)) });
+    let known = whole.and_then(|f| if f.schema == SCHEMA { Ok(f.quotes) } else { Err(format!("unknown format {}", f.schema)) });
     match known {
         Ok(quotes) => Cached { quotes: quotes.into_iter().filter(is_sane).collect(), note: None },
-        Err(wrong) => Cached { quotes: Vec::new(), note: Some(format!("{path}: {wrong}; its prices are left out")) },
+        Err(wrong) => Cached { quotes: Vec::new(), note: Some(format!("{path}: {wrong}; its prices are ignored")) },
     }
 }
 
-/// Writes the file, whole or not at all.
+/// Writes the file atomically.
 pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(StoreError::io("make", directory))?;
@@ -47,7 +47,7 @@ pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
     write_whole(path, &serde_json::to_vec_pretty(&file).unwrap_or_default())
 }
 
-/// Adds quotes; of two for the same thing the newer one stays.
+/// Adds quotes; of two for the same resource the newer one stays.
 pub fn merge(quotes: &mut Vec<Quote>, more: impl IntoIterator<Item = Quote>) {
     for quote in more.into_iter().filter(is_sane) {
         let same = |q: &&mut Quote| {

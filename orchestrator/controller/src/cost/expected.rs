@@ -1,12 +1,12 @@
-//! What a plan is expected to cost, before anything is started: a function of the plan, its estimates and the price book.
+//! The expected costs of a plan, before anything is started: a function of the plan, its estimates and the price book.
 //!
-//! Instances are billed from their start to the last run of their site. Runs go one after the other, whatever their site, so that instances
-//! also cost while another site has its turn; where all sites allow it (`side_by_side`), sites do not wait for each other, and runs of one that
-//! find their nodes free go beside others. Boot and setting up are assumed to take [`SETUP_S`]. Nodes of a site with a price of the user's
+//! Instances are billed from their start to the last run of their site. Runs go one after another, whatever their site, so instances also
+//! cost while another site runs. If all sites allow it (`side_by_side`), they do not wait for each other, and runs share a site while nodes
+//! are free. Boot and setting up are assumed to take [`SETUP_S`]. Nodes of a site with a price of the user's
 //! cost while a run uses them.
 
 use super::book::PriceBook;
-use cvc_core::price::{LEAST_S, NodeRate, UnknownPrice};
+use cvc_core::price::{MIN_S, NodeRate, UnknownPrice};
 use cvc_core::{
     campaign::{Site, Spec},
     ids::PointId,
@@ -18,35 +18,35 @@ use std::collections::HashMap;
 /// Time from the order of instances to the first run, seconds: one minute to boot, two to be set up.
 pub const SETUP_S: f64 = 180.0;
 
-/// What a site is expected to cost.
+/// The expected cost of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteCost {
     /// Its name.
     pub site: String,
-    /// What a node costs; `None` where neither a cloud nor the user says a price.
+    /// The price of a node; `None` if neither a cloud nor the user gives one.
     pub rate: Result<Option<NodeRate>, UnknownPrice>,
     /// Instances, of a cloud; 0 elsewhere.
     pub instances: u32,
-    /// How long they are there, set-up included; elsewhere the time of the site's runs, seconds.
+    /// Time that they exist, set-up included; elsewhere the time of the site's runs, seconds.
     pub there_s: f64,
-    /// What the runs of the site use of that, US dollars.
+    /// The part that the site's runs use, US dollars.
     pub runs_usd: Option<f64>,
-    /// Bytes that leave the cloud: what runs keep.
+    /// Bytes that leave the cloud: everything that runs keep.
     pub transfer_bytes: u64,
-    /// What that costs.
+    /// Its cost.
     pub transfer_usd: Option<f64>,
     /// Everything, US dollars.
     pub usd: Option<f64>,
 }
 
 impl SiteCost {
-    /// Whether anybody wants a price for this site: a cloud, or a user who has written one.
+    /// Whether this site costs money: it is in a cloud, or the user gives a price.
     pub fn has_price(&self) -> bool {
         !matches!(self.rate, Ok(None))
     }
 }
 
-/// What a plan is expected to cost.
+/// The expected costs of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// One run of each point, US dollars; in the order of the plan, `None` where it is not known or the point does not run.
@@ -55,12 +55,12 @@ pub struct Expected {
     pub sites: Vec<SiteCost>,
     /// All sites that have a price, US dollars; `None` if one of them is not known.
     pub usd: Option<f64>,
-    /// Whether sites wait for each other.
+    /// Whether sites run one after another.
     pub in_turn: bool,
 }
 
 impl Expected {
-    /// Whether there is anything to be said of costs.
+    /// Whether there are any costs to show.
     pub fn has_price(&self) -> bool {
         self.sites.iter().any(SiteCost::has_price)
     }
@@ -71,13 +71,13 @@ impl Expected {
     }
 }
 
-/// Cores of a node of a site, as far as they are known without asking it: from the campaign file, or from the type of the instances.
+/// Cores of a node of a site, if they are known without asking it: from the campaign file, or from the type of the instances.
 pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
-    let said = site.cluster.as_ref().and_then(|c| c.cores);
-    said.or_else(|| book.facts(site.ec2.as_ref()?.instance_types.first()?).map(|t| t.vcpus))
+    let message = site.cluster.as_ref().and_then(|c| c.cores);
+    message.or_else(|| book.facts(site.ec2.as_ref()?.instance_types.first()?).map(|t| t.vcpus))
 }
 
-/// What a plan is expected to cost. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
+/// The expected costs of a plan. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
 /// are left out.
 pub fn expected(
     spec: &Spec,
@@ -136,22 +136,22 @@ pub fn expected(
     Expected { points, usd, sites, in_turn }
 }
 
-/// What the runs of a site use.
+/// The use of a site by its runs.
 #[derive(Default)]
 struct Use {
     runs: u64,
     run_s: f64,
-    /// When its last run ends, from the begin of the first run of all.
+    /// End of its last run, counted from the start of the first run of all sites.
     last_s: f64,
     nodes: u32,
     runs_usd: f64,
     bytes: u64,
-    /// When each of its nodes is free, where runs go side by side.
+    /// Time at which each of its nodes is free, if runs go side by side.
     free_s: Vec<f64>,
 }
 
 impl Use {
-    /// A run on the nodes that are free first.
+    /// Places a run on the nodes that are free first.
     fn place(&mut self, seconds: f64, nodes: usize, all: usize) {
         self.free_s.resize(all.max(nodes), 0.0);
         self.free_s.sort_by(f64::total_cmp);
@@ -176,7 +176,7 @@ fn site_cost(name: &str, site: &Site, rate: Result<Option<NodeRate>, UnknownPric
     if let Some(ec2) = &site.ec2 {
         let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
         cost.instances = if side_by_side { ec2.nodes } else { used.nodes.min(ec2.nodes) };
-        cost.there_s = (SETUP_S + used.last_s).max(LEAST_S);
+        cost.there_s = (SETUP_S + used.last_s).max(MIN_S);
         cost.transfer_bytes = used.bytes;
         cost.transfer_usd = if used.bytes == 0 { Some(0.0) } else { book.transfer(&ec2.region, used.bytes).ok() };
         let instances = node.map(|rate| rate.billed(cost.there_s, cost.instances));

@@ -1,5 +1,5 @@
-//! What runs and sites cost: prices with their source and date, rates of nodes, and what a campaign has spent. Nothing here asks a cloud but
-//! [`refresh`]; a price that is not known stays unknown, and is never zero.
+//! Costs of runs and sites: prices with their source and date, rates of nodes, and what a campaign has spent. Only [`refresh`] asks a
+//! cloud; an unknown price stays unknown and is never zero.
 
 mod book;
 mod cache;

@@ -1,10 +1,10 @@
-//! What one node of a site costs by the price book, before and after it is launched.
+//! The price of one node of a site by the price book, before and after it is launched.
 
 use super::book::{DiskSize, PriceBook};
 use crate::provider::{FleetRequest, Instance};
 use cvc_core::{
     campaign::{Market, Site},
-    price::{LEAST_S, NodeRate, RatePart, UnknownPrice},
+    price::{MIN_S, NodeRate, RatePart, UnknownPrice},
 };
 
 /// Size of the root volume, GiB, where neither the campaign file nor the image gives it: that of the images that cvc knows.
@@ -43,10 +43,10 @@ pub fn instance_rate(
         parts.push(RatePart { what, price: book.disk(region, &disk)? });
     }
     parts.push(RatePart { what: "public IPv4 address".into(), price: book.address() });
-    Ok(NodeRate::new(parts, LEAST_S))
+    Ok(NodeRate::new(parts, MIN_S))
 }
 
-/// What a node of a fleet costs that was launched: of several types the dearest, as an upper bound. `None` if one of the prices is not known.
+/// The price of a node of a launched fleet: of several types the dearest, as an upper bound. `None` if one of the prices is unknown.
 pub fn fleet_rate(book: &PriceBook, request: &FleetRequest, machines: &[Instance], root_gib: Option<u32>) -> Option<NodeRate> {
     let mut rates = Vec::new();
     for machine in machines {
@@ -59,7 +59,7 @@ pub fn fleet_rate(book: &PriceBook, request: &FleetRequest, machines: &[Instance
     Some(if mixed { dearest.at_most() } else { dearest })
 }
 
-/// What a node of a site is expected to cost before there is one: an instance of the first type that the site names. Where spot instances
+/// The expected price of a node of a site before launch: an instance of the first type that the site names. Where spot instances
 /// may give way to others, it is the price of those. `None` where a site has no price.
 pub fn planned_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result<Option<NodeRate>, UnknownPrice> {
     let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else {
@@ -74,7 +74,7 @@ pub fn planned_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result
     Ok(Some(if may_give_way { rate.at_most() } else { rate }))
 }
 
-/// The dearest of the types that a site may get, for a budget; `None` where none of their prices is known or the site has no price.
+/// The highest price among the types that a site may get, for a budget; `None` if no price is known.
 pub fn dearest_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Option<NodeRate> {
     let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else { return NodeRate::of_settings(&site.price, cores) };
     let spot = request.market == Market::Spot;

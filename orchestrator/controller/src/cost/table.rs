@@ -1,4 +1,4 @@
-//! The price table that is shipped: for plans without an account and without a network.
+//! The shipped price table, for plans without an account and without a network.
 
 use indexmap::IndexMap;
 use jiff::civil::Date;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Of which day its figures are.
+    /// Date of its figures.
     pub date: Date,
     /// A public IPv4 address, US dollars for an hour.
     pub address_hour: f64,
@@ -23,7 +23,7 @@ pub struct Table {
     pub types: IndexMap<String, TypePrice>,
 }
 
-/// What an EBS volume costs.
+/// Prices of an EBS volume type.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskPrice {
@@ -34,7 +34,7 @@ pub struct DiskPrice {
     /// Operations per second without charge.
     #[serde(default)]
     pub iops_free: u32,
-    /// The price changes beyond this number.
+    /// Number beyond which the price changes.
     pub iops_most: Option<u32>,
     /// For a MiB per second and month.
     pub throughput_month: Option<f64>,

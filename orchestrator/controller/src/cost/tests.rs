@@ -99,7 +99,7 @@ fn what_a_burstable_type_computes_above_its_baseline_is_counted() {
 }
 
 #[test]
-fn what_is_not_known_is_said_and_is_not_zero() {
+fn an_unknown_price_is_reported_and_is_not_zero() {
     let book = PriceBook::shipped();
     let unknown = instance_rate(&book, &settings(&["c9.large"]), "c9.large", false, None).expect_err("no price");
     assert_eq!(unknown.to_string(), "the price of c9.large in us-east-1 is not known");

@@ -1,4 +1,4 @@
-//! What nodes are to each other: ssh without a password, and storage that is shared or is not.
+//! Checks between nodes: ssh without a password, and whether storage is shared.
 
 use super::{
     check::{Check, State},
@@ -10,11 +10,11 @@ use cvc_core::{campaign::Site, ids::short_digest};
 use cvc_engine::host::Host;
 use std::time::Duration;
 
-/// Maximum number of nodes of which every pair is tried; of more the head reaches all, and each the next one.
-const MOST_PAIRS_OF: usize = 16;
-/// Time limit for one node to reach others, at a few seconds each.
+/// Maximum number of nodes of which every pair is tried. Of more nodes, the head tries all, and each node the next one.
+const MAX_PAIRS_OF: usize = 16;
+/// Time limit for one node to reach the others.
 const LIMIT: Duration = Duration::from_secs(180);
-/// Time limit until a new file is seen by all nodes: network file systems may show it late.
+/// Time limit for all nodes to see a new file: network file systems may show it late.
 const LATE: usize = 20;
 
 const REACH: &str = r#"
@@ -23,10 +23,10 @@ for h; do
     printf '%s\t%s\n' "$h" "$(printf '%s\n' "$said" | tail -n 1 | tr -d '\r')"
 done"#;
 
-/// Whether nodes reach each other, as MPI's launchers do.
+/// Checks whether nodes reach each other in the way of MPI's launchers.
 pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
     let all: Vec<String> = nodes.iter().map(|n| n.among.clone()).collect();
-    let many = nodes.len() > MOST_PAIRS_OF;
+    let many = nodes.len() > MAX_PAIRS_OF;
     let mut asking = vec![(head.clone(), all.clone())];
     for (i, node) in nodes.iter().enumerate().filter(|(_, n)| n.name() != head.name()) {
         let to = if many { vec![all[(i + 1) % all.len()].clone()] } else { all.clone() };
@@ -40,8 +40,8 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
     let (mut checks, mut failed) = (Vec::new(), Vec::new());
     for answer in asked {
         match answer.await {
-            Ok((from, Ok(said))) => {
-                failed.extend(said.lines().filter_map(|l| l.split_once('\t')).map(|(to, why)| format!("{from} to {to}: {why}")));
+            Ok((from, Ok(message))) => {
+                failed.extend(message.lines().filter_map(|l| l.split_once('\t')).map(|(to, why)| format!("{from} to {to}: {why}")));
             }
             Ok((from, Err(error))) => checks.push(Check::of(&from, "ssh between nodes", &error)),
             Err(panic) => checks.push(Check::new("ssh between nodes", State::Bad, panic.to_string(), "")),
@@ -49,7 +49,7 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
     }
     let hint = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
     checks.push(if failed.is_empty() {
-        Check::good("ssh between nodes", format!("{pairs} ways, without a password"))
+        Check::good("ssh between nodes", format!("{pairs} connections, without a password"))
     } else {
         let more = failed.len().saturating_sub(4);
         failed.truncate(4);
@@ -68,7 +68,7 @@ cat "$p/$2" 2>/dev/null || :"#;
 const REMOVE: &str = r#"case $1 in '~') p=$HOME ;; '~/'*) p=$HOME/${1#??} ;; *) p=$1 ;; esac
 rm -f "$p/$2""#;
 
-/// Whether areas are seen by those who should see them: a file of the first node, looked for on the others.
+/// Checks whether areas are shared as declared: writes a file on the first node and looks for it on the others.
 pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
     let mut checks = Vec::new();
     let Some((first, others)) = nodes.split_first() else { return checks };
@@ -83,23 +83,23 @@ pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
         let (mut sees, mut blind) = (Vec::new(), Vec::new());
         for node in others {
             match script(&node.host, READ, &args(if shared { LATE } else { 0 }), SHORT).await {
-                Ok(said) if said == token => sees.push(node.name()),
+                Ok(message) if message == token => sees.push(node.name()),
                 Ok(_) => blind.push(node.name()),
                 Err(error) => checks.push(Check::of(node.name(), &what, &error)),
             }
         }
-        // what is left there is a few bytes with a name that says whose they are
+        // a leftover is only a few bytes, with a name that tells its origin
         let _ = script(&first.host, REMOVE, &args(0), SHORT).await;
         checks.push(match (shared, sees.is_empty(), blind.is_empty()) {
             (true, _, true) => Check::good(what, format!("{path} is shared by all nodes")),
             (true, _, false) => {
-                let found = format!("{path} is said to be shared, but {} do not see what {} writes", blind.join(", "), first.name());
-                Check::new(what, State::Bad, found, "mount it on all nodes, or say `kind = \"node-local\"`")
+                let found = format!("{path} is declared as shared, but {} do not see what {} writes", blind.join(", "), first.name());
+                Check::new(what, State::Bad, found, "mount it on all nodes, or set `kind = \"node-local\"`")
             }
-            (false, true, _) => Check::good(what, format!("{path} is each node's own")),
+            (false, true, _) => Check::good(what, format!("{path} is local to each node")),
             (false, false, _) => {
-                let found = format!("{path} is said to be node-local, but {} see what {} writes", sees.join(", "), first.name());
-                Check::new(what, State::Bad, found, "say `kind = \"shared\"`, or give a path on a local disk")
+                let found = format!("{path} is declared as node-local, but {} see what {} writes", sees.join(", "), first.name());
+                Check::new(what, State::Bad, found, "set `kind = \"shared\"`, or give a path on a local disk")
             }
         });
     }

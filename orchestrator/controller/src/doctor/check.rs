@@ -3,33 +3,33 @@
 use cvc_engine::host::HostError;
 use serde::Serialize;
 
-/// How a finding is.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As it should be.
+    /// Fine.
     Good,
-    /// Was not looked at, and why.
+    /// Not checked; the finding says why.
     Skipped,
-    /// Runs go, but something may be wrong with what they measure.
+    /// Runs work, but their measurements may be affected.
     Doubtful,
     /// Runs will fail.
     Bad,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What.
+    /// What was checked.
     pub what: String,
-    /// On which host; `None` if on all.
+    /// Its host; `None` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// What was found.
     pub found: String,
-    /// How to fix it; empty if it is as it should be.
+    /// How to fix it; empty if it is fine.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! Clocks: what a node says, against the middle of the question's way.
+//! Compares clocks: a node's answer against the middle of the round trip.
 
 use super::{
     check::{Check, State},
@@ -9,8 +9,8 @@ use cvc_engine::host::HostError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-/// Maximum difference of clocks, seconds; beyond it times of different nodes cannot be compared.
-const MOST_S: f64 = 0.5;
+/// Maximum difference of clocks, seconds. Beyond it, times of different nodes cannot be compared.
+const MAX_S: f64 = 0.5;
 /// Number of questions; the quickest answer counts.
 const QUESTIONS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(20);
@@ -25,20 +25,20 @@ pub(super) async fn skew(nodes: &[Node]) -> Vec<Check> {
             Err(error) => checks.push(Check::of(node.name(), "clock", &error)),
         }
     }
-    let far: Vec<&(&str, (f64, f64))> = offsets.iter().filter(|(_, (offset, way))| offset.abs() - way > MOST_S).collect();
+    let far: Vec<&(&str, (f64, f64))> = offsets.iter().filter(|(_, (offset, way))| offset.abs() - way > MAX_S).collect();
     let text = |of: &[&(&str, (f64, f64))]| {
         of.iter().map(|(name, (offset, way))| format!("{name} {offset:+.3} s (±{way:.3})")).collect::<Vec<_>>().join(", ")
     };
     if far.is_empty() {
         checks.push(Check::good("clocks", format!("against this machine: {}", text(&offsets.iter().collect::<Vec<_>>()))));
     } else {
-        let hint = "start a time service there (chronyd, systemd-timesyncd), or see whether this machine's own clock is wrong";
-        checks.push(Check::new("clocks", State::Doubtful, format!("more than {MOST_S} s from this machine's: {}", text(&far)), hint));
+        let hint = "start a time service there (chronyd, systemd-timesyncd), or check this machine's own clock";
+        checks.push(Check::new("clocks", State::Doubtful, format!("more than {MAX_S} s from this machine's: {}", text(&far)), hint));
     }
     checks
 }
 
-/// Seconds by which its clock is ahead, and by how much that may be wrong: half of the way there and back.
+/// Seconds by which its clock is ahead, and the uncertainty: half of the round trip.
 async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
     let argv = ["sh", "-c", "while read -r l; do date +%s.%N; done"].map(str::to_owned);
     let mut pipe = host.pipe(&argv).await?;
@@ -47,7 +47,7 @@ async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
     for _ in 0..QUESTIONS {
         let Some(stdin) = pipe.stdin.as_mut() else { break };
         let (mut line, asked) = (String::new(), now());
-        // a line that is gone shows at the end
+        // a lost connection shows at the end
         let sent = stdin.write_all(b"\n").await;
         if sent.is_err() || pipe.stdout.read_line(&mut line).await.unwrap_or(0) == 0 {
             break;
@@ -60,9 +60,9 @@ async fn offset(host: &SshHost) -> Result<(f64, f64), HostError> {
             best = Some((there - (asked + way), way));
         }
     }
-    let (_, said) = pipe.wait().await?;
+    let (_, message) = pipe.wait().await?;
     best.ok_or_else(|| HostError::Ssh {
         host: cvc_engine::host::Host::name(host).to_owned(),
-        said: format!("`date +%s.%N` gives no time there {said}"),
+        message: format!("`date +%s.%N` printed no time {message}"),
     })
 }

@@ -1,4 +1,4 @@
-//! What each node is and has, and whether all have the same.
+//! Facts of each node, and whether all nodes agree.
 
 use super::{
     check::{Check, State},
@@ -13,7 +13,7 @@ use cvc_engine::{host::HostError, mpi};
 use indexmap::IndexMap;
 
 /// Free bytes below which a file system counts as nearly full.
-const LEAST_FREE: u64 = 1 << 30;
+const MIN_FREE: u64 = 1 << 30;
 
 /// Lines `KEY<TAB>VALUE`. Arguments: of directories `dir KIND NAME PATH`, of libraries `mpi NAME SCRIPT`, of DMTCP `dmtcp LAUNCHER`.
 const SCRIPT: &str = r#"
@@ -56,7 +56,7 @@ pub(super) async fn ask(host: &SshHost, site: &Site, cluster: &Cluster) -> Resul
     let mut args = Vec::new();
     let mut dir = |kind: &str, name: String, path: &str| args.extend(["dir".to_owned(), kind.to_owned(), name, path.to_owned()]);
     dir("write", "base".into(), &cluster.base);
-    // relative ones belong to the campaign file's machine
+    // relative paths are on the campaign file's machine
     for path in site.app_dirs.iter().filter(|p| is_absolute(p)) {
         dir("read", format!("app_dirs {path}"), path);
     }
@@ -128,9 +128,9 @@ fn read(text: &str) -> Facts {
                 facts.mpi.insert(name.to_owned(), (value.to_owned(), String::new()));
             }
             Some(("said", name)) => {
-                if let Some((_, said)) = facts.mpi.get_mut(name) {
-                    said.push_str(value);
-                    said.push('\n');
+                if let Some((_, message)) = facts.mpi.get_mut(name) {
+                    message.push_str(value);
+                    message.push('\n');
                 }
             }
             _ if key == "dmtcp" => facts.dmtcp = value.split_once('\t').map(|(path, version)| (path.to_owned(), version.to_owned())),
@@ -140,7 +140,7 @@ fn read(text: &str) -> Facts {
     facts
 }
 
-/// Hosts by what they say; more than one entry is a difference.
+/// Groups hosts by their answers; more than one entry is a difference.
 fn by_value(nodes: &[Node], of: impl Fn(&Node) -> String) -> IndexMap<String, Vec<&str>> {
     let mut groups: IndexMap<String, Vec<&str>> = IndexMap::new();
     for node in nodes {
@@ -168,7 +168,7 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
         });
         let broken = nodes.iter().any(|n| fact(n).state != "ok");
         let (state, hint) = match (broken, groups.len()) {
-            (true, _) => (State::Bad, "make it on all nodes, the user may write there; or give another path"),
+            (true, _) => (State::Bad, "make it on all nodes, writable for the user, or give another path"),
             (false, 1) => (State::Good, ""),
             (false, _) => (State::Bad, "give a path that is the same on all nodes"),
         };
@@ -177,34 +177,28 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
             let free = nodes.iter().filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
             if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
                 let found = format!("at least {} ({host})", ByteSize(least));
-                let (state, hint) = if least < LEAST_FREE {
-                    (State::Doubtful, "remove what is not needed there, or give another path")
-                } else {
-                    (State::Good, "")
-                };
+                let (state, hint) =
+                    if least < MIN_FREE { (State::Doubtful, "free some space there, or give another path") } else { (State::Good, "") };
                 checks.push(Check::new(format!("free space: {name}"), state, found, hint));
             }
         }
     }
     for what in first.facts.same.keys() {
         let groups = by_value(nodes, |n| n.facts.same.get(what).cloned().unwrap_or_default());
-        let (state, hint) = if groups.len() == 1 {
-            (State::Good, "")
-        } else {
-            (State::Doubtful, "measure on nodes that are alike, or keep the difference in mind")
-        };
+        let (state, hint) =
+            if groups.len() == 1 { (State::Good, "") } else { (State::Doubtful, "measure on equal nodes, or keep the difference in mind") };
         checks.push(Check::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {
         let groups = by_value(nodes, |n| match n.facts.mpi.get(library) {
-            Some((path, said)) => format!("{} at {path}", mpi::launcher(entry.family).version_or_unknown(said)),
+            Some((path, message)) => format!("{} at {path}", mpi::launcher(entry.family).version_or_unknown(message)),
             None => "missing".into(),
         });
         let some = nodes.iter().any(|n| n.facts.mpi.contains_key(library));
         let (state, hint) = match (some, groups.len()) {
             (true, 1) => (State::Good, String::new()),
             (true, _) => (State::Bad, "install the same version at the same place on all nodes (cvc install)".to_owned()),
-            (false, _) => (State::Doubtful, format!("its points are skipped; install it (cvc install), or leave `{library}` out")),
+            (false, _) => (State::Doubtful, format!("its points are skipped; install it (cvc install), or remove `{library}`")),
         };
         checks.push(Check::new(format!("MPI library {library}"), state, show(&groups), hint));
     }
@@ -220,7 +214,7 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
     checks
 }
 
-/// Areas that are looked at between nodes: name, whether shared, path as written.
+/// The areas to check between nodes: name, whether shared, path as written.
 pub(super) fn areas(site: &Site) -> impl Iterator<Item = (&str, bool, &str)> {
     site.storage.iter().filter_map(|(name, area)| {
         let path = area.path.as_deref().filter(|p| is_absolute(p))?;

@@ -1,4 +1,4 @@
-//! What a cluster needs for runs over several of its nodes, looked at one by one: each finding with its hint.
+//! Checks one by one what a cluster needs for runs over several of its nodes; each finding has its hint.
 
 mod between;
 mod check;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Looks at a site of several machines; `tell` hears what is being looked at.
+/// Checks a site of several machines; `tell` is called with what is being checked.
 pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> Vec<Check> {
     let Some(cluster) = &site.cluster else { return Vec::new() };
     let ssh = resolved(&cluster.ssh);
@@ -49,7 +49,7 @@ pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> V
         }
     }
     if site.kind == SiteKind::Slurm {
-        let found = "nodes are only known inside an allocation; they are looked at when runs begin";
+        let found = "nodes are only known inside an allocation; they are checked when runs begin";
         checks.push(Check::new("nodes", State::Skipped, found, ""));
         return checks;
     }
@@ -68,7 +68,7 @@ pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> V
     checks.extend(clock::skew(&ready).await);
     checks.extend(facts::compare(&ready, site));
     tell("ssh between nodes".into());
-    // MPI is launched on the head, which may be no node of mappings
+    // MPI is launched on the head, which may not be a node of mappings
     let starts = head.as_ref().map_or_else(|| ready[0].host.clone(), Clone::clone);
     checks.extend(between::ssh(&starts, &ready).await);
     tell("storage".into());
@@ -79,15 +79,15 @@ pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> V
 
 async fn rings(head: &SshHost, nodes: &[Node], site: &Site, cluster: &Cluster, tell: &mut dyn FnMut(String)) -> Vec<Check> {
     let [first, second, ..] = nodes else {
-        return vec![Check::new("MPI between nodes", State::Skipped, "one node is reached, and it needs two", "")];
+        return vec![Check::new("MPI between nodes", State::Skipped, "only one node can be reached, and the check needs two", "")];
     };
     if head.name() != first.name() {
-        let found = format!("MPI is launched on {}, which is not a node of the site; runs show whether it works", head.name());
+        let found = format!("MPI is launched on {}, which is not a node of the site; only runs will show whether that works", head.name());
         return vec![Check::new("MPI between nodes", State::Skipped, found, "")];
     }
     let mut checks = Vec::new();
     for (library, entry) in &site.mpi {
-        // one that is nowhere is told among the versions
+        // a library that is on no node is reported among the versions
         if let (Some(found), Some(_)) = (first.facts.mpi.get(library), second.facts.mpi.get(library)) {
             tell(format!("MPI between nodes: {library}"));
             checks.push(ring::round(&ring::Ring { first, second, library, entry, found, cluster }).await);
@@ -96,7 +96,7 @@ async fn rings(head: &SshHost, nodes: &[Node], site: &Site, cluster: &Cluster, t
     checks
 }
 
-/// Connects to a machine, and says by which key it is known.
+/// Connects to a machine, and reports its host key.
 async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     let pinned = target.pinned.clone();
     let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
@@ -112,7 +112,7 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     let believed = notices.iter().any(|n| matches!(n, Notice::Pinned { vouched_by: None, .. }));
     let state = if believed { State::Doubtful } else { State::Good };
     let hint =
-        if believed { "compare the fingerprint with what its administrator says; a wrong one is removed by ssh-keygen -R" } else { "" };
+        if believed { "compare the fingerprint with the one from its administrator; remove a wrong one with ssh-keygen -R" } else { "" };
     let found = if new.is_empty() { format!("is pinned in {pinned}") } else { new.join("; ") };
     checks.push(Check { host: on, ..Check::new("host key", state, found, hint) });
     (checks, Some(host))

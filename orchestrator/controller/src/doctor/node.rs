@@ -1,4 +1,4 @@
-//! A node that answers, what it says of itself, and a script that runs there.
+//! A node that answers, its facts, and how a script runs there.
 
 use crate::ssh::SshHost;
 use cvc_engine::host::{Host, HostError};
@@ -11,7 +11,7 @@ pub(super) const SHORT: Duration = Duration::from_secs(60);
 /// A node that answers.
 pub(super) struct Node {
     pub(super) host: SshHost,
-    /// What the other nodes call it.
+    /// Its name among the other nodes.
     pub(super) among: String,
     pub(super) facts: Facts,
 }
@@ -22,14 +22,14 @@ impl Node {
     }
 }
 
-/// What a node says of itself.
+/// Facts that a node reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// Kernel, libc, processor, cores, memory: whatever should be the same everywhere.
+    /// Kernel, libc, processor, cores, memory: what should be the same on all nodes.
     pub(super) same: IndexMap<String, String>,
-    /// Paths as they are there, with what is wrong with each; by what they are for.
+    /// Directories by purpose, with their problems.
     pub(super) paths: IndexMap<String, PathFact>,
-    /// MPI libraries that are there: the launcher and what it says.
+    /// Installed MPI libraries: the launcher and its version output.
     pub(super) mpi: IndexMap<String, (String, String)>,
     /// DMTCP's launcher and version.
     pub(super) dmtcp: Option<(String, String)>,
@@ -53,5 +53,5 @@ pub(super) async fn script(host: &SshHost, script: &str, args: &[String], limit:
         return Ok(out.stdout);
     }
     let last: Vec<&str> = out.stderr.lines().rev().take(3).collect();
-    Err(HostError::Ssh { host: host.name().to_owned(), said: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
+    Err(HostError::Ssh { host: host.name().to_owned(), message: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
 }

@@ -1,4 +1,4 @@
-//! A small MPI program over two nodes, started as runs are: what launchers and libraries say is worth less than that it went round.
+//! Runs a small MPI program over two nodes, started as runs are: only a message that went round proves that MPI works.
 
 use super::{
     check::{Check, State},
@@ -21,7 +21,7 @@ const SOURCE: &str = include_str!("ring.c");
 /// Rounds that the program makes with two ranks add this to its token.
 const TOKEN: &str = "200";
 const COMPILE: Duration = Duration::from_secs(60);
-/// Time limit of the job: beyond it, it hangs.
+/// Time limit of the job, after which it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two nodes and a library.
@@ -30,12 +30,12 @@ pub(super) struct Ring<'a> {
     pub(super) second: &'a Node,
     pub(super) library: &'a str,
     pub(super) entry: &'a MpiLibrary,
-    /// Its launcher on the first node, and what that says of itself.
+    /// Its launcher on the first node, and the launcher's version output.
     pub(super) found: &'a (String, String),
     pub(super) cluster: &'a Cluster,
 }
 
-/// Ends what carries a mark; $1 is the mark, $2 the directory.
+/// Script that ends all processes with a mark; $1 is the mark, $2 the directory.
 const CLEAR: &str = r#"
 for e in /proc/[0-9]*/environ; do
     tr '\0' '\n' <"$e" 2>/dev/null | grep -qx "CVC_RUN=$1" || continue
@@ -44,7 +44,7 @@ for e in /proc/[0-9]*/environ; do
 done
 rm -rf "$2""#;
 
-/// Compiles the program, puts it on both nodes and runs it; clears up in any case.
+/// Compiles the program, copies it to both nodes and runs it; cleans up in any case.
 pub(super) async fn round(ring: &Ring<'_>) -> Check {
     let mark = format!("doctor-{}-{}", std::process::id(), ring.library);
     let dir = match ring.first.host.expand(&ring.cluster.base).await {
@@ -53,7 +53,7 @@ pub(super) async fn round(ring: &Ring<'_>) -> Check {
     };
     let check = go(ring, &dir, &mark).await.unwrap_or_else(|error| Check::of(ring.first.name(), &what(ring), &error));
     for node in [ring.first, ring.second] {
-        // a node that is lost by now has been told of
+        // a node that is lost by now has been reported
         let _ = script(&node.host, CLEAR, &[mark.clone(), dir.to_string()], SHORT).await;
     }
     check
@@ -63,7 +63,7 @@ fn what(ring: &Ring<'_>) -> String {
     format!("MPI between nodes: {}", ring.library)
 }
 
-/// The words that start something with the library's module loaded.
+/// The start of a command line that loads the library's module.
 fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
     match &ring.entry.source {
         MpiSource::Module(module) => {
@@ -105,7 +105,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     let launch = mpi::launch(&install, &request);
     let values = mpi::file_values(&request);
     for (name, template) in &launch.files {
-        let text = render::render(*template, &values).map_err(|e| HostError::Ssh { host: "localhost".into(), said: e.to_string() })?;
+        let text = render::render(*template, &values).map_err(|e| HostError::Ssh { host: "localhost".into(), message: e.to_string() })?;
         let path = dir.join(name);
         first.put(text.as_bytes(), &path).await?;
         if template.is_executable() {
@@ -120,7 +120,7 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     env.insert("TMPDIR".into(), request.tmp_dir.to_string());
     // who the user is there is not known here
     env.extend(install.family.anonymous_env().iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    // launchers hand their input on to the ssh of each node, which waits for ever on one that neither ends nor comes
+    // launchers pass their input on to each node's ssh, which would wait forever for an input that never ends
     let quiet = ["sh", "-c", "cd \"$0\" && exec \"$@\" </dev/null", dir.as_str()];
     let argv = quiet.into_iter().map(str::to_owned).chain(argv).collect();
     let ran = first.run(&with_module(ring, argv), &env, LIMIT).await;
@@ -128,28 +128,28 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     Ok(judge(ring, ran, written.as_deref()))
 }
 
-/// What came of it: a job that went round but does not end is another kind than one that never began.
+/// Classifies the result: a job that went round but does not end is a different problem from one that never began.
 fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>) -> Check {
     let lines: Vec<&str> = written.unwrap_or_default().lines().collect();
     let went_round = matches!(lines.as_slice(), [TOKEN, one, other] if one != other);
     let family = mpi::launcher(ring.entry.family);
     let quirk = family.hang_hint();
-    let interface = "see that the nodes reach each other on all ports, and give the `interface` between them";
+    let interface = "make sure that the nodes reach each other on all ports, and give the `interface` between them";
     let bad = |found: String, hint: &str| Check::new(what(ring), State::Bad, found, hint);
     match (ran, went_round) {
         (Ok(Output { code: Some(0), .. }), true) => Check::good(what(ring), format!("two ranks on {} and {}", lines[1], lines[2])),
         (Err(HostError::Timeout { limit_s, .. }), true) => {
-            bad(format!("a message goes round, but the job did not end within {limit_s} s"), quirk)
+            bad(format!("a message went round, but the job did not end within {limit_s} s"), quirk)
         }
         (Err(HostError::Timeout { limit_s, .. }), false) if family.silence_is_inconclusive() => {
-            let found = format!("not certain: no message came round within {limit_s} s");
+            let found = format!("uncertain: no message came round within {limit_s} s");
             let hint = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
             Check::new(what(ring), State::Doubtful, found, hint)
         }
         (Err(HostError::Timeout { limit_s, .. }), false) => bad(format!("no message came round within {limit_s} s"), interface),
-        (Ok(out), true) => bad(format!("a message goes round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),
+        (Ok(out), true) => bad(format!("a message went round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),
         (Ok(out), false) if lines.first() == Some(&TOKEN) => bad(
-            format!("both ranks were put on {}, with code {}", lines.get(1).unwrap_or(&""), code(&out)),
+            format!("both ranks ran on {}, with code {}", lines.get(1).unwrap_or(&""), code(&out)),
             "see the launcher's arguments (`args`) in the campaign file",
         ),
         (Ok(out), false) => {
@@ -195,14 +195,14 @@ fn two() -> Mapping {
 }
 
 fn install(ring: &Ring<'_>) -> MpiInstall {
-    let (path, said) = ring.found;
+    let (path, message) = ring.found;
     let family = mpi::launcher(ring.entry.family);
     MpiInstall {
         name: ring.library.to_owned(),
         family,
         mpiexec: Utf8PathBuf::from(path),
-        version: family.version_or_unknown(said),
-        device: family.device(said),
+        version: family.version_or_unknown(message),
+        device: family.device(message),
         io: MpiIo::Romio,
         romio_component: None,
         ompio_parameters: Vec::new(),

@@ -6,9 +6,9 @@ use std::fmt;
 /// A difference between the lock and the site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// In which component.
+    /// The component.
     pub component: String,
-    /// What the lock says.
+    /// What the lock records.
     pub locked: String,
     /// What is there.
     pub found: String,

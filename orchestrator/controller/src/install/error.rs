@@ -1,4 +1,4 @@
-//! What can go wrong with an installation. Exit code 5.
+//! Errors of an installation. Exit code 5.
 
 use super::{difference::Difference, report::InstallReport};
 use camino::Utf8PathBuf;
@@ -15,32 +15,32 @@ pub enum InstallError {
     #[error(transparent)]
     Render(#[from] RenderError),
     /// A path that ssh's configuration cannot hold.
-    #[error("the path {path} cannot be given to ssh: it has a quotation mark, a backslash or a line feed")]
+    #[error("ssh's configuration cannot hold the path {path}: it has a quotation mark, a backslash or a line feed")]
     Path {
         /// Which.
         path: Utf8PathBuf,
     },
-    /// ansible-core is not there and could not be brought.
+    /// ansible-core is not installed and could not be installed.
     #[error("{what}")]
     NoAnsible {
-        /// What is missing, and what the tools said.
+        /// What is missing, and the messages of the tools.
         what: String,
         /// How to fix it.
         hint: String,
     },
-    /// ansible-playbook ended without having done anything.
-    #[error("ansible-playbook {how} before any task: {said}")]
+    /// ansible-playbook ended before its first task.
+    #[error("ansible-playbook {how} before its first task: {message}")]
     Playbook {
         /// How it ended.
         how: String,
-        /// The end of what it said.
-        said: String,
+        /// The end of its output.
+        message: String,
     },
     /// Hosts failed; the others are done.
     #[error("{0}")]
     Failed(Box<InstallReport>),
-    /// The hosts do not have the same.
-    #[error("site {site}: the hosts do not have the same {component}: {}", values.iter().map(|(host, value)| format!("{host} has {value}")).collect::<Vec<_>>().join(", "))]
+    /// The hosts differ.
+    #[error("site {site}: the hosts differ in {component}: {}", values.iter().map(|(host, value)| format!("{host} has {value}")).collect::<Vec<_>>().join(", "))]
     Differ {
         /// Which site.
         site: String,
@@ -49,8 +49,8 @@ pub enum InstallError {
         /// What each host has.
         values: Vec<(String, String)>,
     },
-    /// A site has not what the lock says.
-    #[error("site {site} has not what the runs before were made with ({file}): {}", differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    /// A site differs from the lock.
+    #[error("site {site} differs from the software of the earlier runs, recorded in {file}: {}", differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Changed {
         /// Which site.
         site: String,
@@ -59,7 +59,7 @@ pub enum InstallError {
         /// In what.
         differences: Vec<Difference>,
     },
-    /// It took too long and was ended.
+    /// It exceeded its time limit and was ended.
     #[error("the installation of site {site} did not end within {limit_s:.0} s and was ended")]
     Timeout {
         /// Which site.
@@ -68,7 +68,7 @@ pub enum InstallError {
         limit_s: f64,
     },
     /// The user stopped it.
-    #[error("the installation of site {site} was interrupted: what was done stays, and is not done twice")]
+    #[error("the installation of site {site} was interrupted; finished work stays and is not repeated")]
     Interrupted {
         /// Which site.
         site: String,
@@ -82,19 +82,18 @@ impl InstallError {
             Self::Store(_) | Self::Render(_) | Self::Interrupted { .. } => return None,
             Self::Path { .. } => "move the file to another path".into(),
             Self::NoAnsible { hint, .. } => hint.clone(),
-            Self::Playbook { .. } => "see the message; `cvc install SITE --inventory-only DIR` writes what ansible-playbook got".into(),
+            Self::Playbook { .. } => "see the message; `cvc install SITE --inventory-only DIR` writes the files that ansible-playbook was given".into(),
             Self::Failed(report) => return report.hint(),
             Self::Differ { component, .. } => {
                 format!(
-                    "make the hosts alike: remove the odd {component}, or give a prefix or module that all have, then `cvc install` again"
+                    "make the hosts equal: remove the odd {component}, or give a prefix or module that all of them have, then `cvc install` again"
                 )
             }
             Self::Changed { .. } => {
-                "`cvc install SITE` brings the locked versions back where they can be had; `--update-lock` goes on with what is there now, \
-                 and later runs are no longer like the earlier ones"
+                "`cvc install SITE` restores the locked versions where they are available; `--update-lock` accepts the present ones, and later runs then differ from earlier ones"
                     .into()
             }
-            Self::Timeout { .. } => "see which task it was; type the command again: what is done is not done twice".into(),
+            Self::Timeout { .. } => "see which task it was, then repeat the command: finished work is not repeated".into(),
         })
     }
 }

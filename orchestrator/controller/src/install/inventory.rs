@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 /// Name of this machine in an inventory.
 pub const LOCAL: &str = "localhost";
 
-/// Hosts of a site in its order, the head first if it is none of the nodes; a local site, and a Slurm site whose login node is this
-/// machine, are `localhost`.
+/// Hosts of a site in its order, the head node first if it is not one of the nodes. A local site, or a Slurm site whose login node is this
+/// machine, is `localhost`.
 pub fn hosts(site: &Site) -> Vec<String> {
     let Some(cluster) = &site.cluster else { return vec![LOCAL.into()] };
     let mut names: Vec<String> = cluster.hosts.iter().map(|h| h.name.clone()).collect();
@@ -31,7 +31,7 @@ pub fn hosts(site: &Site) -> Vec<String> {
 /// paths are relative to.
 ///
 /// # Errors
-/// When a value cannot be said to ssh.
+/// When ssh's configuration cannot hold a value.
 pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallError> {
     let names = hosts(site);
     let mut vars = Map::new();
@@ -45,7 +45,7 @@ pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallE
         entries.push(json!({ "name": host, "vars": entry.map_or_else(local, |e| variables(e, base)) }));
     }
     let head = cluster.and_then(|c| c.head.as_ref()).map_or(&names[0], |h| &h.name);
-    // Slurm's nodes are not known before it gives them: there is the login node alone
+    // Slurm's nodes are unknown before it allocates them: only the login node is listed
     let nodes: Vec<&String> = names.iter().filter(|n| cluster.is_none_or(|c| c.hosts.iter().any(|h| h.name == **n))).collect();
     let mut groups = Map::new();
     groups.insert("head".into(), json!([head]));
@@ -78,13 +78,13 @@ fn variables(host: &HostEntry, base: &Utf8Path) -> Map<String, Value> {
     vars
 }
 
-/// Options of every ssh: which keys are believed, no questions to the user, and the end of a silent connection.
+/// Options of every ssh: trusted keys, no questions to the user, and the end of a silent connection.
 fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, InstallError> {
     let mut words: Vec<String> = Vec::new();
     if let Some(config) = &ssh.config {
         words.extend(["-F".into(), paths::expand_below(base, config).into_string()]);
     }
-    // cvc's own pins first: what is believed at a first contact is written there
+    // cvc's own pins first: ssh writes keys accepted at a first contact there
     let known = match &ssh.pinned {
         Some(file) => vec![file.into()],
         None => {

@@ -1,4 +1,4 @@
-//! `cvc.lock`: what was really installed on the sites of a campaign. It lies in the campaign's directory, beside its runs, and is TOML.
+//! `cvc.lock`: the software that was found or installed on the sites of a campaign. A TOML file in the campaign's directory.
 
 use super::{InstallError, difference::Difference, report::InstallReport};
 use camino::Utf8PathBuf;
@@ -27,7 +27,7 @@ pub struct Lock {
 /// What was installed on a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteLock {
-    /// The hosts, which all have the same.
+    /// The hosts, which all have the same software.
     pub hosts: Vec<String>,
     /// By name: `mpi/NAME`, `dmtcp`, `darshan/runtime`, `app/NAME/MPI/PROGRAM`, `kernels/MPI`.
     #[serde(default)]
@@ -37,7 +37,7 @@ pub struct SiteLock {
 /// One piece of software.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Component {
-    /// Version as it says it; empty where it says none.
+    /// Version that it reports; empty if it reports none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Where it comes from: `given` (a prefix or path of the campaign), `module`, `path`, `package`, `spack`, `kernels`.
@@ -57,7 +57,7 @@ pub struct Component {
 }
 
 impl SiteLock {
-    /// Finds what this lock says and the site does not have. Components that were not looked for or are not locked are left out.
+    /// Finds the differences between this lock and the site. Components that were not checked or are not locked are left out.
     pub fn compare(&self, found: &Found) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (name, locked) in &self.components {
@@ -87,7 +87,7 @@ impl SiteLock {
     }
 }
 
-/// `/bin` and `/usr/bin` are one directory nearly everywhere.
+/// Maps `/bin` to `/usr/bin`, which are one directory nearly everywhere.
 fn plain(path: &str) -> &str {
     path.strip_prefix("/usr").unwrap_or(path)
 }
@@ -99,12 +99,12 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// Where the lock of a campaign is.
+    /// Path of the lock of a campaign.
     pub fn file(dir: &CampaignDir) -> Utf8PathBuf {
         dir.root().join("cvc.lock")
     }
 
-    /// The lock of a campaign; an empty one if nothing was installed yet.
+    /// Reads the lock of a campaign; an empty one if nothing was installed yet.
     ///
     /// # Errors
     /// When the file cannot be read, is damaged, or was written by a newer cvc.
@@ -125,7 +125,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes it atomically.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -139,20 +139,19 @@ impl Lock {
         cvc_core::store::write_whole(&file, text.as_bytes())
     }
 
-    /// What of a site must be as it was: versions by package, for the roles.
+    /// The locked versions of a site by package, for the roles.
     pub fn pins(&self, site: &str) -> BTreeMap<String, String> {
         let components = self.sites.get(site).into_iter().flat_map(|s| s.components.values());
         let pinned = components.filter(|c| c.source == "package" && !c.package.is_empty() && !c.package_version.is_empty());
         pinned.map(|c| (c.package.clone(), c.package_version.clone())).collect()
     }
 
-    /// Where a component of a site is.
+    /// Path of a component on a site.
     pub fn path(&self, site: &str, component: &str) -> Option<&str> {
         Some(self.sites.get(site)?.components.get(component)?.path.as_str())
     }
 
-    /// Where software was installed by cvc, runs are made with the same software, or not at all: holds what a site has against the campaign's
-    /// lock, or takes it in.
+    /// Compares a site with the campaign's lock, or records it there: runs use the same software as the earlier ones, or are refused.
     ///
     /// # Errors
     /// When the lock cannot be read or written, or the site differs from it.
@@ -169,7 +168,7 @@ impl Lock {
         Ok(())
     }
 
-    /// An error if a site has something else than is locked.
+    /// Checks that a site has what is locked.
     ///
     /// # Errors
     /// With every difference.
@@ -182,7 +181,7 @@ impl Lock {
         }
     }
 
-    /// Takes over what an installation found: new components are added; those that are locked must be as they were, unless `update`.
+    /// Records what an installation found: adds new components; locked ones must be unchanged, unless `update`.
     ///
     /// # Errors
     /// With every difference.
@@ -202,7 +201,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Takes over what a site has now, for the components that are locked.
+    /// Records what a site has now, for the locked components.
     pub fn accept(&mut self, site: &str, found: &Found) {
         for (name, locked) in self.sites.get_mut(site).into_iter().flat_map(|s| &mut s.components) {
             let Some(Some(now)) = found.0.get(name) else { continue };
@@ -223,7 +222,7 @@ impl Lock {
     }
 }
 
-/// What an installation says of a site; the hosts must have the same.
+/// The lock of a site from the report of its installation; its hosts must agree.
 ///
 /// # Errors
 /// When hosts differ.
@@ -233,10 +232,10 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
         for (component, found) in components {
             let version = match component.split_once('/') {
                 Some(("mpi", library)) => {
-                    site.mpi.get(library).map(|l| mpi::launcher(l.family).version_or_unknown(&found.said)).unwrap_or_default()
+                    site.mpi.get(library).map(|l| mpi::launcher(l.family).version_or_unknown(&found.version_output)).unwrap_or_default()
                 }
                 Some(_) => String::new(),
-                None if component == "dmtcp" => dmtcp::version_said(&found.said).unwrap_or_default(),
+                None if component == "dmtcp" => dmtcp::parse_version(&found.version_output).unwrap_or_default(),
                 None => String::new(),
             };
             let one = Component {
@@ -296,26 +295,32 @@ mod tests {
 
     #[test]
     fn every_kind_of_difference_has_both_values() {
-        let said = |found: &Found| site().compare(found).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(said(&found("mpi/mpich", "5.0.0", "/x", None)), ["mpi/mpich: version 4.0.2 was installed, and now it is version 5.0.0"]);
+        let differences = |found: &Found| site().compare(found).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
-            said(&found("dmtcp", "4.2.0", "/usr/local/bin/dmtcp_launch", None)),
+            differences(&found("mpi/mpich", "5.0.0", "/x", None)),
+            ["mpi/mpich: version 4.0.2 was installed, and now it is version 5.0.0"]
+        );
+        assert_eq!(
+            differences(&found("dmtcp", "4.2.0", "/usr/local/bin/dmtcp_launch", None)),
             ["dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is at /usr/local/bin/dmtcp_launch"]
         );
         assert_eq!(
-            said(&found("kernels/mpich", "", "/home/a/kernels", Some("def"))),
+            differences(&found("kernels/mpich", "", "/home/a/kernels", Some("def"))),
             ["kernels/mpich: digest abc was installed, and now it is digest def"]
         );
         let gone = Found([("dmtcp".to_owned(), None)].into());
-        assert_eq!(said(&gone), ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]);
+        assert_eq!(differences(&gone), ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]);
     }
 
     #[test]
     fn hosts_that_differ_are_named_with_what_they_have() {
         let mut report = InstallReport { site: "s".into(), ..InstallReport::default() };
         for (host, version) in [("n1", "4.2.0"), ("n2", "3.2.0")] {
-            let one =
-                crate::install::Installed { path: "/p".into(), said: format!("dmtcp_launch (DMTCP) {version}"), ..Default::default() };
+            let one = crate::install::Installed {
+                path: "/p".into(),
+                version_output: format!("dmtcp_launch (DMTCP) {version}"),
+                ..Default::default()
+            };
             report.installed.entry(host.into()).or_default().insert("dmtcp".into(), one);
         }
         let text =

@@ -1,5 +1,5 @@
-//! Installation: an inventory and variables are written from the campaign, ansible-playbook does the work with cvc's roles, its events are
-//! read as they come, and what there is at the end is locked.
+//! Installation: writes an inventory and variables from the campaign, runs ansible-playbook with cvc's roles, reads its events as they
+//! come, and locks what is installed at the end.
 
 pub mod ansible;
 mod difference;
@@ -34,24 +34,24 @@ static ROLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../ansible");
 /// Time limit of an installation: builds by Spack take hours.
 pub const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
-/// What is to be installed.
+/// A request to install software on a site.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The campaign.
     pub spec: &'a Spec,
-    /// Its plan: only what its points need is wanted.
+    /// Its plan: only what its points need is installed.
     pub plan: &'a Plan,
     /// Name of the site.
     pub site: &'a str,
     /// The campaign's directory, where the lock is.
     pub dir: &'a CampaignDir,
-    /// Only look what would be done.
+    /// Whether to check what would be done, without doing it.
     pub check: bool,
     /// Only the roles with these tags; empty is all.
     pub tags: &'a [String],
-    /// Only these hosts, as ansible-playbook takes it.
+    /// Only these hosts, in ansible-playbook's syntax.
     pub only: Option<&'a str>,
-    /// Take over what is there instead of what is locked.
+    /// Whether to accept what is installed instead of what is locked.
     pub update_lock: bool,
     /// Time limit.
     pub limit: Duration,
@@ -64,13 +64,13 @@ pub struct Written {
     pub inventory: Utf8PathBuf,
     /// The variables.
     pub vars: Utf8PathBuf,
-    /// The Spack environment as a whole, to look at or to build by hand.
+    /// The whole Spack environment, to read or to build by hand.
     pub spack: Utf8PathBuf,
     /// The roles, with site.yml.
     pub roles: Utf8PathBuf,
 }
 
-/// Writes inventory and variables of a site into a directory. `pins` are the versions of packages that must be had.
+/// Writes inventory and variables of a site into a directory. `pins` are required versions of packages.
 ///
 /// # Errors
 /// When a file cannot be written, or a value cannot be given to ssh.
@@ -100,7 +100,7 @@ pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> 
 /// Installs what the campaign needs on a site, and locks it.
 ///
 /// # Errors
-/// When Ansible cannot be had, a host fails (the others are done all the same), hosts differ, or what is there is not what is locked.
+/// When Ansible is not available, a host fails (the others are finished nevertheless), hosts differ, or the site differs from the lock.
 pub async fn install(
     request: &Request<'_>,
     stop_signal: &mut StopSignal,

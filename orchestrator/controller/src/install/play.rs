@@ -1,4 +1,4 @@
-//! One run of ansible-playbook: started in a process group of its own, its events read as they come, ended wholly.
+//! One run of ansible-playbook, in a process group of its own. Its events are read as they come; nothing of it survives its end.
 
 use super::{
     InstallError,
@@ -31,9 +31,9 @@ const MARK: &str = "CVC_INSTALL";
 /// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
 /// Maximum number of bytes of standard error that are kept.
-const MOST_SAID: usize = 64 << 10;
+const MAX_MESSAGE: usize = 64 << 10;
 
-/// What is to be played.
+/// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Play<'a> {
     pub site: &'a str,
@@ -83,7 +83,7 @@ impl Play<'_> {
         command
     }
 
-    /// Plays it.
+    /// Runs it.
     pub(super) async fn run(
         &self,
         stop_signal: &mut StopSignal,
@@ -111,8 +111,8 @@ impl Play<'_> {
             end(&mut child, &mark).await;
         }
         close(directory).await;
-        log_tool(&command, began, &ended.as_ref().map(|(code, said)| as_output(*code, said)));
-        let (status, said) = ended?;
+        log_tool(&command, began, &ended.as_ref().map(|(code, message)| as_output(*code, message)));
+        let (status, message) = ended?;
         let whole = reader.is_whole;
         let report = reader.finish();
         if !report.failed.is_empty() {
@@ -121,20 +121,20 @@ impl Play<'_> {
         // 2: a task failed, 4: a host does not answer: both have said so above
         if !whole || status != Some(0) {
             let how = status.map_or("was ended by a signal".to_owned(), |code| format!("ended with code {code}"));
-            let lines: Vec<&str> = said.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("[WARNING]")).collect();
-            return Err(InstallError::Playbook { how, said: lines[lines.len().saturating_sub(15)..].join("\n  ") });
+            let lines: Vec<&str> = message.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("[WARNING]")).collect();
+            return Err(InstallError::Playbook { how, message: lines[lines.len().saturating_sub(15)..].join("\n  ") });
         }
         Ok(report)
     }
 }
 
-/// What the log takes of it.
-fn as_output(code: Option<i32>, said: &str) -> Output {
+/// Its end, in the form that the log takes.
+fn as_output(code: Option<i32>, message: &str) -> Output {
     let status = ExitStatus::from_raw(code.map_or(Signal::SIGKILL as i32, |code| code << 8));
-    Output { status, stdout: Vec::new(), stderr: said.as_bytes().to_vec() }
+    Output { status, stdout: Vec::new(), stderr: message.as_bytes().to_vec() }
 }
 
-/// Reads what it says until its end.
+/// Reads its output to the end.
 async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(InstallEvent) + Send)) -> (Option<i32>, String) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let events = async {
@@ -146,32 +146,32 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
             }
         }
     };
-    let said = async {
+    let message = async {
         let mut kept = Vec::new();
         if let Some(mut stderr) = stderr {
             let mut buffer = vec![0u8; 8 << 10];
             while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
                 kept.extend_from_slice(&buffer[..n]);
                 // the end is what counts
-                let surplus = kept.len().saturating_sub(MOST_SAID);
+                let surplus = kept.len().saturating_sub(MAX_MESSAGE);
                 kept.drain(..surplus);
             }
         }
         String::from_utf8_lossy(&kept).into_owned()
     };
     // a control master holds standard error open for a minute: what counts is the end of ansible-playbook itself
-    let streams = async { tokio::join!(events, said) };
+    let streams = async { tokio::join!(events, message) };
     tokio::pin!(streams);
     let mut status = None;
     let mut text = String::new();
     tokio::select! {
         ended = child.wait() => status = ended.ok(),
-        ((), said) = &mut streams => text = said,
+        ((), message) = &mut streams => text = message,
     }
     match status {
         Some(_) => {
-            if let Ok(((), said)) = tokio::time::timeout(Duration::from_millis(500), &mut streams).await {
-                text = said;
+            if let Ok(((), message)) = tokio::time::timeout(Duration::from_millis(500), &mut streams).await {
+                text = message;
             }
         }
         None => status = child.wait().await.ok(),
@@ -179,20 +179,20 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
     (status.and_then(|s| s.code()), text)
 }
 
-/// Waits until the user wants to stop, in whatever way: an installation has no run that could be finished first.
+/// Waits for any request to stop: an installation has no run to finish first.
 async fn stopped(stop_signal: &mut StopSignal) {
     if stop_signal.wait_for(|w| *w != StopRequest::GoOn).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Ends it: its group, and what made a session of its own, which workers of newer versions do.
+/// Ends its process group, and the workers of newer versions, which start sessions of their own.
 async fn end(child: &mut Child, mark: &str) {
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
     let marker = format!("{MARK}={mark}");
     for (signal, patience) in [(Signal::SIGTERM, GRACE), (Signal::SIGKILL, GRACE)] {
         if let Some(group) = group {
-            // a group that is gone is what is wanted
+            // a group that is already gone is fine
             let _ = killpg(group, signal);
         }
         for process in cvc_probe::proc::marked(&marker) {
@@ -216,7 +216,7 @@ async fn close(sockets: &Utf8Path) {
         let mut ssh = tool("ssh");
         ssh.args(["-F", "none", "-O", "exit", "-o"]).arg(format!("ControlPath={}", entry.path().display())).arg("cvc");
         ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        // one that has gone by itself is as well
+        // one that is already gone is fine
         if let Ok(mut ssh) = ssh.spawn() {
             let _ = tokio::time::timeout(GRACE, ssh.wait()).await;
         }

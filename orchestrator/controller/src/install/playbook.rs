@@ -1,4 +1,4 @@
-//! ansible-playbook's events, as cvc's callback plugin writes them: one JSON object a line.
+//! Reads ansible-playbook's events, which cvc's callback plugin writes as one JSON object a line.
 
 use super::report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
 use indexmap::IndexMap;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Maximum number of lines of standard error that a failure keeps.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -14,16 +14,16 @@ enum Line {
     Play {},
     Task { task: String },
     Started {},
-    Ok(Box<Said>),
-    Failed(Box<Said>),
+    Ok(Box<TaskOutcome>),
+    Failed(Box<TaskOutcome>),
     Skipped {},
-    Unreachable(Box<Said>),
+    Unreachable(Box<TaskOutcome>),
     Stats { hosts: BTreeMap<String, HostReport> },
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct TaskOutcome {
     host: String,
     task: String,
     at: String,
@@ -36,13 +36,13 @@ struct Said {
     installed: BTreeMap<String, Installed>,
 }
 
-/// Reads the lines and keeps what they say.
+/// Collects the report from the lines.
 #[derive(Debug)]
 pub(super) struct Reader {
     report: InstallReport,
-    /// The last failure of each host: it is the one that ended it, unless the count at the end says that none did.
+    /// The last failure of each host: the one that ended it, unless the final counts say that none did.
     last: IndexMap<String, FailedTask>,
-    /// Whether the count at the end has come.
+    /// Whether the final counts have come.
     pub(super) is_whole: bool,
 }
 
@@ -56,26 +56,26 @@ impl Reader {
         }
     }
 
-    /// Takes in a line; `None` for one that does not concern the user, or is not the plugin's.
+    /// Handles a line; `None` if it does not concern the user or is not the plugin's.
     pub(super) fn line(&mut self, line: &str) -> Option<InstallEvent> {
         let line = serde_json::from_str::<Line>(line).ok()?;
         match line {
             Line::Play {} | Line::Started {} | Line::Skipped {} => None,
             Line::Task { task } => Some(InstallEvent::Task { task }),
-            Line::Ok(said) => {
-                if !said.installed.is_empty() {
-                    self.report.installed.entry(said.host.clone()).or_default().extend(said.installed);
+            Line::Ok(outcome) => {
+                if !outcome.installed.is_empty() {
+                    self.report.installed.entry(outcome.host.clone()).or_default().extend(outcome.installed);
                 }
-                let result = if said.changed { TaskResult::Changed } else { TaskResult::Ok };
-                Some(InstallEvent::Host { host: said.host, task: said.task, result, detail: String::new() })
+                let result = if outcome.changed { TaskResult::Changed } else { TaskResult::Ok };
+                Some(InstallEvent::Host { host: outcome.host, task: outcome.task, result, detail: String::new() })
             }
-            Line::Failed(said) if said.ignored => None,
-            Line::Failed(said) => {
-                let cut = is_cut(&said.msg);
-                let caught = said.may_be_rescued && !cut;
-                Some(self.failed(*said, cut, if caught { TaskResult::Caught } else { TaskResult::Failed }))
+            Line::Failed(outcome) if outcome.ignored => None,
+            Line::Failed(outcome) => {
+                let cut = is_cut(&outcome.msg);
+                let caught = outcome.may_be_rescued && !cut;
+                Some(self.failed(*outcome, cut, if caught { TaskResult::Caught } else { TaskResult::Failed }))
             }
-            Line::Unreachable(said) => Some(self.failed(*said, true, TaskResult::Unreachable)),
+            Line::Unreachable(outcome) => Some(self.failed(*outcome, true, TaskResult::Unreachable)),
             Line::Stats { hosts } => {
                 self.is_whole = true;
                 for (host, counts) in hosts {
@@ -86,18 +86,21 @@ impl Reader {
         }
     }
 
-    fn failed(&mut self, said: Said, unreachable: bool, result: TaskResult) -> InstallEvent {
-        let msg = if unreachable { why_unreachable(&said.msg) } else { said.msg.trim().to_owned() };
-        let end: Vec<&str> = said.stderr.lines().rev().take(MOST_LINES).collect();
+    fn failed(&mut self, outcome: TaskOutcome, unreachable: bool, result: TaskResult) -> InstallEvent {
+        let msg = if unreachable { why_unreachable(&outcome.msg) } else { outcome.msg.trim().to_owned() };
+        let end: Vec<&str> = outcome.stderr.lines().rev().take(MAX_LINES).collect();
         let stderr = end.into_iter().rev().collect::<Vec<_>>().join("\n");
-        let at = said.at.rfind("/roles/").map_or(said.at.as_str(), |i| &said.at[i + 1..]).to_owned();
+        let at = outcome.at.rfind("/roles/").map_or(outcome.at.as_str(), |i| &outcome.at[i + 1..]).to_owned();
         let result = if unreachable { TaskResult::Unreachable } else { result };
-        let event = InstallEvent::Host { host: said.host.clone(), task: said.task.clone(), result, detail: msg.clone() };
-        self.last.insert(said.host.clone(), FailedTask { host: said.host, task: said.task, at, msg, stderr, rc: said.rc, unreachable });
+        let event = InstallEvent::Host { host: outcome.host.clone(), task: outcome.task.clone(), result, detail: msg.clone() };
+        self.last.insert(
+            outcome.host.clone(),
+            FailedTask { host: outcome.host, task: outcome.task, at, msg, stderr, rc: outcome.rc, unreachable },
+        );
         event
     }
 
-    /// The report, with the failures of the hosts that did not come through.
+    /// The report, with the failures of the hosts that did not finish.
     pub(super) fn finish(mut self) -> InstallReport {
         for (host, counts) in &mut self.report.hosts {
             if self.is_whole && counts.is_done() {
@@ -106,7 +109,7 @@ impl Reader {
             let nameless = || FailedTask { host: host.clone(), msg: "it does not say why".into(), ..FailedTask::default() };
             let counted = self.is_whole.then(nameless);
             if let Some(task) = self.last.shift_remove(host).or(counted) {
-                // a cut line that Ansible counts as a failure
+                // a cut connection that Ansible counts as a failure
                 if task.unreachable && counts.unreachable == 0 {
                     (counts.unreachable, counts.failed) = (1, 0);
                 }
@@ -117,21 +120,22 @@ impl Reader {
     }
 }
 
-/// Whether a failure is really a line that was cut while Ansible waited for sudo to answer.
+/// Whether a failure is really a connection that was cut while Ansible waited for sudo.
 fn is_cut(msg: &str) -> bool {
     msg.contains("waiting for privilege escalation prompt") || msg.contains("closed while waiting for privilege escalation")
 }
 
-/// The reason, without what Ansible puts before it, and without its talk of privileges where it is the line that was cut.
+/// The reason without Ansible's prefix, and without its message about privileges if the connection was cut.
 fn why_unreachable(msg: &str) -> String {
     if is_cut(msg) {
-        return "its connection was cut, or is silent".into();
+        return "its connection was cut or is silent".into();
     }
     let text = msg.trim();
     let text = text.strip_prefix("Task failed: ").unwrap_or(text);
     let text = text.strip_prefix("Failed to connect to the host via ssh: ").unwrap_or(text).trim();
-    let said: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
-    if said.is_empty() { "ssh does not say why".into() } else { said.join(" ") }
+    let outcome: Vec<&str> =
+        text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
+    if outcome.is_empty() { "ssh gave no reason".into() } else { outcome.join(" ") }
 }
 
 #[cfg(test)]
@@ -156,10 +160,10 @@ mod tests {
             panic!("{events:?}")
         };
         assert_eq!(report.hosts["n1"], HostReport { ok: 1, unreachable: 1, ..HostReport::default() });
-        let said = report.to_string();
+        let outcome = report.to_string();
         assert!(
-            said.contains("n1 cannot be reached") && !said.contains("privilege") && said.contains("the other hosts are done: n2"),
-            "{said}"
+            outcome.contains("n1 cannot be reached") && !outcome.contains("privilege") && outcome.contains("the other hosts are done: n2"),
+            "{outcome}"
         );
     }
 

@@ -1,14 +1,14 @@
-//! What became of an installation, host by host, as ansible-playbook told it.
+//! The result of an installation, host by host, as ansible-playbook reported it.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// Something that happened.
+/// An event of an installation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum InstallEvent {
-    /// Something before the first task.
+    /// A step before the first task.
     Preparing {
         /// What is done.
         what: String,
@@ -19,10 +19,10 @@ pub enum InstallEvent {
         site: String,
         /// Its hosts.
         hosts: Vec<String>,
-        /// Whether only is looked what would be done.
+        /// Whether it is a dry run.
         check: bool,
     },
-    /// A task begins on all hosts that are still with it.
+    /// A task begins on all hosts that have not failed.
     Task {
         /// Which, with its role in front.
         task: String,
@@ -80,7 +80,7 @@ pub struct HostReport {
 }
 
 impl HostReport {
-    /// Whether everything was done.
+    /// Whether everything succeeded.
     pub fn is_done(&self) -> bool {
         self.failed == 0 && self.unreachable == 0
     }
@@ -89,7 +89,7 @@ impl HostReport {
 /// A task that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailedTask {
-    /// Where.
+    /// Its host.
     pub host: String,
     /// Which, with its role in front.
     pub task: String,
@@ -111,8 +111,9 @@ pub struct FailedTask {
 pub struct Installed {
     /// Where it is.
     pub path: String,
-    /// What it says to the question for its version.
-    pub said: String,
+    /// Its answer when asked for its version.
+    #[serde(rename = "said")]
+    pub version_output: String,
     /// Where it comes from: `given`, `module`, `path`, `package`, `spack`, `kernels`.
     pub source: String,
     /// Package of the distribution.
@@ -123,28 +124,28 @@ pub struct Installed {
     pub digest: String,
 }
 
-/// What became of an installation.
+/// The result of an installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct InstallReport {
     /// Which site.
     pub site: String,
-    /// Whether only was looked what would be done.
+    /// Whether it was a dry run.
     pub check: bool,
     /// Hosts in the order of the site.
     pub hosts: IndexMap<String, HostReport>,
-    /// Of each host that failed, its task.
+    /// The failed task of each host that failed.
     pub failed: Vec<FailedTask>,
-    /// What there is, by host and component.
+    /// Installed software, by host and component.
     pub installed: IndexMap<String, BTreeMap<String, Installed>>,
 }
 
 impl InstallReport {
-    /// how to fix the first failure, if its message is a known one.
+    /// how to fix the first failure, if its message is known.
     pub fn hint(&self) -> Option<String> {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
         let known = HINTS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
-        let again = "fix the cause there, then type the command again: what is done is not done twice";
+        let again = "fix the cause there, then repeat the command: finished work is not repeated";
         Some(known.map_or(again, |(_, hint)| hint).replace("HOST", &first.host))
     }
 }
@@ -153,8 +154,7 @@ impl InstallReport {
 const HINTS: [(&[&str], &str); 8] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"],
-        "the host key of HOST is not the one that is known: \
-      ask whoever runs it, then put the right key into the site's known-hosts file (`ssh-keygen -R HOST`, `ssh.known_hosts`)",
+        "the host key of HOST is not the known one: ask its administrator, then put the right key into the site's known-hosts file (`ssh-keygen -R HOST`, `ssh.known_hosts`)",
     ),
     (
         &["Permission denied (", "Too many authentication failures"],
@@ -175,9 +175,9 @@ const HINTS: [(&[&str], &str); 8] = [
     ),
     (
         &["Could not get lock", "Failed to lock apt", "is held by process"],
-        "another package manager works on HOST: wait for it, then type the command again",
+        "another package manager is running on HOST: wait for it, then repeat the command",
     ),
-    (&["No space left on device"], "the disk of HOST is full: make room, then type the command again"),
+    (&["No space left on device"], "the disk of HOST is full: make room, then repeat the command"),
     (
         &[
             "Temporary failure resolving",
@@ -186,24 +186,24 @@ const HINTS: [(&[&str], &str); 8] = [
             "Failed to download metadata",
             "Unable to fetch some archives",
         ],
-        "HOST cannot reach its package mirrors: hint its network or its list of repositories",
+        "HOST cannot reach its package mirrors: fix its network or its list of repositories",
     ),
     (
         &["Could not resolve hostname", "Connection timed out", "No route to host", "Connection refused", "cannot be reached"],
-        "HOST does not answer: is it switched on, and its name or address right? try `ssh HOST`",
+        "HOST does not answer: check that it is switched on and that its name or address is right (`ssh HOST`)",
     ),
-    (&["; hint: "], "do as the message says, then type the command again: what is done is not done twice"),
+    (&["; hint: "], "do as the message says, then repeat the command: finished work is not repeated"),
 ];
 
 impl fmt::Display for InstallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // hosts that failed alike are named together
+        // hosts with the same failure are named together
         let mut groups: Vec<FailedTask> = Vec::new();
         for task in &self.failed {
-            let alike = |g: &&mut FailedTask| {
+            let same_failure = |g: &&mut FailedTask| {
                 FailedTask { host: String::new(), ..(**g).clone() } == FailedTask { host: String::new(), ..task.clone() }
             };
-            match groups.iter_mut().find(alike) {
+            match groups.iter_mut().find(same_failure) {
                 Some(group) => group.host = format!("{}, {}", group.host, task.host),
                 None => groups.push(task.clone()),
             }

@@ -1,8 +1,9 @@
-//! `spack.yaml`: what Spack is to build where neither the site nor the distribution has it. Package specs alone; the recipes are Spack's own.
+//! Writes `spack.yaml`: what Spack has to build because neither the site nor the distribution has it. It has package specs only; the
+//! recipes are Spack's own.
 
 use serde_json::{Value, json};
 
-/// One spec, with the library that it is to be built with, if it is an MPI program.
+/// One spec and, for an MPI program, the library to build it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// As for `spack install`.
@@ -20,8 +21,8 @@ impl Wanted {
     }
 }
 
-/// The environment. Each package gets a place in the view by its name, and MPI programs one below it for each library, so that a program
-/// that is built twice can be told apart.
+/// The environment. Each package gets a place in the view by its name, and MPI programs one below it for each library, so that two builds
+/// of one program stay apart.
 pub fn environment(wanted: &[Wanted]) -> Value {
     let mut specs: Vec<&str> = Vec::new();
     for one in wanted {

@@ -1,4 +1,4 @@
-//! What a campaign wants on a site, as the variables of the roles.
+//! What a campaign needs on a site, as variables for the roles.
 
 use super::spack::{self, Wanted as Build};
 use camino::Utf8Path;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The packages of applications, as the role `apps` has them.
+/// The packages of applications, from the role `apps`.
 const KNOWN: &str = include_str!("../../../../ansible/roles/apps/vars/programs.json");
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Program {
     spack: Option<String>,
 }
 
-/// What is wanted.
+/// What a site needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// For `--extra-vars @FILE`.
@@ -37,7 +37,7 @@ pub struct Wanted {
     pub spack: Value,
 }
 
-/// Of the points of a site.
+/// Collects what the points of a site need.
 pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<String, String>) -> Wanted {
     let points: Vec<&Point> = plan.points.iter().map(|p| &p.point).filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
@@ -103,7 +103,7 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
     Wanted { vars, spack: environment }
 }
 
-/// A path as the site's machines know it: resolved here for this machine; for others `~` and variables are theirs, by Ansible's facts.
+/// A path on the site's machines: resolved here for this machine; on others Ansible's facts resolve `~` and variables.
 fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
     let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""));
     if site.cluster.is_none() {
@@ -112,7 +112,7 @@ fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
     remote(written)
 }
 
-/// `~` and `$NAME` as Ansible resolves them on each host; anything else that Ansible would take for a template is kept from it.
+/// Replaces `~` and `$NAME` by templates that Ansible resolves on each host, and quotes anything else that it would take for a template.
 fn remote(written: &str) -> String {
     let mut out = String::new();
     let variable = |name: &str| format!("{{{{ ansible_facts['env']['{name}'] | default('${name}') }}}}");
@@ -142,7 +142,7 @@ fn literal(text: &str) -> String {
     if ["{{", "{%", "{#"].iter().any(|m| text.contains(m)) { format!("{{% raw %}}{text}{{% endraw %}}") } else { text.to_owned() }
 }
 
-/// DMTCP's prefix: the site's; on this machine also the one of the environment.
+/// DMTCP's prefix: the site's or, on this machine, the environment's.
 fn dmtcp_prefix(spec: &Spec, site: &Site) -> String {
     match &site.dmtcp.prefix {
         Some(prefix) => on_site(spec, site, prefix),
@@ -151,14 +151,14 @@ fn dmtcp_prefix(spec: &Spec, site: &Site) -> String {
     }
 }
 
-/// The storage areas that points write into; those without a path are the runs' own directories, and come with them.
+/// The storage areas that points write into. Those without a path are the runs' own directories and need no preparation.
 fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
     let used: BTreeSet<&str> = points.iter().map(|p| p.storage.as_str()).collect();
     let areas = site.storage.iter().filter(|(n, _)| used.contains(n.as_str()));
     areas.filter_map(|(name, area)| Some(json!({ "name": name, "path": on_site(spec, site, area.path.as_ref()?) }))).collect()
 }
 
-/// Disks of instances, and what the first of them shares with the others.
+/// Disks of instances, and the directory that the first instance shares with the others.
 fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
     let volumes = settings.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let device = LaunchOrder::device_of(i)?;
@@ -171,14 +171,14 @@ fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
     let hosts = site.cluster.as_ref().map_or(&[][..], |c| &c.hosts);
     if let (Some(path), [first, _, ..]) = (&settings.nfs, hosts) {
         vars.insert("storage_nfs_server".into(), first.name.clone().into());
-        // not the way from outside, which the instances' own group would not let in
+        // not the outside address, which the instances' own group does not let in
         vars.insert("storage_nfs_address".into(), first.among_nodes().into());
         vars.insert("storage_nfs_exports".into(), json!([{ "path": directory(path) }]));
     }
     vars
 }
 
-/// As mounts are listed: without a slash at the end.
+/// A path without a slash at the end, as mounts are listed.
 fn directory(path: &str) -> String {
     literal(path.trim_end_matches('/'))
 }

@@ -1,16 +1,16 @@
-//! Where calls go, and in whose name.
+//! Region and credentials for calls to a cloud.
 
 use cvc_core::{campaign::Ec2Settings, lease::LaunchOrder};
 use serde::{Deserialize, Serialize};
 
-/// Where calls go, and in whose name.
+/// Region and credentials for calls to a cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Account {
-    /// Region; `None` is what the user's environment and profile say.
+    /// Region; `None` for the one of the user's environment or profile.
     pub region: Option<String>,
     /// Profile of the user's AWS configuration.
     pub profile: Option<String>,
-    /// Instead of the cloud's own addresses: a compatible cloud, or a test's.
+    /// Address of a compatible cloud or a test's, instead of the cloud's own.
     pub endpoint: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What a cloud refuses, and what that leaves behind.
+//! Errors of a cloud, and what they leave behind.
 
-/// What is left of a call that failed.
+/// What a failed call may have left behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SideEffect {
     /// Nothing: the cloud refused before it did anything.
@@ -10,7 +10,7 @@ pub enum SideEffect {
     Unknown,
 }
 
-/// What kind of error it is, which says what can be done about it.
+/// The kind of an error, on which the hint depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// No such machines are available there now: another zone, type or market may have some.
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Credentials,
     /// The credentials may not do this.
     Denied,
-    /// Too many calls, or the cloud is unwell: later it may go.
+    /// Too many calls, or a problem in the cloud: it may work later.
     Transient,
     /// It cannot be reached.
     Unreachable,
@@ -41,34 +41,34 @@ pub enum ErrorKind {
 
 /// A call to a cloud that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} in {region}: {said}{}", code.as_ref().map(|c| format!(" ({c})")).unwrap_or_default())]
+#[error("{what} in {region}: {message}{}", code.as_ref().map(|c| format!(" ({c})")).unwrap_or_default())]
 pub struct ProviderError {
-    /// What was wanted, as in `launching 4 c5.xlarge`.
+    /// What was attempted, as in `launching 4 c5.xlarge`.
     pub what: String,
     /// Region.
     pub region: String,
     /// Its code, if the cloud answered.
     pub code: Option<String>,
-    /// What the cloud or the network said.
-    pub said: String,
+    /// The message of the cloud or the network.
+    pub message: String,
     /// What kind of error.
     pub kind: ErrorKind,
-    /// What it leaves.
+    /// What it may have left behind.
     pub left: SideEffect,
 }
 
 impl ProviderError {
-    /// Something that was found out before anything was done.
-    pub fn before(kind: ErrorKind, what: impl Into<String>, region: &str, said: impl Into<String>) -> Self {
-        Self { what: what.into(), region: region.to_owned(), code: None, said: said.into(), kind, left: SideEffect::Clear }
+    /// An error that was found before anything was done.
+    pub fn before(kind: ErrorKind, what: impl Into<String>, region: &str, message: impl Into<String>) -> Self {
+        Self { what: what.into(), region: region.to_owned(), code: None, message: message.into(), kind, left: SideEffect::Clear }
     }
 
-    /// Whether another zone, type or market may have what was wanted.
+    /// Whether another zone, type or market may work.
     pub fn elsewhere(&self) -> bool {
         matches!(self.kind, ErrorKind::Capacity | ErrorKind::SpotPrice)
     }
 
-    /// Whether the same may go later.
+    /// Whether the same call may work later.
     pub fn later(&self) -> bool {
         matches!(self.kind, ErrorKind::Transient | ErrorKind::Unreachable | ErrorKind::InUse)
     }
@@ -83,12 +83,11 @@ impl ProviderError {
                  Requests\"), or use fewer or smaller instances"
             }
             ErrorKind::Credentials => {
-                "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; \
-                 then `cvc run` goes on"
+                "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; then `cvc run` continues"
             }
             ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
-            ErrorKind::Transient | ErrorKind::Unreachable => "try again; what was done is in the journal, and `cvc run` goes on with it",
-            ErrorKind::InUse => "it is removed by `cvc sweep` once nothing depends on it any more",
+            ErrorKind::Transient | ErrorKind::Unreachable => "try again; the journal has what was done, and `cvc run` continues from there",
+            ErrorKind::InUse => "`cvc sweep` removes it once nothing depends on it any more",
             ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::TokenMismatch | ErrorKind::Other => return None,
         };
         Some(text.into())

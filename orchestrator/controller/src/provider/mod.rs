@@ -1,4 +1,4 @@
-//! What a cloud must be able to do. No cloud's library occurs here.
+//! What a cloud must be able to do, independent of any cloud's library.
 
 mod account;
 mod error;
@@ -19,47 +19,48 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-/// Opens accounts. The command line gives one to the library, if it was built with a cloud.
+/// Opens accounts. The command line passes one to the library if it was built with a cloud.
 #[async_trait]
 pub trait Clouds: Send + Sync + fmt::Debug {
-    /// A provider for an account; nothing is asked of the cloud yet.
+    /// Opens an account, without asking the cloud.
     async fn open(&self, account: &Account) -> Result<Arc<dyn Provider>, ProviderError>;
 }
 
-/// One region of one account. All calls are repeated by themselves where that is safe (throttling, 5xx), within the provider's limits.
+/// One region of one account. Calls are retried automatically where that is safe (throttling, 5xx), within the provider's limits.
 #[async_trait]
 pub trait Provider: Send + Sync + fmt::Debug {
     /// The region that calls go to.
     fn region(&self) -> &str;
 
-    /// What is on offer for a site: facts of its instance types, zones that have them, the image, the caller's address. Changes nothing.
-    async fn look(&self, request: &FleetRequest) -> Result<Offer, ProviderError>;
+    /// Queries what is on offer for a site: facts of its instance types, zones that have them, the image, the caller's address. Read-only.
+    async fn describe_offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError>;
 
-    /// How many vCPUs of these instance types may still run, `None` where that cannot be told (no permission, an endpoint without quotas).
+    /// Queries how many vCPUs of these instance types may still run; `None` if unknown (no permission, an endpoint without quotas).
     async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError>;
 
-    /// Makes what instances of a fleet need, or finds it: key pair, security group with its rules, placement group. May be called again.
+    /// Makes or finds what the instances of a fleet need: key pair, security group with its rules, placement group. May be called again.
     async fn prepare(&self, order: &FleetOrder) -> Result<Prepared, ProviderError>;
 
-    /// Launches the instances of a lease; the lease's name is the client token, so that asking again gives the same ones.
+    /// Launches the instances of a lease; the lease's name is the client token, so that repeating the call gives the same ones.
     async fn launch(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError>;
 
-    /// All instances that carry the tag of a fleet, also those that are terminated and still shown: one question, paged.
+    /// Queries all instances with the tag of a fleet, including terminated ones that are still shown: one call, paged.
     async fn observe(&self, fleet: &str) -> Result<Vec<Instance>, ProviderError>;
 
-    /// What the cloud's own checks say of the running instances of a fleet.
+    /// Queries the cloud's status checks of the running instances of a fleet.
     async fn health(&self, fleet: &str) -> Result<Vec<(String, Health)>, ProviderError>;
 
-    /// Asks for the end of instances; those that are gone already are ignored. Does not wait.
+    /// Terminates instances without waiting; those that are already gone are ignored.
     async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError>;
 
-    /// Everything in this region that carries cvc's tags, of this owner (`None`: of any) and this fleet (`None`: of any); what is
-    /// terminated or deleted is left out. Questions that were refused are part of the answer.
+    /// Finds everything in this region with cvc's tags, of this owner (`None`: any) and this fleet (`None`: any), except terminated and
+    /// deleted resources. Refused queries are part of the answer.
     async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery;
 
-    /// Removes resources in the order in which they depend on each other, and waits until they are gone, as long as `limit_s`: instances and
-    /// spot requests, volumes, placement groups, security groups, key pairs. One that is still in use is tried again. Gives what is still
-    /// there, with the reason. `tell` hears what is done.
+    /// Removes resources in the order in which they depend on each other, and waits until they are gone, as long as `limit_s`: instances
+    /// and
+    /// spot requests, volumes, placement groups, security groups, key pairs. Retries resources that are still in use. Returns what is still
+    /// there, with the reason. `tell` is called with the progress.
     async fn remove(
         &self,
         resources: &[Resource],
@@ -67,36 +68,36 @@ pub trait Provider: Send + Sync + fmt::Debug {
         tell: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Resource, String)>, ProviderError>;
 
-    /// Regions that this account may use.
+    /// Queries the regions that this account may use.
     async fn regions(&self) -> Result<Vec<String>, ProviderError>;
 
-    /// Today's prices of Linux instances in this region, on demand, or by the spot market's history in each zone.
+    /// Queries today's prices of Linux instances in this region, on demand, or from the spot market's history in each zone.
     async fn prices(&self, instance_types: &[String], spot: bool) -> Result<Vec<Quote>, ProviderError>;
 }
 
-/// What was found by tags alone.
+/// What a search by tags found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovery {
-    /// What carries the tags.
+    /// The resources with the tags.
     pub found: Vec<Resource>,
-    /// Questions that were refused: what they ask for may be there, too.
+    /// Queries that were refused: what they ask for may exist, too.
     pub refused: Vec<ProviderError>,
 }
 
 impl Discovery {
-    /// Everything that there is.
+    /// Returns all resources, if nothing was refused.
     ///
     /// # Errors
-    /// The first question that was refused: then it is not known what there is.
+    /// The first query that was refused, because the result is then incomplete.
     pub fn whole(self) -> Result<Vec<Resource>, ProviderError> {
         self.refused.into_iter().next().map_or(Ok(self.found), Err)
     }
 }
 
-/// What a cloud has for a site.
+/// What a cloud offers for a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// The site's instance types, in its order; unknown ones are an error.
+    /// Facts of the site's instance types, in its order; unknown ones are an error.
     pub types: Vec<TypeFacts>,
     /// An image for each processor architecture that the types have.
     pub images: Vec<ImageFacts>,
@@ -111,7 +112,7 @@ impl Offer {
     }
 }
 
-/// What the cloud says of an instance type.
+/// Facts of an instance type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeFacts {
     /// Its name, as in `c5.xlarge`.
@@ -124,17 +125,17 @@ pub struct TypeFacts {
     pub memory_mib: u64,
     /// `x86_64` or `arm64`.
     pub architecture: String,
-    /// Network class, as the cloud words it.
+    /// Network class, in the cloud's words.
     pub network: String,
-    /// Disks of the machine itself, GiB in all.
+    /// Total size of the machine's own disks, GiB.
     pub instance_store_gib: u64,
-    /// How many those are.
+    /// Number of those disks.
     pub instance_store_disks: u32,
     /// Whether it has the Elastic Fabric Adapter.
     pub efa: bool,
     /// Whether it may be in a cluster placement group.
     pub cluster_placement: bool,
-    /// Whether it can be had on the spot market.
+    /// Whether it is available on the spot market.
     pub spot: bool,
     /// Zones of the region that offer it, sorted.
     pub zones: Vec<String>,
@@ -160,7 +161,7 @@ pub struct ImageFacts {
 /// vCPUs that may run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// Allowed in all.
+    /// Total that may run.
     pub limit: f64,
     /// Running now.
     pub used: f64,
@@ -173,7 +174,7 @@ pub struct FleetOrder {
     pub tags: Tags,
     /// OpenSSH public key, one line.
     pub public_key: String,
-    /// Who may come by ssh, as in `203.0.113.7/32`.
+    /// Addresses from which ssh is allowed, as in `203.0.113.7/32`.
     pub allow_from: String,
     /// Subnet of the instances; `None` is the default one of each zone.
     pub subnet: Option<String>,
@@ -181,7 +182,7 @@ pub struct FleetOrder {
     pub placement_group: bool,
 }
 
-/// What was made.
+/// What was made for a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// Name of the key pair.
@@ -199,54 +200,54 @@ pub struct Instance {
     pub id: String,
     /// The lease that it belongs to.
     pub lease: LeaseId,
-    /// Where it stands.
+    /// Its state.
     pub state: InstanceState,
-    /// Where ssh reaches it from outside: its public name or address, else the private one.
+    /// Public name or address for ssh, else the private one.
     pub address: Option<String>,
-    /// Where its neighbours reach it.
+    /// Address for its neighbours.
     pub internal: Option<String>,
     /// Zone.
     pub zone: String,
     /// Type.
     pub instance_type: String,
-    /// Whether it is of the spot market.
+    /// Whether it is a spot instance.
     pub spot: bool,
     /// When it was launched.
     pub launched: Option<Timestamp>,
-    /// Why it is in its state, as the cloud words it, as in `Server.SpotInstanceTermination`.
+    /// The cloud's reason for its state, as in `Server.SpotInstanceTermination`.
     pub reason: Option<String>,
 }
 
 impl Instance {
-    /// Whether the cloud took it back.
+    /// Whether the cloud reclaimed it.
     pub fn reclaimed(&self) -> bool {
         self.reason.as_deref().is_some_and(|r| r.contains("SpotInstance"))
     }
 }
 
-/// Where an instance stands.
+/// The state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceState {
     /// Being started; costs nothing yet.
     Pending,
-    /// At work.
+    /// Running.
     Running,
     /// On its way to being stopped or terminated.
     Ending,
-    /// Stopped: its disks cost on.
+    /// Stopped: its disks still cost.
     Stopped,
     /// Gone.
     Terminated,
 }
 
 impl InstanceState {
-    /// Whether it is there, or will be.
+    /// Whether it exists, or will.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// What the cloud's checks of an instance say.
+/// The result of the cloud's status checks of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// They have not been made yet.
@@ -257,21 +258,21 @@ pub enum Health {
     Impaired(String),
 }
 
-/// A kind of thing that costs, or is in the way.
+/// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
-    /// A machine.
+    /// An instance.
     Instance,
     /// A standing request for spot instances.
     SpotRequest,
-    /// A disk.
+    /// A volume.
     Volume,
-    /// Nearness of instances.
+    /// A placement group.
     PlacementGroup,
-    /// Rules for the network.
+    /// A security group.
     SecurityGroup,
-    /// A public key.
+    /// A key pair.
     KeyPair,
 }
 
@@ -288,7 +289,7 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// Something in a cloud that carries cvc's tags.
+/// A resource in a cloud with cvc's tags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     /// What it is.
@@ -299,14 +300,14 @@ pub struct Resource {
     pub region: String,
     /// Its tags.
     pub tags: Tags,
-    /// Where it stands, in the cloud's words; empty where it has no states.
+    /// Its state in the cloud's words; empty if it has none.
     pub state: String,
-    /// Since when it is there.
+    /// Time of its creation.
     pub since: Option<Timestamp>,
     /// Of instances.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub instance_type: Option<String>,
-    /// Of instances: whether of the spot market.
+    /// Of instances: whether it is a spot instance.
     #[serde(default)]
     pub spot: bool,
     /// Of volumes: GiB.

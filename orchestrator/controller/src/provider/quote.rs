@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A price of the cloud's own list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Which type.
+    /// Instance type.
     pub instance_type: String,
     /// Region.
     pub region: String,

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Time limit from an agent's start to its first news of the nodes.
+/// Time limit from an agent's start to its first report of the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
 /// Time limit for ending everything.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
@@ -40,7 +40,7 @@ pub(super) struct AgentHandle {
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
-    /// How many attempts work with it.
+    /// Number of attempts that use it.
     users: watch::Sender<usize>,
 }
 
@@ -103,11 +103,11 @@ impl AgentHandle {
         let _ = tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await;
     }
 
-    /// Starts an agent over ssh, or finds the one that is at work. `None` when the user wanted to stop: then nothing is left there.
+    /// Starts an agent over ssh, or finds the running one. `None` if the user wanted to stop: then nothing is left there.
     pub async fn by_ssh(setting: &Arc<Setting>, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
         let root = setting.root.clone();
         if setting.make(&root).await? {
-            // the campaign was changed: whoever works by the old orders goes first
+            // the campaign was changed: an agent with the old orders is closed first
             setting.reporter.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
             let old = Self::new(setting, &root, None);
             old.close().await?;
@@ -121,9 +121,9 @@ impl AgentHandle {
         Self::new(setting, &root, None).get_ready(stop_signal).await
     }
 
-    /// Ends what an earlier controller had there, and takes everything away.
+    /// Ends what an earlier controller left there, and removes everything.
     pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), CampaignError> {
-        setting.reporter.note(format!("{}: nothing is left to run; what is still there is taken away", setting.name));
+        setting.reporter.note(format!("{}: nothing is left to run; removing what is still there", setting.name));
         if setting.slurm.is_some() {
             for lease in leases.iter().filter(|l| !l.released) {
                 Self::end_job(setting, lease.name.as_str(), "nothing was left to run").await?;
@@ -134,7 +134,7 @@ impl AgentHandle {
         setting.clean(&setting.root).await
     }
 
-    /// Gives back a job that is not wanted any more.
+    /// Cancels a job that is no longer needed.
     pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), CampaignError> {
         if let Some(client) = &setting.slurm {
             client.cancel(job, CLOSE_LIMIT).await?;
@@ -143,7 +143,7 @@ impl AgentHandle {
         Ok(())
     }
 
-    /// With what the agent said when it was ready, though it has ended since.
+    /// The nodes that the agent reported when it was ready, even if it has ended since.
     pub(super) fn with_what_was_ready(mut self) -> Self {
         self.ready = self.agent_state.state().was_ready.clone().unwrap_or_default();
         self
@@ -183,17 +183,17 @@ impl AgentHandle {
         problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
     }
 
-    /// Its nodes as they are now: a job that was put back into the queue may have got others.
+    /// Its present nodes: a requeued job may have got others.
     pub fn nodes(&self) -> Vec<String> {
         self.agent_state.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
-    /// Whether runs can be handed over.
+    /// Whether it takes runs.
     pub fn alive(&self) -> bool {
         self.agent_state.state().over.is_none()
     }
 
-    /// One attempt there, until its end is known.
+    /// Carries out one attempt there, until its end is known.
     pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
         let (run, dispatch) = (&task.planned.id, task.dispatch);
         if !self.knows_end(run, dispatch) {
@@ -204,7 +204,7 @@ impl AgentHandle {
             () = stop_now(stop_signal) => self.stop(run, dispatch).await,
         };
         match ended {
-            // a job that is being ended takes its nodes and ranks away before its agent knows why
+            // a job that is being ended loses its nodes and ranks before its agent knows why
             Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
                 if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
             {
@@ -241,12 +241,12 @@ impl AgentHandle {
         let key = (run.clone(), dispatch);
         let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
-        over.unwrap_or_else(|_| Ended::lost("it was to be stopped, and did not answer"))
+        over.unwrap_or_else(|_| Ended::lost("it did not answer the request to stop"))
     }
 
-    /// An attempt was lost in a job: if the job is ending, its end says what that means.
+    /// Interprets the loss of an attempt in a job: if the job is ending, its end tells.
     async fn lost_with_job(&self, reason: String, time_limit: bool) -> Ended {
-        // the agent goes on, or another one in the same job that was put back into the queue, or the job is ending
+        // the agent goes on, or the requeued job starts another, or the job is ending
         let over = self.agent_state.wait(|s| {
             let goes_on = !s.going || s.requeued;
             s.over.clone().map(Some).or(goes_on.then_some(None))
@@ -254,13 +254,13 @@ impl AgentHandle {
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await.ok().flatten();
         match over {
             Some(Over { cause: Some(cause), detail }) => Ended::Failed(cause, detail),
-            // it needs longer than jobs may take; one that had not all of the job is done again in the next one
+            // a run that had the whole job needs more time than a job has; any other run is repeated in the next job
             _ if time_limit => Ended::Failed(Cause::Timeout, reason),
             _ => Ended::Lost { reason, time_limit },
         }
     }
 
-    /// Whether the job of this agent is being ended or put back into the queue, or has been.
+    /// Whether the job of this agent has ended or was requeued, or is about to.
     async fn job_is_ending(&self) -> bool {
         let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else { return false };
         match client.find(job).await {
@@ -272,12 +272,12 @@ impl AgentHandle {
                 }),
                 Stage::Ending | Stage::Ended(_) => true,
             },
-            // then what the agent said is all that is known
+            // then only the agent's own report is known
             Ok(None) | Err(_) => false,
         }
     }
 
-    /// The directory of an attempt is not fetched: it can go.
+    /// Lets the agent forget an attempt whose directory is not fetched.
     pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
         self.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
     }
@@ -287,7 +287,7 @@ impl AgentHandle {
         self.agent_state.state().ended.contains_key(&(run.clone(), dispatch))
     }
 
-    /// Ends the agent and everything that it started, waits for that, and gives the nodes back.
+    /// Ends the agent and everything that it started, and gives the nodes back.
     pub async fn close(&self) -> Result<(), CampaignError> {
         let setting = &self.setting;
         if self.alive() {
@@ -322,7 +322,7 @@ impl AgentHandle {
         Ok(())
     }
 
-    /// Waits until no agent is alive, where that can be told.
+    /// Waits until no agent is alive, if that can be known.
     async fn gone(&self) {
         if self.job.is_some() {
             return std::future::pending().await;
@@ -338,17 +338,17 @@ impl AgentHandle {
 }
 
 fn cannot_start(stderr: &str) -> String {
-    let said = stderr.trim();
-    if said.contains("GLIBC_") {
+    let message = stderr.trim();
+    if message.contains("GLIBC_") {
         return format!(
-            "cvc-node does not start there: it was linked to this machine's C library, which is newer ({said}); `cargo xtask node --release` \
+            "cvc-node does not start there: it was linked to this machine's C library, which is newer ({message}); `cargo xtask node --release` \
              builds a static one"
         );
     }
-    if said.contains("Exec format error") {
+    if message.contains("Exec format error") {
         return format!(
-            "cvc-node does not start there: another kind of processor ({said}); build it for that one and name it in CVC_NODE_PROGRAM"
+            "cvc-node does not start there: it is for another kind of processor ({message}); build it for that one and name it in CVC_NODE_PROGRAM"
         );
     }
-    format!("the agent cannot be started: {said}")
+    format!("cannot start the agent: {message}")
 }

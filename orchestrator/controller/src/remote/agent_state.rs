@@ -1,4 +1,4 @@
-//! What is known of an agent: folded from its events, waited for by those who carry out attempts.
+//! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
 
 use cvc_core::{
     ids::{PointId, RunId},
@@ -13,10 +13,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use tokio::sync::{Notify, watch};
 
-/// Failures that may be the end of the job instead: it takes ranks and nodes away one by one.
+/// Failures that may really be the end of the job, which takes ranks and nodes away one by one.
 pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
 
-/// How an attempt ended, as the agent told.
+/// How an attempt ended, from the agent.
 #[derive(Clone, Debug)]
 pub(super) enum Ended {
     Finished(OutcomeFile),
@@ -25,9 +25,9 @@ pub(super) enum Ended {
         reason: String,
         time_limit: bool,
     },
-    /// What carried it out has ended in a way that is the run's failure.
+    /// Its agent or job ended in a way that is the run's failure.
     Failed(Cause, String),
-    /// The agent that was to take over cannot work.
+    /// The next agent cannot work.
     Unable(String),
 }
 
@@ -45,7 +45,7 @@ impl Ended {
         }
     }
 
-    /// Whether a node went, or what carried it out.
+    /// Whether a node, the agent or the job was lost.
     pub fn is_loss_of_node(&self) -> bool {
         match self {
             Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => {
@@ -56,7 +56,7 @@ impl Ended {
         }
     }
 
-    /// What the end of an agent is for an attempt under way.
+    /// The meaning of an agent's end for an attempt under way.
     pub fn over(over: &Over) -> Self {
         match over.cause {
             Some(cause) => Self::Failed(cause, over.detail.clone()),
@@ -68,12 +68,12 @@ impl Ended {
 /// An agent has ended for good.
 #[derive(Clone, Debug)]
 pub(super) struct Over {
-    /// What that means for the runs that were under way; `None`: they are to be done again.
+    /// The failure of the runs under way; `None` if they must be repeated.
     pub cause: Option<Cause>,
     pub detail: String,
 }
 
-/// What an agent has.
+/// The nodes and software that an agent has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
     pub nodes: Vec<String>,
@@ -86,45 +86,45 @@ pub(crate) struct Ready {
 pub(super) struct State {
     /// Number of the last event.
     pub seq: u64,
-    /// Whether all that there was when the line was made has been heard.
+    /// Whether all events from before the connection have been received.
     pub replayed: bool,
     pub ready: Option<Ready>,
-    /// The last that was known of an agent that was ready, whatever became of it.
+    /// The last report of an agent that was ready.
     pub was_ready: Option<Ready>,
-    /// Why the agent cannot work.
+    /// The reason why the agent cannot work.
     pub unable: Option<String>,
-    /// The agent is about to go.
+    /// Whether the agent is about to end.
     pub going: bool,
-    /// Its job was put back into the queue.
+    /// Whether its job was requeued.
     pub requeued: bool,
-    /// The agent has gone, and why.
+    /// The reason why the agent has ended, if it has.
     pub closed: Option<String>,
-    /// Process of a run's shepherd on the head, and what the run does.
+    /// Process of a run's shepherd on the head node, and the stage of the run.
     pub started: HashMap<(RunId, u32), (u32, u64)>,
     pub stage: HashMap<RunId, String>,
     pub ended: HashMap<(RunId, u32), Ended>,
-    /// For how long the agent has given no beat, as the relay sees it, seconds.
+    /// Time since the agent's last heartbeat, as the relay sees it, seconds.
     pub silent_s: f64,
     /// Nodes that are lost.
     pub lost: BTreeMap<String, String>,
-    /// Nodes that the cloud takes back, and what it said.
+    /// Nodes that the cloud is about to reclaim, and its notice.
     pub leaving: BTreeMap<String, String>,
-    /// Requests that must reach the spool, again after a reconnection.
+    /// Requests that must reach the spool; repeated after a reconnection.
     pub asked: VecDeque<Named>,
-    /// How many of them were sent over the present connection.
+    /// Number of them that were sent over the present connection.
     pub sent: usize,
-    /// It is asked to go: another one is not started.
+    /// Whether it was asked to end: then no other is started.
     pub closing: bool,
-    /// Why the agent has ended for good.
+    /// How the agent has ended for good, if it has.
     pub over: Option<Over>,
 }
 
-/// What is known of an agent.
+/// The known state of an agent.
 #[derive(Debug)]
 pub(super) struct AgentState {
     state: Mutex<State>,
     version: watch::Sender<u64>,
-    /// There is something to send.
+    /// Notified when there is something to send.
     pub outgoing: Notify,
 }
 
@@ -137,18 +137,18 @@ impl AgentState {
         self.state.lock()
     }
 
-    /// Changes what is known.
+    /// Changes the state.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let changed = change(&mut self.state());
         self.version.send_modify(|v| *v += 1);
         changed
     }
 
-    /// Waits until something is known.
-    pub async fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> T {
+    /// Waits until a condition holds.
+    pub async fn wait<T>(&self, mut probe: impl FnMut(&State) -> Option<T>) -> T {
         let mut version = self.version.subscribe();
         loop {
-            if let Some(found) = look(&self.state()) {
+            if let Some(found) = probe(&self.state()) {
                 return found;
             }
             if version.changed().await.is_err() {
@@ -158,7 +158,7 @@ impl AgentState {
         }
     }
 
-    /// Asks for something; it reaches the spool sooner or later, once.
+    /// Queues a request, which reaches the spool exactly once.
     pub fn ask(&self, name: String, request: Request) {
         self.change(|state| {
             if !state.asked.iter().any(|n| n.name == name) {
@@ -174,7 +174,7 @@ impl AgentState {
     }
 
     /// Takes an event in, unless it was heard before; what is worth telling people.
-    pub fn hear(&self, numbered: Numbered) -> Option<String> {
+    pub fn apply_event(&self, numbered: Numbered) -> Option<String> {
         self.change(|state| {
             if numbered.seq <= state.seq {
                 return None;
@@ -215,8 +215,8 @@ impl State {
             }
             Event::NodeLeaving { node, leaves_at, action } => {
                 let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
-                let what = format!("the cloud takes it back {when} ({action})");
-                let told = format!("node {node}: {what}; no run begins there any more, and what runs there goes on as long as it can");
+                let what = format!("the cloud will reclaim it {when} ({action})");
+                let told = format!("node {node}: {what}; no more runs begin there, and the present one goes on as long as it can");
                 self.leaving.insert(node, what);
                 return Some(told);
             }
@@ -255,7 +255,7 @@ impl State {
         self.ended.insert((run, dispatch), ended);
     }
 
-    /// What is to be told next of an attempt of which this much has been told.
+    /// The next event of an attempt to report, after those that were reported.
     pub fn news_of(&self, run: &RunId, dispatch: u32, told: &Told) -> Option<News> {
         let key = (run.clone(), dispatch);
         if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !told.start) {
@@ -320,8 +320,8 @@ mod tests {
         Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }
     }
 
-    fn hear(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
-        agent.hear(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event })
+    fn apply_event(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
+        agent.apply_event(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event })
     }
 
     fn ready() -> Event {
@@ -332,9 +332,9 @@ mod tests {
     fn an_event_counts_once_also_when_a_new_line_tells_it_again() {
         let agent = AgentState::new();
         let lost = || Event::NodeLost { node: "n1".into(), reason: "no beat".into() };
-        assert_eq!(hear(&agent, 1, lost()), Some("node n1 is lost: no beat".into()));
-        assert_eq!(hear(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
-        assert_eq!(hear(&agent, 1, lost()), None);
+        assert_eq!(apply_event(&agent, 1, lost()), Some("node n1 is lost: no beat".into()));
+        assert_eq!(apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
+        assert_eq!(apply_event(&agent, 1, lost()), None);
         assert!(agent.state().lost.is_empty());
     }
 
@@ -345,7 +345,7 @@ mod tests {
         agent.run(&task());
         agent.ask("later".into(), Request::Close);
         agent.change(|s| s.sent = 1);
-        hear(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
+        apply_event(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
         let state = agent.state();
         let left: Vec<&str> = state.asked.iter().map(|n| n.name.as_str()).collect();
         assert_eq!((left, state.sent), (vec!["later"], 0), "and what was not sent yet still is to be");
@@ -354,14 +354,14 @@ mod tests {
     #[test]
     fn another_agent_begins_with_all_nodes_and_keeps_what_has_ended() {
         let agent = AgentState::new();
-        hear(&agent, 1, ready());
-        hear(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        hear(&agent, 3, Event::NodeLost { node: "n1".into(), reason: "no beat".into() });
-        hear(&agent, 4, Event::Closing { reason: "r".into() });
-        hear(&agent, 5, Event::Closed { reason: "r".into() });
+        apply_event(&agent, 1, ready());
+        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
+        apply_event(&agent, 3, Event::NodeLost { node: "n1".into(), reason: "no beat".into() });
+        apply_event(&agent, 4, Event::Closing { reason: "r".into() });
+        apply_event(&agent, 5, Event::Closed { reason: "r".into() });
         assert!(agent.state().ready.is_none() && agent.state().was_ready.is_some());
-        hear(&agent, 6, Event::Began);
-        hear(&agent, 7, ready());
+        apply_event(&agent, 6, Event::Began);
+        apply_event(&agent, 7, ready());
         let state = agent.state();
         assert!(state.ready.is_some() && state.closed.is_none() && !state.going && state.lost.is_empty());
         assert_eq!(state.ended.len(), 1);
@@ -373,10 +373,10 @@ mod tests {
         let mut told = Told::default();
         let next = |told: &Told| agent.state().news_of(&run(), 0, told);
         assert!(next(&told).is_none());
-        hear(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
+        apply_event(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
         assert!(matches!(next(&told), Some(News::Stage(stage)) if stage == "collecting"));
-        hear(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        hear(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
+        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
+        apply_event(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
         assert!(matches!(next(&told), Some(News::Started(ProcessId { pid: 7, start_ticks: 8 }))));
         told.start = true;
         assert!(matches!(next(&told), Some(News::Ended(Ended::Interrupted))));

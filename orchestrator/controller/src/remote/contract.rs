@@ -13,7 +13,7 @@ use cvc_core::{
     store::CampaignDir,
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, Attempted, Executor, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite,
     SiteContext, Steps, Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
@@ -51,10 +51,10 @@ struct Member<'a> {
     agent: Option<&'a Node>,
 }
 
-/// What came of an attempt, and what was heard of it meanwhile.
+/// The result of an attempt, with its events.
 struct Heard {
-    attempted: Attempted,
-    /// How many processes were told to have been started, and before how many stages.
+    attempted: AttemptResult,
+    /// Number of reported process starts, and of stages before them.
     started: Vec<usize>,
     stages: Vec<String>,
 }
@@ -171,12 +171,12 @@ impl Member<'_> {
         let task = self.task(app, repeat);
         let heard = self.attempt(&task, stop, None).await;
         let place = format!("{}: {app} {repeat}", self.name);
-        let Attempted::Ended(file) = heard.attempted else { panic!("{place}: {:?}", heard.attempted) };
+        let AttemptResult::Ended(file) = heard.attempted else { panic!("{place}: {:?}", heard.attempted) };
         match (&file.outcome, wanted) {
             (Outcome::Succeeded, Ok(())) => {}
-            (Outcome::Failed { cause, detail }, Err((wanted, said))) => {
+            (Outcome::Failed { cause, detail }, Err((wanted, message))) => {
                 assert_eq!(*cause, wanted, "{place}: {detail}");
-                assert!(detail.contains(said), "{place}: no `{said}` in {detail}");
+                assert!(detail.contains(message), "{place}: no `{message}` in {detail}");
             }
             (outcome, wanted) => panic!("{place}: {outcome:?}, not {wanted:?}"),
         }
@@ -228,7 +228,7 @@ impl Member<'_> {
         let task = self.task("endless", repeat);
         let heard = self.attempt(&task, at_first, then).await;
         let place = format!("{}: interrupted, {at_first:?} then {then:?}", self.name);
-        assert!(matches!(heard.attempted, Attempted::Interrupted), "{place}: {:?}", heard.attempted);
+        assert!(matches!(heard.attempted, AttemptResult::Interrupted), "{place}: {:?}", heard.attempted);
         assert!(heard.started.len() <= 1 && !heard.stages.contains(&"collecting".to_owned()), "{place}: {:?}", heard.stages);
         assert_eq!(endless_programs(), Vec::<i32>::new(), "{place}: processes are left");
         let run = &task.planned.id;

@@ -1,4 +1,4 @@
-//! The executor by an agent: attempts are handed over to it, waited for, and brought here.
+//! The executor by an agent: hands attempts over, waits for their ends, and fetches their results.
 
 use super::{
     agent_handle::{AgentHandle, AgentUse},
@@ -20,25 +20,25 @@ use cvc_core::{
 };
 use cvc_engine::{
     agent::Request,
-    attempt::{AttemptReporter, Attempted, Executor, OutcomeFile, SiteContext, Task, seal},
+    attempt::{AttemptReporter, AttemptResult, Executor, OutcomeFile, SiteContext, Task, seal},
     host::HostError,
 };
 use std::{io, sync::Arc, time::Duration};
 
-/// Maximum number of further attempts to bring a directory here, and the delays between them.
+/// Maximum number of further attempts to fetch a directory, and the delays between them.
 const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_FETCH_PAUSE: Duration = Duration::from_secs(4);
+const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 
-/// Why a directory is not here.
+/// Reason why a directory was not fetched.
 enum FetchError {
-    /// It did not arrive whole: another attempt may bring it.
+    /// It arrived incomplete: another attempt may succeed.
     Incomplete(Incomplete),
     /// It cannot be written here.
     Here(CampaignError),
 }
 
-/// What is wrong with a directory that was brought here.
+/// The problem of a fetched directory.
 #[derive(Debug, thiserror::Error)]
 enum Incomplete {
     /// The connection, or the other machine.
@@ -48,16 +48,16 @@ enum Incomplete {
     Missing { file: &'static str, source: io::Error },
     #[error("outcome.json: {0}")]
     NoOutcome(serde_json::Error),
-    #[error("its outcome is not what the agent told")]
+    #[error("its outcome differs from the agent's report")]
     OtherOutcome,
-    #[error("records.jsonl has another digest than the agent told")]
+    #[error("the digest of records.jsonl differs from the agent's report")]
     OtherRecords,
 }
 
 #[async_trait]
 impl Executor<CampaignError> for Remote {
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
-    async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, CampaignError> {
+    async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, CampaignError> {
         let own_job = self.allocation() == Some(Allocation::Run);
         let agent = match self.agent_for(task, own_job, &mut stop_signal, reporter).await? {
             Ok(agent) => agent,
@@ -65,20 +65,20 @@ impl Executor<CampaignError> for Remote {
         };
         let task = &self.placed(task, &agent, own_job);
         let attempted = match self.await_end(task, &agent, &mut stop_signal, reporter).await {
-            // or an earlier controller wanted that, and was killed before it had written it down
+            // or an earlier controller cut it off, and was killed before it recorded that
             Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
-                Attempted::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+                AttemptResult::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
             }
-            Ended::Interrupted => Attempted::Interrupted,
+            Ended::Interrupted => AttemptResult::Interrupted,
             Ended::Unable(problem) => {
                 if own_job {
                     self.put_away(&agent).await?;
                 }
                 return Err(self.setting.error(problem));
             }
-            Ended::Lost { reason, time_limit } => Attempted::Lost { reason, time_limit },
-            Ended::Failed(cause, detail) => Attempted::Failed { cause, detail },
-            // where it cannot be brought here it stays there, with its job's lease, for the next `cvc run`
+            Ended::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
+            Ended::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
+            // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
             Ended::Finished(file) => self.fetch_verified(&agent.root, &task.planned.id, file).await?,
         };
         if own_job {
@@ -116,21 +116,21 @@ impl Executor<CampaignError> for Remote {
 }
 
 impl Remote {
-    /// The agent that takes an attempt, with its own job if the site has one for each run; or what came of the attempt without one.
+    /// The agent for an attempt, in a job of its own if the site has one for each run; or the result of the attempt if there is none.
     async fn agent_for(
         &self,
         task: &Task,
         own_job: bool,
         stop_signal: &mut StopSignal,
         reporter: &AttemptReporter,
-    ) -> Result<Result<AgentUse, Attempted>, CampaignError> {
+    ) -> Result<Result<AgentUse, AttemptResult>, CampaignError> {
         if !own_job {
-            // its job may have ended, and what it has done is to be fetched
+            // its job may have ended, and its results must be fetched
             let agent = match self.agent_that_knows(&task.planned.id, task.dispatch) {
                 Some(agent) => Some(agent),
                 None => self.connect_agent(None, stop_signal).await?,
             };
-            return Ok(agent.ok_or(Attempted::Interrupted));
+            return Ok(agent.ok_or(AttemptResult::Interrupted));
         }
         reporter.stage("waiting for nodes");
         let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
@@ -138,20 +138,20 @@ impl Remote {
         let resumed = self.old_jobs.lock().remove(&job);
         let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
             Ok(Some(agent)) => AgentUse::begin(Arc::new(agent)),
-            Ok(None) => return Ok(Err(Attempted::Interrupted)),
+            Ok(None) => return Ok(Err(AttemptResult::Interrupted)),
             Err(CampaignError::Slurm(error)) => {
-                return Ok(Err(Attempted::Failed { cause: error.run_cause(), detail: error.to_string() }));
+                return Ok(Err(AttemptResult::Failed { cause: error.run_cause(), detail: error.to_string() }));
             }
             Err(error) => return Err(error),
         };
         if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
             self.put_away(&agent).await?;
-            return Ok(Err(Attempted::Failed { cause: Cause::Launch, detail }));
+            return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
         }
         Ok(Ok(agent))
     }
 
-    /// Hands an attempt over and waits for its end. A node that the cloud took back is no failure of the run's.
+    /// Hands an attempt over and waits for its end. A node that the cloud reclaimed is not a failure of the run.
     async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
         let ended = agent.attempt(task, stop_signal, reporter).await;
         let Some(failure) = self.taken_by_cloud(task, &ended).await else { return ended };
@@ -161,7 +161,7 @@ impl Remote {
         failure
     }
 
-    /// What the end of an attempt is if the cloud took one of its nodes.
+    /// Interprets the end of an attempt, in case the cloud reclaimed one of its nodes.
     async fn taken_by_cloud(&self, task: &Task, ended: &Ended) -> Option<Ended> {
         let fleet = self.setting.fleet.as_ref().filter(|_| ended.is_doubtful())?;
         let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
@@ -169,27 +169,27 @@ impl Remote {
             let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
             return Some(Ended::Failed(cause, format!("node {node}: {why}")));
         }
-        // the cloud has said so before, even if it does not show it yet
+        // the cloud announced it, even if it does not show it yet
         let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
         Some(Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
     }
 
-    /// Brings the directory of an attempt here. If the head of a cloud's site is gone, what was to be brought went with it.
-    async fn fetch_verified(&self, root: &Utf8Path, run: &RunId, file: OutcomeFile) -> Result<Attempted, CampaignError> {
+    /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.
+    async fn fetch_verified(&self, root: &Utf8Path, run: &RunId, file: OutcomeFile) -> Result<AttemptResult, CampaignError> {
         match self.fetch(root, run, &file).await {
-            Ok(()) => Ok(Attempted::Ended(file)),
-            Err(error) => self.head_gone().map(|(cause, detail)| Attempted::Failed { cause, detail }).ok_or(error),
+            Ok(()) => Ok(AttemptResult::Ended(file)),
+            Err(error) => self.head_gone().map(|(cause, detail)| AttemptResult::Failed { cause, detail }).ok_or(error),
         }
     }
 
-    /// The node of a task that the cloud has said it takes back; or the head, without which nothing goes on.
+    /// The node of a task that the cloud announced to reclaim, or the head node, without which nothing goes on.
     fn taken_back(&self, task: &Task) -> Option<(String, String)> {
         let leaving = self.leaving();
         let head = self.setting.cluster.hosts.first().map(|h| &h.name);
         task.nodes.iter().chain(head).find_map(|node| leaving.get_key_value(node)).map(|(node, why)| (node.clone(), why.clone()))
     }
 
-    /// Why the head of a cloud's site is there no more, and what that is for a run.
+    /// The reason why the head node of a cloud's site is gone, and what that means for a run.
     fn head_gone(&self) -> Option<(Cause, String)> {
         let fleet = self.setting.fleet.as_ref()?;
         let head = self.setting.cluster.hosts.first()?;
@@ -217,21 +217,21 @@ impl Remote {
         self.setting.clean(&agent.root).await
     }
 
-    /// Brings the directory of an attempt here, verifies it, and gives it its final name.
+    /// Fetches the directory of an attempt, verifies it, and gives it its final name.
     async fn fetch(&self, root: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), CampaignError> {
         let there = CampaignDir::at(root);
         let from = match &file.outcome {
             Outcome::Succeeded => there.run(run),
             Outcome::Failed { .. } => there.failed(run, file.attempt),
         };
-        let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(LONGEST_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
+        let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(MAX_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
         let fetched = (|| self.fetch_once(&from, run, file)).retry(again).when(|e| matches!(e, FetchError::Incomplete(_))).await;
         match fetched {
             Ok(()) => {
                 seal(&self.dir, run, file)?;
                 Ok(())
             }
-            Err(FetchError::Incomplete(why)) => Err(self.setting.error(format!("cannot bring {from} here: {why}"))),
+            Err(FetchError::Incomplete(why)) => Err(self.setting.error(format!("cannot fetch {from}: {why}"))),
             Err(FetchError::Here(error)) => Err(error),
         }
     }
@@ -252,7 +252,7 @@ impl Remote {
     }
 }
 
-/// Whether a directory is whole and what its agent told.
+/// Checks that a directory is complete and matches the agent's report.
 fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
     let read = |file: &'static str| std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source });
     let here: OutcomeFile = serde_json::from_slice(&read("outcome.json")?).map_err(Incomplete::NoOutcome)?;

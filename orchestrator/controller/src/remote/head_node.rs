@@ -1,4 +1,4 @@
-//! The way to the machine where the spool is: ssh, or none, where sbatch can be called on this machine.
+//! Access to the machine with the spool: by ssh, or directly if sbatch runs on this machine.
 
 use crate::ssh::{Pipe, SshHost};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,7 +13,7 @@ use tokio::{
 /// Time limit of small questions.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
-/// The way to a machine.
+/// Access to a machine.
 #[derive(Clone, Debug)]
 pub(super) enum HeadNode {
     /// This one.
@@ -22,7 +22,7 @@ pub(super) enum HeadNode {
     Ssh(SshHost),
 }
 
-/// A program there, spoken to by lines.
+/// A program there that exchanges lines.
 pub(super) enum Channel {
     Here { stdin: ChildStdin, lines: Lines<BufReader<ChildStdout>>, _child: Box<Child> },
     Ssh(Box<Pipe>),
@@ -44,7 +44,7 @@ impl Channel {
         }
     }
 
-    /// The next line; `None` at the end. A line that was begun is kept when this is not waited for any longer.
+    /// Reads the next line; `None` at the end. Cancel-safe: a partial line is kept.
     pub async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         match self {
             Self::Here { lines, .. } => Ok(lines.next_line().await?.map(String::into_bytes)),
@@ -56,17 +56,17 @@ impl Channel {
         }
     }
 
-    /// What the program said on standard error, as far as it is known.
-    pub fn said(&self) -> String {
+    /// The end of the program's standard error so far.
+    pub fn stderr_tail(&self) -> String {
         match self {
             Self::Here { .. } => String::new(),
-            Self::Ssh(pipe) => pipe.said(),
+            Self::Ssh(pipe) => pipe.stderr_tail(),
         }
     }
 }
 
 impl HeadNode {
-    /// It as a host.
+    /// The machine as a host.
     pub fn host(&self) -> Arc<dyn Host> {
         match self {
             Self::Here => Arc::new(LocalHost),
@@ -83,7 +83,7 @@ impl HeadNode {
         }
     }
 
-    /// A path there.
+    /// Resolves a path there.
     pub async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
         match self {
             Self::Here => Ok(cvc_core::paths::expand(path)),
@@ -105,7 +105,7 @@ impl HeadNode {
         }
     }
 
-    /// Puts a program there, and tells of it when it takes long.
+    /// Copies a program there, and reports the progress if it takes long.
     pub async fn upload(&self, from: &Utf8Path, to: &Utf8Path, mut tell: impl FnMut(String) + Send) -> Result<(), HostError> {
         let name = to.file_name().unwrap_or_default().to_owned();
         match self {
@@ -118,7 +118,7 @@ impl HeadNode {
         }
     }
 
-    /// Brings a directory here.
+    /// Copies a directory from there.
     pub async fn download(&self, from: &Utf8Path, to: &Utf8Path, mut tell: impl FnMut(String) + Send) -> Result<(), HostError> {
         match self {
             Self::Here => copy_tree(from, to).map_err(|e| HostError::File {
@@ -131,12 +131,13 @@ impl HeadNode {
         }
     }
 
-    /// Starts a program there to talk with.
+    /// Starts a program there that exchanges lines.
     pub async fn channel(&self, argv: &[String]) -> Result<Channel, HostError> {
         match self {
             Self::Here => {
                 let error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
-                let (program, args) = argv.split_first().ok_or_else(|| error(io::Error::other("no program is named")))?;
+                let (program, args) =
+                    argv.split_first().ok_or_else(|| error(io::Error::other("internal error (please report): no program to run")))?;
                 let mut child = tool(program)
                     .args(args)
                     .stdin(Stdio::piped())
@@ -150,14 +151,14 @@ impl HeadNode {
                     (Some(stdin), Some(stdout)) => {
                         Ok(Channel::Here { stdin, lines: BufReader::new(stdout).lines(), _child: Box::new(child) })
                     }
-                    _ => Err(error(io::Error::other("it has no standard streams"))),
+                    _ => Err(error(io::Error::other("internal error (please report): ssh was started without standard streams"))),
                 }
             }
             Self::Ssh(host) => Ok(Channel::Ssh(Box::new(host.pipe(argv).await?))),
         }
     }
 
-    /// What it is called in messages.
+    /// Its name for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Here => "this machine".to_owned(),

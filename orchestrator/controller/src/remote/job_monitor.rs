@@ -1,4 +1,4 @@
-//! Asks Slurm about the jobs of a site, all of them by one question: an agent cannot tell that its job was cancelled.
+//! Asks Slurm about all jobs of a site at once, because an agent cannot report that its job was cancelled.
 
 use super::agent_state::{AgentState, Over};
 use crate::{
@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Delay between questions.
+/// Delay between queries.
 const TICK: Duration = Duration::from_secs(3);
-/// Time that an agent's last words may take to arrive after the end of its job is known.
+/// Time limit for an agent's last events to arrive after the end of its job is known.
 const FLUSH: Duration = Duration::from_millis(1500);
 /// Silence of its agent after which a job that Slurm does not know counts as over, seconds.
 const SILENT_S: f64 = 45.0;
@@ -52,12 +52,12 @@ struct Job {
     agent_state: Arc<AgentState>,
 }
 
-/// What an answer means for a job.
+/// The meaning of an answer for a job.
 #[derive(Debug)]
 enum Finding {
-    /// It runs, or its agent's beats say so.
+    /// It runs, according to Slurm or to its agent's heartbeats.
     Alive,
-    /// It was put back into the queue.
+    /// It was requeued.
     Requeued(Box<JobInfo>),
     /// It is over.
     Over(Over),
@@ -70,7 +70,7 @@ impl JobMonitor {
         Self { jobs, _task: task }
     }
 
-    /// Watches a job until its end is known; the end is told to what is known of its agent.
+    /// Watches a job until its end is known, and records the end in the state of its agent.
     pub(super) fn watch(&self, name: &str, agent_state: &Arc<AgentState>) -> Watch {
         let number = self.jobs.next.fetch_add(1, Ordering::Relaxed);
         let job = Job { name: name.to_owned(), agent_state: Arc::clone(agent_state) };
@@ -97,7 +97,7 @@ impl Jobs {
 }
 
 async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
-    // what was told last of each job, and of Slurm itself
+    // the last report about each job, and about Slurm itself
     let mut told: BTreeMap<Option<u64>, String> = BTreeMap::new();
     let mut tell = |of: Option<u64>, what: String| {
         if told.get(&of) != Some(&what) {
@@ -128,7 +128,7 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
                 Finding::Requeued(info) => {
                     job.agent_state.change(|s| s.requeued = true);
                     let why = client.why_waiting(&info).await;
-                    tell(Some(*number), format!("job {} was put back into the queue: {why}", info.id));
+                    tell(Some(*number), format!("job {} was requeued: {why}", info.id));
                 }
                 Finding::Over(end) => over.push((*number, job, end)),
             }
@@ -153,22 +153,22 @@ fn judge(name: &str, found: Option<&Found>, silent_s: f64) -> Finding {
             Stage::Waiting => Finding::Requeued(info.clone()),
             Stage::Running | Stage::Ending => Finding::Alive,
         },
-        // a controller that has crashed may have forgotten a job that runs: its agent's beats tell
+        // a controller that crashed may have forgotten a running job: its agent's heartbeats tell
         Some(Found::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
         Some(Found::Unknown) | None => {
-            Finding::Over(Over { cause: None, detail: format!("Slurm does not know the job {name} any more, and its agent is silent") })
+            Finding::Over(Over { cause: None, detail: format!("Slurm no longer knows the job {name}, and its agent is silent") })
         }
     }
 }
 
-/// What a job's end is for the runs that were under way in it. What was none of their doing is no failure of theirs.
+/// The meaning of a job's end for the runs under way in it. They fail only if they caused it.
 fn cause(end: End) -> Option<Cause> {
     match end {
         // the agent ended by itself
         End::Completed | End::Failed | End::LaunchFailed => None,
-        // another job was more important
+        // it was preempted or requeued for another job
         End::Preempted => None,
-        // the agent told before, unless it could not: whether the run had all of the time is not known then
+        // the agent usually reports this itself; if it could not, it is unknown whether the run had the whole time
         End::Timeout => None,
         End::Cancelled | End::OutOfMemory | End::NodeFailed => end.cause(),
     }

@@ -1,5 +1,5 @@
-//! The controller's end of a site of several machines: it puts cvc there, starts an agent or finds the one that went on without it, hands
-//! attempts over and brings back what came of them.
+//! The controller's side of a site of several machines: copies cvc there, starts an agent or finds the running one, hands attempts over and
+//! fetches their results.
 
 mod agent_handle;
 mod agent_state;

@@ -20,12 +20,12 @@ pub(super) struct Setting {
     pub head_node: HeadNode,
     /// `cvc-node`, there.
     pub program: Utf8PathBuf,
-    /// Where spools are.
+    /// Directory of spools.
     pub root: Utf8PathBuf,
     pub orders: Orders,
     pub reporter: SiteReporter,
     pub slurm: Option<Client>,
-    /// Asks about the jobs of the site.
+    /// Monitors the jobs of the site.
     pub job_monitor: Option<JobMonitor>,
     pub fleet: Option<Arc<Fleet>>,
 }
@@ -35,7 +35,7 @@ impl Setting {
         CampaignError::Site { site: self.name.clone(), problem: problem.into() }
     }
 
-    /// Makes a spool with its orders; whether another's orders were there.
+    /// Makes a spool with its orders. Returns whether other orders were there.
     pub async fn make(&self, root: &Utf8Path) -> Result<bool, CampaignError> {
         let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
         let file = root.join("orders.json");
@@ -55,14 +55,14 @@ impl Setting {
         Ok(false)
     }
 
-    /// Ranks on one node at most.
+    /// Maximum number of ranks on one node.
     pub fn most_on_a_node(&self) -> u32 {
         self.orders.points.iter().flat_map(|p| p.point.mapping.node_loads()).max().unwrap_or(1)
     }
 
     /// Removes a spool.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), CampaignError> {
-        // the directories above it as far as they are this campaign's and empty
+        // also the directories above it that are this campaign's and empty
         let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
                       up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
         let removed = self.head_node.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;

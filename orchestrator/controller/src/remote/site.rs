@@ -50,21 +50,21 @@ use tracing::Instrument;
 const IDLE_S: f64 = 3600.0;
 /// The same in a job, which holds nodes that others wait for.
 const IDLE_IN_JOB_S: f64 = 600.0;
-/// How long a host may be away while something is wanted of it.
+/// Time limit for a host that does not answer while it is needed.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same when the campaign is over.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
-/// How long attempts may take to fetch what they left with an agent that is over.
+/// Time limit for attempts to fetch their results from an agent that has ended.
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
-/// Delay between looks at a cloud's instances.
+/// Delay between queries of a cloud's instances.
 const WATCH_TICK: Duration = Duration::from_secs(10);
 
 /// A site of several machines.
 pub(crate) struct Remote {
     pub(super) setting: Arc<Setting>,
-    /// Nodes of a job at most: what the points need.
+    /// Maximum number of nodes of a job: what the points need.
     most_nodes: u32,
-    /// The agent that takes runs; with a job for each run there is none.
+    /// The agent that takes runs; `None` with one job for each run.
     agent: Mutex<Option<Arc<AgentHandle>>>,
     /// Held while an agent is made.
     making: tokio::sync::Mutex<()>,
@@ -73,20 +73,20 @@ pub(crate) struct Remote {
     /// Distinguishes this campaign's jobs from those of any other.
     pub(super) identity: String,
     jobs: AtomicU32,
-    /// Looks at what the cloud takes back.
+    /// Watches for instances that the cloud reclaims.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Jobs of an earlier controller that have not been taken over yet, where each run has its own.
     pub(super) old_jobs: Mutex<BTreeSet<String>>,
 }
 
-/// What a site is opened with.
+/// What is needed to open a site.
 pub(crate) struct Opening {
     pub context: SiteContext,
     pub points: Vec<PlannedPoint>,
     pub dir: CampaignDir,
     /// `cvc-node` on this machine.
     pub program: Utf8PathBuf,
-    /// Nothing is to be run there: what is still there is ended and taken away.
+    /// Whether nothing is to run there: what is still there is ended and removed.
     pub only_close: bool,
     pub site_events: mpsc::UnboundedSender<SiteEvent>,
     /// Jobs that the campaign had on this site.
@@ -95,7 +95,7 @@ pub(crate) struct Opening {
     pub fleet: Option<Arc<Fleet>>,
 }
 
-/// Distinguishes campaigns of one name on different machines, or in different directories: they must not meet.
+/// Distinguishes campaigns of the same name on different machines or in different directories.
 pub(crate) fn identity(dir: &CampaignDir) -> String {
     let machine = paths::host_name().unwrap_or_default();
     cvc_core::ids::digest_prefix(format!("{machine}:{}", dir.root()).as_bytes(), 8)
@@ -111,7 +111,7 @@ fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
     }
 }
 
-/// The machine where the spool is.
+/// The machine with the spool.
 fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteReporter) -> HeadNode {
     let entry: Option<&HostEntry> = match &cluster.slurm {
         Some(_) => cluster.head.as_ref(),
@@ -156,8 +156,8 @@ async fn put_program(
 }
 
 impl Remote {
-    /// Puts cvc there and starts an agent, or finds the one that is at work for this campaign already; waits until it has its nodes. `None`
-    /// when the user wanted to stop meanwhile: then nothing is left there.
+    /// Copies cvc there and starts an agent, or finds this campaign's running one; waits until it has its nodes. `None` if the user wanted
+    /// to stop meanwhile: then nothing is left there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %opening.context.name))]
     pub async fn open(opening: Opening, mut stop_signal: StopSignal) -> Result<Option<Self>, CampaignError> {
         let (only_close, leases) = (opening.only_close, opening.leases.clone());
@@ -168,7 +168,7 @@ impl Remote {
         }
         let mut unreleased = leases.iter().filter(|l| !l.released).map(|l| l.name.to_string());
         if remote.allocation() == Some(Allocation::Run) {
-            // nodes are what the queue may give: their names are not known before
+            // the queue gives nodes, whose names are not known before
             let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
             remote.ready = Ready { nodes, ..Ready::default() };
             remote.old_jobs = Mutex::new(unreleased.collect());
@@ -225,7 +225,7 @@ impl Remote {
         self.setting.fleet.is_some()
     }
 
-    /// Nobody waits for its head any more: it is not there, or not for long.
+    /// Stops waiting for its head node, which is gone or soon will be.
     pub fn abandon(&self) {
         if let Some(agent) = self.current() {
             agent.agent_state.change(|s| {
@@ -302,7 +302,7 @@ impl Remote {
         &self.ready
     }
 
-    /// Nodes that are heard of, in the order of mappings.
+    /// Nodes that answer, in the order of mappings.
     pub fn nodes(&self) -> Vec<String> {
         let gone = self.setting.fleet.as_ref().map(|f| f.gone()).unwrap_or_default();
         if self.setting.cluster.hosts.first().is_some_and(|head| gone.contains_key(&head.name)) {
@@ -311,11 +311,11 @@ impl Remote {
         let Some(agent) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
         let lost = agent.agent_state.state().lost.clone();
         let leaving = self.leaving();
-        // with the head goes what runs on others
+        // without the head, runs on the other nodes are lost too
         if self.setting.cluster.hosts.first().is_some_and(|head| leaving.contains_key(&head.name)) {
             return Vec::new();
         }
-        // a later job may have others: places in the list are what counts
+        // a later job may have other nodes: only their positions in the list count
         let pairs = self.ready.nodes.iter().zip(agent.nodes());
         pairs
             .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
@@ -323,7 +323,7 @@ impl Remote {
             .collect()
     }
 
-    /// Nodes that are lost, and why.
+    /// Nodes that are lost, with the reason.
     pub fn lost(&self) -> BTreeMap<String, String> {
         self.current().map(|agent| agent.agent_state.state().lost.clone()).unwrap_or_default()
     }
@@ -333,7 +333,7 @@ impl Remote {
         self.current().map(|agent| agent.agent_state.state().leaving.clone()).unwrap_or_default()
     }
 
-    /// How long it takes to miss a node, seconds.
+    /// Silence after which a node counts as lost, seconds.
     pub fn lost_after_s(&self) -> f64 {
         self.setting.cluster.lost_after_s
     }
@@ -348,11 +348,11 @@ impl Remote {
         }
     }
 
-    /// Ends the agent and everything that it started, gives nodes back, and removes what is there of the campaign.
+    /// Ends the agent and everything that it started, gives nodes back, and removes the campaign's files there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.name()))]
     pub async fn close(&self) -> Result<(), CampaignError> {
         if let HeadNode::Ssh(host) = &self.setting.head_node {
-            // the end is not worth a day's wait
+            // do not wait a day for the end
             host.set_patience(CLOSE_PATIENCE);
         }
         if let Some(agent) = self.current() {
@@ -360,14 +360,14 @@ impl Remote {
         }
         let old_jobs = std::mem::take(&mut *self.old_jobs.lock());
         for job in old_jobs {
-            // its run is not wanted any more
-            AgentHandle::end_job(&self.setting, &job, "its run is not wanted any more").await?;
+            // its run is no longer needed
+            AgentHandle::end_job(&self.setting, &job, "its run is no longer needed").await?;
         }
         self.setting.clean(&self.setting.root).await
     }
 }
 
-/// Looks at the instances of a fleet, and ends the agent to a head that is there no more.
+/// Watches the instances of a fleet, and gives up the agent of a head node that is gone.
 async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: HeadNode, reporter: SiteReporter) {
     let mut told = BTreeMap::new();
     let mut extend_at = Instant::now() + fleet.extend_after();
@@ -376,11 +376,11 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
         if Instant::now() > extend_at {
             extend_at = Instant::now() + fleet.extend_after();
             if let Err(error) = fleet.extend().await {
-                reporter.note(format!("{}: a deadline could not be moved on: {error}", fleet.name()));
+                reporter.note(format!("{}: a deadline could not be extended: {error}", fleet.name()));
                 extend_at = Instant::now() + Duration::from_secs(60);
             }
         }
-        // nothing is given up because a cloud does not answer for a while
+        // do not give up because a cloud does not answer for a while
         let Ok(gone) = fleet.look_for_gone().await else { continue };
         for (node, why) in &gone {
             if told.insert(node.clone(), why.clone()).is_none() {

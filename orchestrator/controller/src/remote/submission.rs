@@ -1,4 +1,4 @@
-//! An agent in a job of its own: submitted, or found again, and waited for until it has its nodes.
+//! Starts an agent in a job of its own: submits the job or finds it again, and waits until it has its nodes.
 
 use super::{
     agent_handle::{AgentHandle, CLOSE_LIMIT},
@@ -17,17 +17,17 @@ use cvc_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Maximum number of times that a job is submitted again which Slurm has forgotten before it ran.
-const MOST_FORGOTTEN: u32 = 2;
+/// Maximum number of times that a job is resubmitted because Slurm forgot it before it ran.
+const MAX_FORGOTTEN: u32 = 2;
 
 /// Which submission of a job this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Submission {
-    /// The first of its name; the journal hears of it before Slurm does.
+    /// The first of its name; the journal gets it before Slurm does.
     Fresh,
-    /// An earlier controller submitted it, and wrote that down; it may have ended since.
+    /// An earlier controller submitted and journaled it; it may have ended since.
     Adopted,
-    /// An earlier job of its name is over, and does not count.
+    /// An earlier job of its name is over and is ignored.
     After(JobId),
 }
 
@@ -47,36 +47,36 @@ impl Submission {
 
 /// How waiting for a job ended.
 #[derive(Debug)]
-enum Waited {
+enum WaitEnd {
     /// It has its nodes.
     Running(Box<JobInfo>),
-    /// It never will, or cannot be asked about.
+    /// It never will, or Slurm cannot be asked.
     Failed(SlurmError),
     /// The user wants to stop.
     Stopped,
 }
 
-/// What follows from how waiting ended.
+/// The next step after waiting.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The agent can be talked to.
+    /// Connect to the agent.
     Attach,
-    /// It ended while no controller was there: what it has done is in its spool.
+    /// It ended while no controller was there: its results are in its spool.
     ReadSpool,
-    /// A controller that crashed has forgotten what was just submitted.
+    /// Slurm's controller crashed and forgot what was just submitted.
     SubmitAgain,
     /// Its nodes are given back, for this reason.
     GiveBack(&'static str),
 }
 
-/// Decides what follows.
-fn classify(submission: &Submission, forgotten: u32, waited: &Waited) -> Verdict {
+/// Decides the next step.
+fn classify(submission: &Submission, forgotten: u32, waited: &WaitEnd) -> Verdict {
     match waited {
-        Waited::Running(_) => Verdict::Attach,
-        Waited::Failed(SlurmError::Ended { .. }) if *submission == Submission::Adopted => Verdict::ReadSpool,
-        Waited::Failed(SlurmError::Unknown(_)) if forgotten < MOST_FORGOTTEN => Verdict::SubmitAgain,
-        Waited::Failed(_) => Verdict::GiveBack("it never ran"),
-        Waited::Stopped => Verdict::GiveBack("the user stopped"),
+        WaitEnd::Running(_) => Verdict::Attach,
+        WaitEnd::Failed(SlurmError::Ended { .. }) if *submission == Submission::Adopted => Verdict::ReadSpool,
+        WaitEnd::Failed(SlurmError::Unknown(_)) if forgotten < MAX_FORGOTTEN => Verdict::SubmitAgain,
+        WaitEnd::Failed(_) => Verdict::GiveBack("it never ran"),
+        WaitEnd::Stopped => Verdict::GiveBack("the user stopped"),
     }
 }
 
@@ -84,7 +84,7 @@ fn classify(submission: &Submission, forgotten: u32, waited: &Waited) -> Verdict
 enum Next {
     /// It runs.
     Attach,
-    /// It has ended, and what it has done is of use.
+    /// It has ended, and its results are useful.
     Fetch(Box<AgentHandle>),
     /// Another one takes its place.
     Submit(Submission),
@@ -101,8 +101,8 @@ struct AgentJob<'a> {
     limit: Option<Duration>,
 }
 
-/// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready. `None` when the user wanted
-/// to stop: then nothing is left there.
+/// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready. `None` if the user
+/// wanted to stop: then nothing is left there.
 pub(super) async fn by_job(
     setting: &Arc<Setting>,
     root: &Utf8Path,
@@ -112,7 +112,7 @@ pub(super) async fn by_job(
     stop_signal: &mut StopSignal,
 ) -> Result<Option<AgentHandle>, CampaignError> {
     let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
-        return Err(CampaignError::internal("a job without Slurm"));
+        return Err(CampaignError::internal("internal error (please report): a job without Slurm"));
     };
     let request = JobRequest {
         name: job.to_owned(),
@@ -170,30 +170,30 @@ impl AgentJob<'_> {
             self.note(&format!("job {id} ({lease}) asks for {} nodes", self.request.nodes));
             let waited = self.wait(&id, stop_signal).await;
             match (classify(submission, forgotten, &waited), waited) {
-                (Verdict::Attach, Waited::Running(info)) => {
+                (Verdict::Attach, WaitEnd::Running(info)) => {
                     self.note(&format!("job {id} has {}", cvc_engine::nodelist::compress(&info.nodes)));
                     return Ok(Next::Attach);
                 }
-                (Verdict::ReadSpool, Waited::Failed(error)) => return self.read_spool(id, &error).await,
+                (Verdict::ReadSpool, WaitEnd::Failed(error)) => return self.read_spool(id, &error).await,
                 (Verdict::SubmitAgain, _) => {
                     forgotten += 1;
-                    self.note(&format!("Slurm does not know job {id} any more; it is submitted again"));
+                    self.note(&format!("Slurm no longer knows job {id}; submitting it again"));
                 }
                 (Verdict::GiveBack(how), waited) => {
                     self.release(how).await?;
                     return match waited {
-                        Waited::Failed(error) => Err(error.into()),
-                        Waited::Stopped | Waited::Running(_) => Ok(Next::Stopped),
+                        WaitEnd::Failed(error) => Err(error.into()),
+                        WaitEnd::Stopped | WaitEnd::Running(_) => Ok(Next::Stopped),
                     };
                 }
                 (Verdict::Attach | Verdict::ReadSpool, _) => {
-                    return Err(CampaignError::internal("a job that does not wait and has no end"));
+                    return Err(CampaignError::internal("internal error (please report): a job that neither waits nor has ended"));
                 }
             }
         }
     }
 
-    async fn wait(&self, id: &JobId, stop_signal: &mut StopSignal) -> Waited {
+    async fn wait(&self, id: &JobId, stop_signal: &mut StopSignal) -> WaitEnd {
         let mut told = String::new();
         let tell = |why: String| {
             if told != why {
@@ -203,29 +203,29 @@ impl AgentJob<'_> {
         };
         tokio::select! {
             waited = self.client.wait_running(self.name(), self.limit, tell) => match waited {
-                Ok(info) => Waited::Running(Box::new(info)),
-                Err(error) => Waited::Failed(error),
+                Ok(info) => WaitEnd::Running(Box::new(info)),
+                Err(error) => WaitEnd::Failed(error),
             },
-            _ = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => Waited::Stopped,
+            _ = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => WaitEnd::Stopped,
         }
     }
 
-    /// Reads what a job has done that has ended; without anything of use another one is asked for.
+    /// Reads the results of a job that has ended; if there are none, another job is needed.
     async fn read_spool(&self, id: JobId, error: &SlurmError) -> Result<Next, CampaignError> {
         let state = if let SlurmError::Ended { state, .. } = error { state.clone() } else { error.to_string() };
         let agent = AgentHandle::new(self.setting, self.root, Some(self.name().to_owned()));
         let over = tokio::time::timeout(CLOSE_LIMIT, agent.agent_state.wait(|s| s.over.clone()));
         let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
         if of_use {
-            self.note(&format!("job {id} has ended ({state}); what it has done is fetched"));
+            self.note(&format!("job {id} has ended ({state}); fetching its results"));
             return Ok(Next::Fetch(Box::new(agent.with_what_was_ready())));
         }
-        self.note(&format!("job {id} has ended ({state}); another is asked for"));
+        self.note(&format!("job {id} has ended ({state}); submitting another"));
         self.restart_fresh(true, &state).await?;
         Ok(Next::Submit(Submission::After(id)))
     }
 
-    /// Makes the spool again for a new job, since an old one of this name is over.
+    /// Makes a new spool for the next job of this name.
     async fn restart_fresh(&self, leased: bool, how: &str) -> Result<(), CampaignError> {
         self.setting.clean(self.root).await?;
         if leased {
@@ -249,13 +249,13 @@ mod tests {
     use super::*;
     use crate::slurm::End;
 
-    fn ended() -> Waited {
+    fn ended() -> WaitEnd {
         let text = || "7".to_owned();
-        Waited::Failed(SlurmError::Ended { job: text(), name: text(), state: text(), end: End::Cancelled, why: String::new() })
+        WaitEnd::Failed(SlurmError::Ended { job: text(), name: text(), state: text(), end: End::Cancelled, why: String::new() })
     }
 
-    fn forgotten() -> Waited {
-        Waited::Failed(SlurmError::Unknown("j".into()))
+    fn forgotten() -> WaitEnd {
+        WaitEnd::Failed(SlurmError::Unknown("j".into()))
     }
 
     fn past() -> JobId {
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn nodes_are_given_back_when_the_user_stops() {
-        assert_eq!(classify(&Submission::Adopted, 0, &Waited::Stopped), Verdict::GiveBack("the user stopped"));
+        assert_eq!(classify(&Submission::Adopted, 0, &WaitEnd::Stopped), Verdict::GiveBack("the user stopped"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The budget: it is not exceeded. What a campaign has spent is folded from its journal; before a run begins, what it will take is laid on top,
-//! with what it takes to give machines back; and what runs is ended while the rest still pays for that.
+//! The budget, which is not exceeded. What a campaign has spent is folded from its journal. Before a run begins, its expected cost and the
+//! cost of giving machines back are added; running work is ended while the rest still pays for that.
 
 use super::scheduler::Scheduler;
 use crate::cost;
@@ -19,9 +19,9 @@ use std::{
     time::Duration,
 };
 
-/// Time that it takes to give instances back, seconds: they cost until the cloud has heard of it.
+/// Time to give instances back, seconds: they cost until the cloud has accepted it.
 const RELEASE_S: f64 = 60.0;
-/// Time beyond its limit that a run takes which ends on time, seconds: it is prepared, ended and collected.
+/// Time that a run takes beyond its time limit, seconds: to prepare, end and collect it.
 const AROUND_RUN_S: f64 = 60.0;
 /// Assumed length of a run that has no prediction, seconds.
 const UNKNOWN_RUN_S: f64 = 60.0;
@@ -31,20 +31,20 @@ pub(super) struct Budget<'a> {
     spec: &'a Spec,
     plan: &'a Plan,
     expected_s: &'a HashMap<PointId, f64>,
-    /// Runs were not begun, or were ended, because it would have been exceeded.
+    /// Whether runs were not begun, or were ended, to keep it.
     exceeded: bool,
 }
 
-/// What has been spent, and what is being spent, at one moment.
+/// The spending at one moment, past and present.
 pub(super) struct Books<'b> {
     pub(super) state: &'b CampaignState,
     pub(super) scheduler: &'b Scheduler<'b>,
-    /// What nodes cost on sites that are billed by use.
+    /// Node prices of sites that are billed by use.
     pub(super) by_use: BTreeMap<String, NodeRate>,
 }
 
 impl Books<'_> {
-    /// What will have been spent after this many seconds, if nothing else begins or ends. Minimum charges count.
+    /// The spending after this many seconds if nothing else begins or ends, including minimum charges.
     fn spent_after(&self, seconds: f64) -> f64 {
         let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
         let then = jiff::Timestamp::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
@@ -54,7 +54,7 @@ impl Books<'_> {
         spending::total(attempts.values()).usd + spending::total(leases.values()).usd
     }
 
-    /// What each second costs from now on, if nothing changes.
+    /// The cost of each further second if nothing changes.
     fn per_s(&self) -> f64 {
         let of_run = |task: &Task| Some(self.by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()));
         let of_lease = |lease: &Lease| {
@@ -73,17 +73,17 @@ impl Books<'_> {
 }
 
 impl<'a> Budget<'a> {
-    /// A budget of which nothing is known to be exceeded; `expected_s` says how long runs of points take.
+    /// Creates the budget; `expected_s` has the expected duration of runs by point.
     pub(super) fn new(spec: &'a Spec, plan: &'a Plan, expected_s: &'a HashMap<PointId, f64>) -> Self {
         Self { spec, plan, expected_s, exceeded: false }
     }
 
-    /// What the user allows to be spent.
+    /// The limit that the user set.
     pub(super) fn limit(&self) -> Option<&'a campaign::Budget> {
         self.spec.budget.as_ref()
     }
 
-    /// Runs are not begun, or are ended, because it would be exceeded.
+    /// Notes that runs were not begun, or were ended, to keep it.
     pub(super) fn note_exceeded(&mut self) {
         self.exceeded = true;
     }
@@ -92,7 +92,7 @@ impl<'a> Budget<'a> {
         self.exceeded
     }
 
-    /// What nodes cost on sites that are billed by use, as the user says; `cores` gives those of a node of an open site.
+    /// Node prices of sites that are billed by use, as the user gives them; `cores` returns the cores of a node of an open site.
     pub(super) fn billed_by_use(&self, cores: impl Fn(&str) -> Option<u32>) -> BTreeMap<String, NodeRate> {
         let rate = |name: &str| {
             let site = self.spec.sites.get(name).filter(|s| s.ec2.is_none())?;
@@ -101,12 +101,12 @@ impl<'a> Budget<'a> {
         self.spec.sites.keys().filter_map(|name| Some((name.clone(), rate(name)?))).collect()
     }
 
-    /// Whether runs of a site cost.
+    /// Whether runs of a site cost money.
     pub(super) fn costs(&self, books: &Books<'_>, site: &str) -> bool {
         self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some()) || books.by_use.contains_key(site)
     }
 
-    /// How many instances points of a site need beside those that are there.
+    /// Number of instances that points of a site need in addition to the existing ones.
     fn missing_nodes(&self, books: &Books<'_>, site: &str, nodes: impl Iterator<Item = u32>) -> Option<u32> {
         let needed = self.spec.sites.get(site)?.nodes_for(nodes.max()?);
         let leases = books.state.leases.iter().filter(|l| l.site == site && !l.released && l.order.is_some());
@@ -114,7 +114,7 @@ impl<'a> Budget<'a> {
         Some(needed.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX)))
     }
 
-    /// How long a run may take: what is expected, or its time limit where it is to be finished whatever happens.
+    /// The assumed duration of a run: the expected one, or its time limit if it must be finished in any case.
     fn run_s(&self, planned: &PlannedRun, limit: &campaign::Budget) -> f64 {
         match limit.when_short {
             WhenShort::End => self.expected_s.get(&planned.point).copied().unwrap_or(UNKNOWN_RUN_S),
@@ -122,7 +122,7 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Why a run cannot be paid for; `None` if it can, or if it costs nothing.
+    /// The reason why the budget does not cover a run; `None` if it does, or if the run costs nothing.
     pub(super) fn unaffordable(&self, books: &Books<'_>, planned: &PlannedRun) -> Option<OverBudget> {
         let limit = self.limit()?;
         let point = books.scheduler.point(&planned.point)?;
@@ -131,7 +131,7 @@ impl<'a> Budget<'a> {
             return Some(OverBudget::new("the price of some of its instances is unknown, so it could be exceeded"));
         }
         let run_s = self.run_s(planned, limit);
-        // instances that are there cost while it runs, whichever site it is on
+        // existing instances cost while it runs, on whichever site
         let of_run = match (&site.ec2, books.by_use.get(&point.site)) {
             (None, Some(rate)) => rate.cost_of(run_s, point.mapping.nodes()),
             (Some(_), _) | (None, None) => 0.0,
@@ -150,7 +150,7 @@ impl<'a> Budget<'a> {
         })
     }
 
-    /// Why the instances of a site cannot be paid for; `None` if they can. Instances whose price is unknown cannot.
+    /// The reason why the budget does not cover the instances of a site; `None` if it does. It never covers instances of unknown price.
     pub(super) fn unaffordable_fleet(&self, books: &Books<'_>, site: &str) -> Option<OverBudget> {
         let limit = self.limit()?;
         let of_site = self.spec.sites.get(site)?;
@@ -180,7 +180,7 @@ impl<'a> Budget<'a> {
         Some((self.limit()?.usd - books.spent_after(RELEASE_S)).max(0.0))
     }
 
-    /// When what runs must be ended, so that the budget pays for giving machines back; `None` if it lasts as long as anything may.
+    /// Time at which running work must be ended so that the budget still pays for giving machines back; `None` if it lasts long enough.
     pub(super) fn lasts(&self, books: &Books<'_>) -> Option<Duration> {
         let limit = self.limit()?;
         let per_s = books.per_s();
@@ -206,7 +206,7 @@ impl<'a> Budget<'a> {
         Duration::try_from_secs_f64(seconds.max(0.0)).ok()
     }
 
-    /// Whether the budget pays for machines that are kept.
+    /// Whether the budget covers keeping machines.
     pub(super) fn pays_for_keeping(&self, books: &Books<'_>, keep_s: f64) -> bool {
         !self.exceeded && self.limit().is_none_or(|b| books.spent_after(keep_s + RELEASE_S) <= b.usd)
     }

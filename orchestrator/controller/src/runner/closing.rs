@@ -1,4 +1,4 @@
-//! The end of everything that a campaign has on other machines, without running anything.
+//! Ends everything that a campaign has on other machines, without running anything.
 
 use super::{CampaignRunner, Options, StopSignal};
 use crate::error::CampaignError;
@@ -10,11 +10,11 @@ use cvc_core::{
 };
 use indexmap::IndexMap;
 
-/// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. What runs
-/// have not brought here yet is lost with the machines. The sites that were open.
+/// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. Results
+/// that were not fetched yet are lost with the machines. Returns the sites that were open.
 ///
 /// # Errors
-/// When something is left, or cannot be asked; the campaign is as before then, and this can be tried again.
+/// When something is left or a site cannot be asked. The campaign is unchanged then, and this can be repeated.
 pub async fn close_campaign(
     spec: &Spec,
     dir: &CampaignDir,

@@ -1,5 +1,5 @@
-//! Sites whose machines a cloud gives: they are launched, set up, and from then on are a site that is reached by ssh; what the cloud takes back
-//! is replaced, and what is not needed any more is given back at once, since it costs.
+//! Sites with instances of a cloud: they are launched and set up, and are then reached by ssh. Reclaimed instances are replaced; those that
+//! are no longer needed are given back at once, because they cost.
 
 use super::{super::observe::Progress, CampaignRunner};
 use crate::error::{CampaignError, OverBudget};
@@ -26,16 +26,16 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Roles that set fresh machines up even if no software is to be installed: nodes that trust each other, disks.
+/// Roles that set up fresh machines even if no software is to be installed: trust between nodes, disks.
 const BARE: [&str; 2] = ["base", "storage"];
 
-/// Until when the machines of a site are kept for a next campaign, if all of them are.
+/// Time until which the machines of a site are kept for the next campaign, if all of them are.
 pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
     let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
     until?.into_iter().min().filter(|until| *until > jiff::Timestamp::now())
 }
 
-/// All that opening a cloud's site needs, for a task of its own.
+/// What opening a cloud's site needs, for a task of its own.
 pub(super) struct CloudOpening {
     fleet: Arc<Fleet>,
     spec: Spec,
@@ -46,12 +46,12 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
-    /// How long the budget pays for the fleet, from its launch.
+    /// Time for which the budget covers the fleet, from its launch.
     lasts: Option<std::time::Duration>,
 }
 
 impl CampaignRunner<'_> {
-    /// The fleet of a site, made at the first time.
+    /// The fleet of a site, created on first use.
     pub(super) async fn fleet(&mut self, name: &str, request: &FleetRequest) -> Result<Arc<Fleet>, CampaignError> {
         if let Some(fleet) = self.sites.fleets.get(name) {
             return Ok(Arc::clone(fleet));
@@ -60,7 +60,7 @@ impl CampaignRunner<'_> {
             let problem = "this cvc was built without EC2; build it with the feature `ec2`";
             return Err(CampaignError::Site { site: name.to_owned(), problem: problem.into() });
         };
-        // so that a sweep from anywhere leaves it alone as long as it is under way
+        // so that a sweep from anywhere leaves it alone while it runs
         if let Some(what) = crate::cloud::register(self.dir.root()) {
             self.observer.on(&Progress::Site { what });
         }
@@ -82,7 +82,7 @@ impl CampaignRunner<'_> {
         Ok(fleet)
     }
 
-    /// Sites on whose machines something may be, and those for which a cloud may have some.
+    /// Sites that may have something on their machines or in a cloud.
     pub(super) fn sites_with_something(&self) -> Vec<String> {
         let state = self.journal.state();
         let leased = state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
@@ -90,7 +90,7 @@ impl CampaignRunner<'_> {
         all.into_iter().map(ToString::to_string).collect()
     }
 
-    /// Gives back what a cloud gave for a site that the campaign file does not know any more.
+    /// Gives back the instances of a site that is no longer in the campaign file.
     #[tracing::instrument(name = "site", skip_all, fields(site = name))]
     pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
         let leases = self.journal.state().leases_of(name);
@@ -98,7 +98,7 @@ impl CampaignRunner<'_> {
         let request = FleetRequest::of_order(&order);
         let fleet = self.fleet(name, &request).await?;
         self.sites.fleets.remove(name);
-        self.observer.on(&Progress::Site { what: format!("{name}: it is not in the campaign file any more; what it has is given back") });
+        self.observer.on(&Progress::Site { what: format!("{name}: no longer in the campaign file; its instances are given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
             Ok(()) => self.journal.write(Event::SiteClosed { site: name.into() }),
             Err(error) => {
@@ -129,25 +129,25 @@ impl CampaignRunner<'_> {
         })
     }
 
-    /// Gives back the fleets of sites on which nothing is to be run any more, and on which nothing runs.
+    /// Gives back the fleets of sites on which nothing runs or remains to be run.
     pub(super) async fn close_idle_clouds(&mut self) -> Result<(), CampaignError> {
         let is_idle = |site: &&String| self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site);
         let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
         for site in idle {
             if let Err(error) = self.close_cloud(&site).await {
-                // the end of the campaign tries again, and says so if it stays
+                // the end of the campaign tries again, and reports what stays
                 self.observer.on(&Progress::Site { what: error.to_string() });
             }
         }
         Ok(())
     }
 
-    /// The journal cannot be written any more: fleets are ended all the same.
+    /// Ends fleets although the journal cannot be written.
     pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), CampaignError> {
         let mut first = Ok(());
         for (site, fleet) in std::mem::take(&mut self.sites.fleets) {
             self.observer
-                .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended all the same") });
+                .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended nevertheless") });
             if let Some(what) = fleet.end_unwritten().await {
                 first = first.and(Err(CampaignError::Leftover { site, what }));
             }
@@ -177,20 +177,19 @@ impl CampaignRunner<'_> {
                     return Ok(());
                 }
                 Err(error) => {
-                    self.observer.on(&Progress::Site { what: format!("{site}: cannot be kept, and is given back: {error}") });
+                    self.observer.on(&Progress::Site { what: format!("{site}: its instances cannot be kept and are given back: {error}") });
                 }
             }
         }
-        // a head that is about to go is not waited for
+        // do not wait for a head node that is about to go
         drop(remote);
         self.sites.remove(site);
-        self.while_listening(async move { fleet.down("the campaign does not need it any more").await }).await??;
+        self.while_listening(async move { fleet.down("the campaign no longer needs it").await }).await??;
         self.sites.fleets.remove(site);
         self.journal.write(Event::SiteClosed { site: site.into() })
     }
 
-    /// Replaces what the cloud has taken or takes back, or what has failed, of the sites that runs wait for. Whether there was something to
-    /// replace.
+    /// Replaces reclaimed and failed instances of the sites that runs wait for. Returns whether there was something to replace.
     pub(super) async fn repair_fleets(&mut self, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
         let mut repaired = false;
         for site in sites {
@@ -198,7 +197,7 @@ impl CampaignRunner<'_> {
             let Some(remote) = self.sites.remote(site) else { continue };
             let looking = Arc::clone(&fleet);
             let gone = self.while_listening(async move { looking.look_for_gone().await }).await?.unwrap_or_else(|error| {
-                // nothing is given up because a cloud does not answer now
+                // do not give up because a cloud does not answer now
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 fleet.gone()
             });
@@ -212,7 +211,7 @@ impl CampaignRunner<'_> {
         Ok(repaired)
     }
 
-    /// Replaces instances of a site and opens it again. Whether runs have something new: the site, or the reason why it is given up.
+    /// Replaces instances of a site and opens it again. Returns whether something changed for runs: the site is open, or was given up.
     async fn replace(
         &mut self,
         site: &str,
@@ -220,7 +219,7 @@ impl CampaignRunner<'_> {
         remote: Arc<Remote>,
         failed: BTreeMap<String, LossReason>,
     ) -> Result<bool, CampaignError> {
-        self.observer.on(&Progress::Site { what: format!("{site}: {} of its instances are replaced", failed.len()) });
+        self.observer.on(&Progress::Site { what: format!("{site}: replacing {} of its instances", failed.len()) });
         let Some(request) = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).map(FleetRequest::of) else { return Ok(false) };
         let opening = self.cloud_opening(site, &request).await?;
         let stop_signal = self.stop_signal.clone();
@@ -257,8 +256,8 @@ impl CampaignRunner<'_> {
     }
 }
 
-/// Instances that are to be replaced, and why: those that are gone, those that are about to go (nothing runs there now), and those whose node
-/// is silent.
+/// Instances to replace, with the reason: those that are gone, those that are about to go (nothing runs there now), and those with a silent
+/// node.
 fn to_replace(
     nodes: impl IntoIterator<Item = (String, String)>,
     gone: &BTreeMap<String, LossReason>,
@@ -274,15 +273,15 @@ fn to_replace(
 }
 
 impl CloudOpening {
-    /// Ends and removes what an earlier controller had there.
+    /// Ends and removes what an earlier controller left there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn close_old(self) -> Result<Option<Remote>, CampaignError> {
         self.fleet.down("nothing was left to run").await?;
         Ok(None)
     }
 
-    /// Launches what is missing, sets it up, and opens it as a site that is reached by ssh. Whatever goes wrong, nothing is left, unless the
-    /// cloud does not answer.
+    /// Launches missing instances, sets them up, and opens them as a site that is reached by ssh. After a failure nothing is left, unless
+    /// the cloud does not answer.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn open(self, mut stop_signal: StopSignal) -> Result<Option<Remote>, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
@@ -293,7 +292,7 @@ impl CloudOpening {
                 None => std::future::pending().await,
             }
         };
-        // setting up may take longer than instances live without cvc
+        // setting up may take longer than the instances' own deadline
         let extend = {
             let fleet = Arc::clone(&fleet);
             async move {
@@ -309,19 +308,19 @@ impl CloudOpening {
             opened = self.try_open(&mut stop_signal) => opened,
             () = out_of_money => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
-                over: OverBudget::new("it came to its end while the instances were set up"),
+                over: OverBudget::new("it was used up while the instances were set up"),
             }),
         };
         match opened {
             Ok(Some(remote)) => Ok(Some(remote)),
-            // also in the middle of the set-up
+            // even in the middle of the set-up
             Ok(None) | Err(CampaignError::Install(InstallError::Interrupted { .. })) => {
                 fleet.down("the user stopped").await?;
                 Ok(None)
             }
             Err(error) => match fleet.down("the site could not be opened").await {
                 Ok(()) => Err(error),
-                // what is left matters more than why, but both are told
+                // what is left matters more than why, but both are reported
                 Err(CampaignError::Leftover { site, what }) => {
                     Err(CampaignError::Leftover { site, what: format!("{what} (after: {error})") })
                 }
@@ -340,13 +339,13 @@ impl CloudOpening {
         if let Some(cluster) = spec.sites.get_mut(&site).and_then(|s| s.cluster.as_mut()) {
             fleet.fill(cluster);
         }
-        // what was set up once needs no second time
+        // what was set up once is not set up again
         let ids: Vec<&str> = machines.iter().map(|m| m.id.as_str()).collect();
         let set_up = serde_json::json!({ "instances": ids, "site": spec.sites.get(&site), "points": points }).to_string();
         let mark = fleet.set_up_mark();
         let digest = blake3::hash(set_up.as_bytes()).to_hex().to_string();
         if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
-            reporter.note(format!("{site}: is set up"));
+            reporter.note(format!("{site}: set up"));
         } else {
             let tags: Vec<String> = if install { Vec::new() } else { BARE.map(str::to_owned).to_vec() };
             let request = Request {
@@ -378,7 +377,7 @@ impl CloudOpening {
 mod tests {
     use super::*;
 
-    fn said(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn reasons(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned())).collect()
     }
 
@@ -386,13 +385,10 @@ mod tests {
     fn an_instance_is_replaced_for_the_surest_reason() {
         let nodes = || ["a", "b", "c", "d"].map(|n| (format!("i-{n}"), n.to_owned()));
         let gone: BTreeMap<String, LossReason> = [("a".to_owned(), LossReason::Vanished { instance: "i-a".into() })].into();
-        let (leaving, silent) = (said(&[("a", "soon"), ("b", "soon")]), said(&[("b", "no beat"), ("c", "no beat")]));
+        let (leaving, silent) = (reasons(&[("a", "soon"), ("b", "soon")]), reasons(&[("b", "no beat"), ("c", "no beat")]));
         let found = to_replace(nodes(), &gone, &leaving, &silent);
         let shown: Vec<String> = found.iter().map(|(id, why)| format!("{id}: {why}")).collect();
-        assert_eq!(
-            shown,
-            ["i-a: the instance i-a is not there any more", "i-b: the cloud took it back (spot interruption)", "i-c: no beat"]
-        );
+        assert_eq!(shown, ["i-a: the instance i-a no longer exists", "i-b: the cloud took it back (spot interruption)", "i-c: no beat"]);
         assert!(to_replace(nodes(), &BTreeMap::new(), &BTreeMap::new(), &BTreeMap::new()).is_empty());
     }
 }

@@ -24,7 +24,7 @@ impl Journaled {
         Ok(Self { journal, state, mute: false })
     }
 
-    /// Appends an event, syncs it, and takes it into the state. An event that cannot follow is an error of cvc and is not written: the journal
+    /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
     /// could not be read again.
     pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
         self.state.check(&event).map_err(CampaignError::internal)?;
@@ -37,18 +37,18 @@ impl Journaled {
         }
     }
 
-    /// Where the campaign stands.
+    /// The state of the campaign.
     pub(super) fn state(&self) -> &CampaignState {
         &self.state
     }
 
-    /// Whether an event could not be written: then nothing may be done any more.
+    /// Whether an event could not be written, so that nothing more may be done.
     pub(super) fn is_mute(&self) -> bool {
         self.mute
     }
 
-    /// Counts failed runs as not done, and gives the attempts that each has behind it. The journal stays as it is: later attempts go on
-    /// counting, since directories of earlier attempts keep their names.
+    /// Counts failed runs as not done, and returns the number of past attempts of each. The journal is unchanged: the numbering of attempts
+    /// continues, because directories of earlier attempts keep their names.
     pub(super) fn reopen_failed(&mut self) -> Vec<(RunId, u32)> {
         let mut reopened = Vec::new();
         for (run, history) in &mut self.state.runs {

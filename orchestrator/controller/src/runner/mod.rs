@@ -27,7 +27,7 @@ use cvc_core::{
     store::{CampaignDir, CampaignLock, StoreError, remove_all, write_whole},
 };
 use cvc_engine::attempt::{
-    self, AttemptEvent, AttemptReporter, Attempted, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Steps, Task,
+    self, AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Steps, Task,
     conclude_failed, recover_run,
 };
 use indexmap::IndexMap;
@@ -44,7 +44,7 @@ use tracing::Instrument;
 
 pub use closing::close_campaign;
 
-/// How a campaign is to be run.
+/// Options for running a campaign.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Directory of all campaigns.
@@ -53,32 +53,32 @@ pub struct Options {
     pub shepherd: Vec<String>,
     /// The program that cvc puts on nodes.
     pub node_program: Utf8PathBuf,
-    /// Try runs again that failed for good, and points that were set aside.
+    /// Whether to retry runs that failed for good, and points that were set aside.
     pub retry_failed: bool,
-    /// Bytes that a run of a point needs in its storage area at most, where that is known.
+    /// Maximum bytes that a run of a point needs in its storage area, if known.
     pub disk_bytes: HashMap<PointId, u64>,
-    /// What launches instances; `None` in a cvc that was built without.
+    /// The clouds; `None` in a cvc that was built without any.
     pub clouds: Option<Arc<dyn Clouds>>,
-    /// How long a run of a point is expected to take, seconds, where that is known.
+    /// Expected duration of a run of a point, seconds, if known.
     pub expected_s: HashMap<PointId, f64>,
-    /// Take what is installed on sites of several machines into the lock file, instead of holding it against that.
+    /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
     pub update_lock: bool,
 }
 
-/// Where the campaign stands after this.
+/// The state of the campaign after this session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Runs that succeeded, earlier ones included.
     pub succeeded: u64,
     /// Runs that failed for good.
     pub failed: u64,
-    /// Runs that are not tried: set aside, or something is not installed.
+    /// Runs that are not tried: set aside, or their software is missing.
     pub skipped: u64,
-    /// Runs that are still to be done: the user stopped.
+    /// Runs that remain because the user stopped.
     pub left: u64,
     /// Whether the user stopped it.
     pub interrupted: bool,
-    /// Whether runs were not begun, or were ended, because the budget would have been exceeded.
+    /// Whether runs were not begun, or were ended, to keep the budget.
     pub over_budget: bool,
 }
 
@@ -93,21 +93,21 @@ struct CampaignRunner<'a> {
     budget: Budget<'a>,
     sites: Sites,
     observer: &'a mut dyn Observer,
-    /// What the user wants.
+    /// The user's request to stop.
     stop_signal: StopSignal,
-    /// What attempts that cost hear: the user's request to stop, or that the money is used up.
+    /// The stop signal of attempts that cost money: the user's request, or the end of the budget.
     cut: Arc<watch::Sender<StopRequest>>,
-    /// Machines that are kept for a next campaign are given back, too.
+    /// Whether kept machines are given back, too.
     ends_kept: bool,
     /// Sites of earlier sessions that could not be cleared, or an attempt's end that left something.
     leftover: Option<CampaignError>,
-    /// Why the only site cannot work any more.
+    /// The reason why the only site no longer works.
     failure: Option<CampaignError>,
 }
 
-/// Attempts under way, and what they tell.
+/// Attempts under way, and their events.
 struct Attempts {
-    tasks: JoinSet<(RunId, Result<Attempted, CampaignError>)>,
+    tasks: JoinSet<(RunId, Result<AttemptResult, CampaignError>)>,
     events: mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
     event_sender: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
 }
@@ -121,19 +121,19 @@ impl Attempts {
 
 /// What happens next in a walk through the plan.
 enum Step {
-    /// Nodes came back, or what was waited for was given up.
+    /// Nodes came back, or the wait for them was given up.
     Changed,
-    /// An attempt tells something.
-    Heard(RunId, AttemptEvent),
-    /// A site tells something.
+    /// An attempt reports an event.
+    AttemptReported(RunId, AttemptEvent),
+    /// A site reports an event.
     Site(SiteEvent),
     /// The budget is used up.
     OutOfMoney,
     /// An attempt ended.
-    Ended(RunId, Result<Attempted, CampaignError>),
+    Ended(RunId, Result<AttemptResult, CampaignError>),
 }
 
-/// Runs what of a plan is still to be done.
+/// Runs what remains of a plan.
 pub async fn run_campaign(
     spec: &Spec,
     plan: &Plan,
@@ -158,7 +158,7 @@ pub async fn run_campaign(
     let digest = cvc_core::ids::short_digest(&plan_json);
     runner.journal.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
     let walked = runner.carry_out().await;
-    // whatever went wrong, nothing is left on other machines; what costs also if that cannot be written down
+    // leave nothing on other machines, and nothing that costs even if it cannot be journaled
     let closed = if runner.journal.is_mute() { runner.end_clouds_unwritten().await } else { runner.close_sites().await };
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
@@ -171,7 +171,7 @@ pub async fn run_campaign(
 }
 
 impl<'a> CampaignRunner<'a> {
-    /// Reads the journal; nothing has happened yet. The caller holds the campaign's lock.
+    /// Reads the journal, without doing anything. The caller holds the campaign's lock.
     fn begin(
         spec: &'a Spec,
         plan: &'a Plan,
@@ -211,7 +211,7 @@ impl<'a> CampaignRunner<'a> {
     }
 }
 
-/// Passes on what the user wants, until the returned handle is dropped.
+/// Passes on the user's stop requests until the returned handle is dropped.
 fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopRequest>>) -> AbortOnDropHandle<()> {
     let to = Arc::clone(to);
     let pass_on = |to: &watch::Sender<StopRequest>, now: StopRequest| to.send_modify(|request| *request = (*request).max(now));
@@ -232,12 +232,12 @@ impl CampaignRunner<'_> {
         self.walk().await
     }
 
-    /// What has been spent and is being spent now.
+    /// The spending until now.
     fn books(&self) -> Books<'_> {
         Books { state: self.journal.state(), scheduler: &self.scheduler, by_use: self.budget.billed_by_use(|site| self.sites.cores(site)) }
     }
 
-    /// Ends what a killed controller left, keeps what was whole, and marks the rest to be done again.
+    /// Ends what a killed controller left, keeps complete results, and marks the rest to be repeated.
     fn recover(&mut self) -> Result<(), CampaignError> {
         let open: Vec<(RunId, u32, _)> = self
             .journal
@@ -251,7 +251,7 @@ impl CampaignRunner<'_> {
             .collect();
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
-                // it may still be under way there: whoever carries it out is asked when the site is opened
+                // it may still be running there: its agent is asked when the site is opened
                 match attempt::sealed_outcome(&self.dir, &run, attempt) {
                     Some(file) => self.journal.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
                     None => {
@@ -283,7 +283,7 @@ impl CampaignRunner<'_> {
         for (run, attempts) in self.journal.reopen_failed() {
             self.scheduler.forgive(run, attempts);
         }
-        // in the journal, or a controller that is killed now would find the points still set aside
+        // journaled, because after a crash the points would otherwise be set aside again
         for point in self.journal.state().quarantined.clone() {
             self.journal.write(Event::PointReleased { point })?;
         }
@@ -300,7 +300,7 @@ impl CampaignRunner<'_> {
         for planned in &self.plan.points {
             let obstacle = match self.sites.executor(&planned.point.site) {
                 Some(executor) => executor.obstacle(planned),
-                // nothing is wanted of it, or it could not be opened
+                // it is not needed, or could not be opened
                 None => self.scheduler.obstacle(&planned.id).cloned(),
             };
             if let Some(reason) = obstacle {
@@ -318,7 +318,7 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Carries out what is still to be done, until nothing is left or the user wants to stop.
+    /// Carries out what remains to be done, until nothing is left or the user wants to stop.
     async fn walk(&mut self) -> Result<Summary, CampaignError> {
         let (runs, done) = self.scheduler.progress(self.journal.state());
         self.observer.on(&Progress::Started { runs, done });
@@ -358,9 +358,9 @@ impl CampaignRunner<'_> {
         drop(books);
         self.sites.share_allowance(allowance);
         tokio::select! {
-            // what a run tells comes before its end
+            // handle a run's events before its end
             biased;
-            Some((run, event)) = attempts.events.recv() => Ok(Some(Step::Heard(run, event))),
+            Some((run, event)) = attempts.events.recv() => Ok(Some(Step::AttemptReported(run, event))),
             Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(ended) = attempts.tasks.join_next() => {
@@ -387,16 +387,16 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Takes in what happened. Whether the user cut an attempt off.
+    /// Handles an event. Returns whether the user cut an attempt off.
     fn take_in(&mut self, step: Step, attempts: &mut Attempts) -> Result<bool, CampaignError> {
         match step {
             Step::Changed => {}
-            Step::Heard(run, event) => self.hear(&run, event)?,
+            Step::AttemptReported(run, event) => self.on_attempt_event(&run, event)?,
             Step::Site(event) => self.listen(event)?,
             Step::OutOfMoney => self.out_of_money()?,
             Step::Ended(run, result) => {
                 while let Ok((run, event)) = attempts.events.try_recv() {
-                    self.hear(&run, event)?;
+                    self.on_attempt_event(&run, event)?;
                 }
                 match result {
                     Ok(attempted) => return self.ended(&run, attempted),
@@ -407,7 +407,7 @@ impl CampaignRunner<'_> {
         Ok(false)
     }
 
-    /// Writes down and reports the end.
+    /// Journals and reports the end.
     fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
         let Tally { succeeded, failed, skipped, left } = self.scheduler.tally(self.journal.state());
         self.journal.write(if interrupted {
@@ -419,12 +419,12 @@ impl CampaignRunner<'_> {
         Ok(Summary { succeeded, failed, skipped, left, interrupted, over_budget: self.budget.is_exceeded() })
     }
 
-    /// Begins no run that costs any more, and ends those that are under way.
+    /// Begins no more runs that cost money, and ends those under way.
     fn out_of_money(&mut self) -> Result<(), CampaignError> {
         let Some(limit) = self.budget.limit().map(|b| b.usd) else { return Ok(()) };
         self.budget.note_exceeded();
         let used_up = format!("the budget of ${limit:.2} is used up");
-        self.observer.on(&Progress::Site { what: format!("{used_up}: runs are ended, and machines are given back") });
+        self.observer.on(&Progress::Site { what: format!("{used_up}: ending runs and giving machines back") });
         self.cut.send_replace(StopRequest::StopNow);
         let books = self.books();
         let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
@@ -432,7 +432,7 @@ impl CampaignRunner<'_> {
         self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))
     }
 
-    /// What became of a run that was ended because the money is used up: it does not count as an attempt.
+    /// The result of a run that was ended because the budget is used up; it does not count as an attempt.
     fn ended_by_budget(&self) -> Option<(Cause, String)> {
         let limit = self.budget.limit().filter(|_| self.budget.is_exceeded())?.usd;
         let detail = format!("ended because the budget of ${limit:.2} would have been exceeded; {}", OverBudget::hint("cvc run"));
@@ -468,7 +468,7 @@ impl CampaignRunner<'_> {
         });
         let history = state.runs.get(&run);
         let dispatches = history.map_or(0, |history| history.attempts.len());
-        // it was handed over by an earlier controller, and is only waited for
+        // an earlier controller handed it over: only wait for it
         let resumed = matches!(state.run(&run), Some(RunState::Open { .. }));
         if resumed {
             // it is where the earlier controller had it, unless that was of a version that did not say so
@@ -503,8 +503,8 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Takes in what a run tells.
-    fn hear(&mut self, run: &RunId, event: AttemptEvent) -> Result<(), CampaignError> {
+    /// Handles an event of a run.
+    fn on_attempt_event(&mut self, run: &RunId, event: AttemptEvent) -> Result<(), CampaignError> {
         match event {
             AttemptEvent::Started(shepherd) => {
                 let Some(attempt) = self.scheduler.under_way().get(run).map(|t| t.attempt) else { return Ok(()) };
@@ -517,21 +517,21 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Takes in the end of an attempt. Whether the user has cut it off.
-    fn ended(&mut self, run: &RunId, attempted: Attempted) -> Result<bool, CampaignError> {
+    /// Handles the end of an attempt. Returns whether the user cut it off.
+    fn ended(&mut self, run: &RunId, attempted: AttemptResult) -> Result<bool, CampaignError> {
         let Some(task) = self.scheduler.end(run) else { return Ok(false) };
         let (run, attempt) = (run.clone(), task.attempt);
         let (cause, detail) = match attempted {
-            Attempted::Ended(file) => return self.ended_with(&task, file).map(|()| false),
-            Attempted::Failed { cause, detail } => (cause, detail),
-            Attempted::Interrupted => match self.ended_by_budget() {
+            AttemptResult::Ended(file) => return self.ended_with(&task, file).map(|()| false),
+            AttemptResult::Failed { cause, detail } => (cause, detail),
+            AttemptResult::Interrupted => match self.ended_by_budget() {
                 Some(failure) => failure,
                 None => {
                     self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
                     return Ok(true);
                 }
             },
-            Attempted::Lost { reason, time_limit } => match self.scheduler.count_loss(&run) {
+            AttemptResult::Lost { reason, time_limit } => match self.scheduler.count_loss(&run) {
                 Loss::Again => {
                     self.journal.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new() })?;
                     self.observer.on(&Progress::RunLost { run, reason });
@@ -539,7 +539,7 @@ impl CampaignRunner<'_> {
                 }
                 Loss::TooOften(losses) => {
                     let cause = if time_limit { Cause::Timeout } else { Cause::NodeLost };
-                    (cause, format!("lost {losses} times with what carried it out: {reason}"))
+                    (cause, format!("lost {losses} times with its agent or nodes: {reason}"))
                 }
             },
         };

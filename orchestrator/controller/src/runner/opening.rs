@@ -1,5 +1,5 @@
-//! Opens the sites on which something is to be run or to be cleared: which ones and in which order (pure), whether each may be opened now,
-//! opening side by side, and what follows from how each opening ended.
+//! Opens the sites on which something is to be run or cleared: which ones and in which order (pure), whether each may be opened now,
+//! opening side by side, and the consequences of each result.
 
 use super::{super::observe::Progress, CampaignRunner, clouds::kept_until, forward_stop_requests};
 use crate::{
@@ -22,12 +22,12 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
 use tracing::Instrument;
 
-/// What a site is opened for.
+/// The purpose of opening a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Something is to be run there.
     Run,
-    /// An earlier controller was killed before it had taken everything away.
+    /// An earlier controller was killed before it had removed everything.
     Clear,
 }
 
@@ -38,7 +38,7 @@ struct OpenPlan {
     purpose: Purpose,
 }
 
-/// What came of an opening: the site takes runs, or nothing is left there.
+/// The result of an opening: the site takes runs, or nothing is left there.
 type Opened = Result<Option<Remote>, CampaignError>;
 
 /// Whether a site may be opened now.
@@ -49,7 +49,7 @@ enum Admission {
     Kept(jiff::Timestamp),
     /// The budget does not pay for its instances.
     Unaffordable(OverBudget),
-    /// It has left the campaign file, and what a cloud gave for it still costs.
+    /// It has left the campaign file, but its instances still cost.
     Forgotten,
 }
 
@@ -61,8 +61,8 @@ struct Admitted {
     points: Vec<PlannedPoint>,
 }
 
-/// Sites to open, in batches that are opened side by side. Machines of a cloud cost from the moment when they are asked for: they come last,
-/// and with a budget one after the other, since each must know what those before it cost.
+/// Sites to open, in batches that are opened side by side. Instances cost as soon as they are launched, so they come last, and with a
+/// budget one after another, because each must know the cost of those before.
 fn batches(wanted: &BTreeSet<String>, left: &BTreeSet<String>, is_cloud: impl Fn(&str) -> bool, has_budget: bool) -> Vec<Vec<OpenPlan>> {
     let plan = |site: &String| {
         let purpose = if wanted.contains(site) { Purpose::Run } else { Purpose::Clear };
@@ -80,7 +80,7 @@ fn batches(wanted: &BTreeSet<String>, left: &BTreeSet<String>, is_cloud: impl Fn
 }
 
 impl CampaignRunner<'_> {
-    /// Opens the sites of several machines on which something is to be done. One that cannot be opened is in the way of its own points only,
+    /// Opens the sites of several machines on which something is to be done. If one cannot be opened, only its own points are skipped,
     /// unless it is the only one.
     pub(super) async fn open_sites(&mut self) -> Result<(), CampaignError> {
         let wanted = self.scheduler.wanted_sites(self.journal.state());
@@ -94,8 +94,8 @@ impl CampaignRunner<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Opens sites side by side. Gives the failure of the only site that is wanted. After an error that concerns the whole campaign the
-    /// others stop opening; those that are open by then are closed by the caller.
+    /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others
+    /// stop opening; the caller closes those that are open by then.
     async fn open_side_by_side(&mut self, batch: Vec<OpenPlan>, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
         let halt = Arc::new(watch::channel(StopRequest::GoOn).0);
         let _forward = forward_stop_requests(self.stop_signal.clone(), &halt);
@@ -111,7 +111,7 @@ impl CampaignRunner<'_> {
             if first.is_err() {
                 halt.send_replace(StopRequest::StopNow);
             }
-            // without a journal nothing may go on: what is being opened ends with the set
+            // nothing may go on without a journal: openings under way end with the set
             let Some(ended) = self.while_listening(opening.join_next()).await? else { break };
             let settled = match ended {
                 Ok((admitted, opened)) => self.settle(admitted, opened, is_only),
@@ -141,7 +141,7 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Begins to open a site, if it may be opened; the journal knows of it before.
+    /// Begins to open a site, if it may be opened; journaled first.
     async fn begin_opening(
         &mut self,
         plan: OpenPlan,
@@ -210,7 +210,7 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Takes in how an opening ended; gives its failure if that is in the way of everything.
+    /// Handles the result of an opening. Returns its failure if the campaign cannot go on.
     fn settle(&mut self, admitted: Admitted, opened: Opened, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
         let Admitted { site, purpose, was_open, points } = admitted;
         let points = points.into_iter().map(|p| p.id);
@@ -220,21 +220,21 @@ impl CampaignRunner<'_> {
         match opened {
             Ok(Some(remote)) => {
                 let kept = Lock::keep(&self.dir, &site, &remote.ready().found, self.options.update_lock);
-                // also if not: it is to be closed
+                // even so, it must be closed
                 self.sites.add(&site, remote);
                 kept?;
             }
             // the user wants to stop, or it was only to be closed: nothing is left there
             Ok(None) => self.journal.write(Event::SiteClosed { site: site.into() })?,
             Err(error) if purpose == Purpose::Clear => {
-                // what is there stays for the next session, and does not keep others from what is wanted
+                // what is there stays for the next session, and does not affect other sites
                 self.observer.on(&Progress::Site { what: error.to_string() });
-                let what = format!("it could not be cleared: {error}");
+                let what = format!("cannot clear it: {error}");
                 self.leftover.get_or_insert(CampaignError::Leftover { site, what });
             }
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
-                // nothing is left there, or that would be the error
+                // nothing is left there, otherwise that would be the error
                 self.journal.write(Event::SiteClosed { site: site.into() })?;
                 self.scheduler.obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
             }
@@ -244,7 +244,7 @@ impl CampaignRunner<'_> {
                     if has_left_nothing(&error, self.journal.state(), &site, was_open) {
                         self.journal.write(Event::SiteClosed { site: site.into() })?;
                     }
-                    // what earlier sessions have left elsewhere is cleared all the same
+                    // what earlier sessions left elsewhere is cleared nevertheless
                     return Ok(Some(error));
                 }
                 self.observer.on(&Progress::Site { what: error.to_string() });
@@ -267,7 +267,7 @@ fn has_left_nothing(error: &CampaignError, state: &CampaignState, site: &str, wa
             HostError::KeyChanged(_) | HostError::KeyUnknown { .. } | HostError::Denied { .. } | HostError::Unreachable { .. }
         ))
     );
-    // what could not be launched has left nothing, or it says so
+    // a failed launch has left nothing, or says so
     let never = matches!(error, CampaignError::Provider { .. }) && state.leases_of(site).iter().all(|l| l.released);
     (unreached && !was_open) || never
 }

@@ -1,5 +1,5 @@
-//! Decides what is still to be done and which run comes next. Nothing here touches the world: each decision follows from the plan, the
-//! journal's state, and what sites have free.
+//! Decides what remains to be done and which run comes next. No side effects: each decision follows from the plan, the journal's state, and
+//! the free nodes of sites.
 
 use cvc_core::{
     campaign::RunSettings,
@@ -12,30 +12,30 @@ use cvc_core::{
 use cvc_engine::attempt::Task;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Maximum number of times that an attempt may be lost with what carried it out before that is its failure.
-const MOST_LOST: u32 = 3;
+/// Maximum number of times that a run may be lost with its agent or nodes before it counts as failed.
+const MAX_LOST: u32 = 3;
 /// Maximum number of attempts lost to reclaimed nodes that do not count.
-const MOST_RECLAIMED: u32 = 8;
+const MAX_RECLAIMED: u32 = 8;
 
-/// What sites can take at the moment.
+/// The free capacity of sites.
 pub(super) trait Capacity {
     /// Whether runs of a site may be side by side; `None` if it is not open.
     fn side_by_side(&self, site: &str) -> Option<bool>;
 
-    /// This many nodes of a site beside those in use; `None` if there are fewer.
+    /// This many free nodes of a site; `None` if there are fewer.
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>>;
 }
 
-/// What follows from the loss of an attempt.
+/// The consequence of losing an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The run is done again, and the attempt does not count.
+    /// The run is repeated, and the attempt does not count.
     Again,
     /// It was lost this often, which counts as a failure.
     TooOften(u32),
 }
 
-/// Where the runs of a plan stand.
+/// Numbers of runs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) succeeded: u64,
@@ -50,7 +50,7 @@ pub(super) struct Scheduler<'a> {
     settings: &'a RunSettings,
     points: HashMap<PointId, Point>,
     point_of: HashMap<RunId, PointId>,
-    /// Points that cannot run, and why.
+    /// Points that cannot run, with the reason.
     obstacles: BTreeMap<PointId, String>,
     /// Attempts that do not count, because the user has asked for further ones.
     forgiven: HashMap<RunId, u32>,
@@ -58,7 +58,7 @@ pub(super) struct Scheduler<'a> {
     under_way: HashMap<RunId, Task>,
     /// Runs that an earlier controller handed over to an agent, which may be carrying them out.
     adopted: BTreeSet<RunId>,
-    /// How often attempts were lost with what carried them out.
+    /// Number of attempts that were lost with their agent or nodes.
     losses: HashMap<RunId, u32>,
     /// All runs before this one are settled.
     first_open: usize,
@@ -98,27 +98,27 @@ impl<'a> Scheduler<'a> {
         self.obstacles.get(point)
     }
 
-    /// Points are not tried any more, for this reason.
+    /// Skips points from now on, for this reason.
     pub(super) fn obstruct(&mut self, points: impl IntoIterator<Item = PointId>, reason: &str) {
         self.obstacles.extend(points.into_iter().map(|p| (p, reason.to_owned())));
     }
 
-    /// The attempts that a run has behind it do not count.
+    /// Forgives the past attempts of a run.
     pub(super) fn forgive(&mut self, run: RunId, attempts: u32) {
         self.forgiven.insert(run, attempts);
     }
 
-    /// An earlier controller handed this run over.
+    /// Notes that an earlier controller handed this run over.
     pub(super) fn adopt(&mut self, run: RunId) {
         self.adopted.insert(run);
     }
 
-    /// Takes note that an attempt begins.
+    /// Notes that an attempt begins.
     pub(super) fn begin(&mut self, task: Task) {
         self.under_way.insert(task.planned.id.clone(), task);
     }
 
-    /// Takes note that an attempt has ended; `None` if it was not under way.
+    /// Notes that an attempt has ended; `None` if it was not under way.
     pub(super) fn end(&mut self, run: &RunId) -> Option<Task> {
         self.adopted.remove(run);
         self.under_way.remove(run)
@@ -128,11 +128,11 @@ impl<'a> Scheduler<'a> {
         &self.under_way
     }
 
-    /// Counts the loss of an attempt with what carried it out.
+    /// Counts the loss of an attempt with its agent or nodes.
     pub(super) fn count_loss(&mut self, run: &RunId) -> Loss {
         let losses = self.losses.entry(run.clone()).or_default();
         *losses += 1;
-        if *losses <= MOST_LOST { Loss::Again } else { Loss::TooOften(*losses) }
+        if *losses <= MAX_LOST { Loss::Again } else { Loss::TooOften(*losses) }
     }
 
     /// Attempts that failed through no fault of the run.
@@ -141,8 +141,8 @@ impl<'a> Scheduler<'a> {
             let by = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: c, .. }) if c == cause);
             state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
         };
-        // a run that the cloud takes back again and again is a problem of the plan
-        of(Cause::Reclaimed).min(MOST_RECLAIMED) + of(Cause::Budget)
+        // a run whose nodes are reclaimed again and again is a problem of the plan
+        of(Cause::Reclaimed).min(MAX_RECLAIMED) + of(Cause::Budget)
     }
 
     /// Whether a failed run has no attempt left.
@@ -151,7 +151,7 @@ impl<'a> Scheduler<'a> {
         attempt.saturating_sub(forgiven).saturating_sub(Self::blameless(state, run)) > self.settings.retries
     }
 
-    /// Attempts that a run has behind it, or `None` if it needs no further one.
+    /// Number of past attempts of a run, or `None` if it needs no further one.
     pub(super) fn attempts_before(&self, state: &CampaignState, run: &RunId) -> Option<u32> {
         match state.run(run) {
             None => Some(0),
@@ -160,7 +160,7 @@ impl<'a> Scheduler<'a> {
             Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
                 (!self.used_up(state, run, *attempt)).then_some(*attempt)
             }
-            // recovery has closed all others that were open
+            // recovery has closed all other open ones
             Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
         }
     }
@@ -191,25 +191,25 @@ impl<'a> Scheduler<'a> {
         self.first_open >= self.plan.runs.len()
     }
 
-    /// Runs that are still to be done and not under way, of sites that are wanted.
+    /// Runs that remain and are not under way, of wanted sites.
     pub(super) fn open_runs(&self, state: &CampaignState, wanted: impl Fn(&str) -> bool) -> Vec<&'a PlannedRun> {
         let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| wanted(&p.site));
         self.plan.runs[self.first_open..].iter().filter(of_site).filter(|r| self.is_open(state, r)).collect()
     }
 
-    /// Sites that have something to do, whatever may be in the way.
+    /// Sites that have something left to do.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
         let wanted = |r: &&PlannedRun| !state.quarantined.contains(&r.point) && self.attempts_before(state, &r.id).is_some();
         self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.points.get(&r.point)?.site.clone())).collect()
     }
 
-    /// Whether something runs on a site, or is still to run there.
+    /// Whether something runs or remains to run on a site.
     pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
         self.under_way.values().any(|t| t.point.site == site) || !self.open_runs(state, |s| s == site).is_empty()
     }
 
-    /// The next run that may start beside those under way. What an earlier controller has begun comes first, and nothing starts beside it:
-    /// only its agent knows on which nodes it is.
+    /// The next run that may start beside those under way. Runs that an earlier controller began come first, and nothing starts beside
+    /// them, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
         let adopted = |planned: &PlannedRun| self.adopted.contains(&planned.id);
         let open = self.plan.runs.iter().enumerate().skip(self.first_open).filter(|(_, r)| self.is_open(state, r));
@@ -218,7 +218,7 @@ impl<'a> Scheduler<'a> {
         may_start.next().map(|(number, _)| number)
     }
 
-    /// Nodes that a run may have now: neighbours disturb measurements, so that it is alone unless its site allows others beside it.
+    /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone unless its site allows others beside it.
     pub(super) fn nodes_for(&self, planned: &PlannedRun, capacity: &impl Capacity) -> Option<Vec<String>> {
         let point = self.points.get(&planned.point)?;
         let shares = capacity.side_by_side(&point.site)?;
@@ -231,7 +231,7 @@ impl<'a> Scheduler<'a> {
         capacity.free_nodes(&point.site, point.mapping.nodes() as usize, &used)
     }
 
-    /// How many runs of a point have failed for good, and how many are not done, if that is enough to give the point up.
+    /// Numbers of failed and remaining runs of a point, if it has failed often enough to be given up.
     pub(super) fn to_quarantine(&self, state: &CampaignState, point: &PointId) -> Option<(u32, u64)> {
         let of_point = || self.plan.runs.iter().filter(|r| r.point == *point);
         let has_failed = |r: &&PlannedRun| matches!(state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
@@ -255,7 +255,7 @@ impl<'a> Scheduler<'a> {
         tally
     }
 
-    /// How many runs of the plan can run, and how many of all need no further attempt.
+    /// Number of runs that can run, and number of runs that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
         let can_run = self.plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
         let done = self.plan.runs.iter().filter(|r| self.attempts_before(state, &r.id).is_none()).count() as u64;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 /// What carries out the attempts of a site.
 pub(super) type SiteExecutor = Arc<dyn Executor<CampaignError>>;
 
-/// Open sites, machines that clouds gave for them, and what they tell.
+/// Open sites, their cloud instances, and their events.
 pub(super) struct Sites {
     executors: HashMap<String, SiteExecutor>,
     /// Those of them that have something on other machines, which may lose nodes and is to be closed.
@@ -35,7 +35,7 @@ impl Sites {
         Self { executors, remotes: HashMap::new(), fleets: HashMap::new(), events, event_sender }
     }
 
-    /// Where sites send what they tell.
+    /// The reporter for sites' events.
     pub(super) fn sender(&self) -> mpsc::UnboundedSender<SiteEvent> {
         self.event_sender.clone()
     }
@@ -80,7 +80,7 @@ impl Sites {
         Some(self.executors.get(site)?.cores())
     }
 
-    /// Tells each fleet what is left for it: without cvc each ends by what it can have alone.
+    /// Tells each fleet how much money is left, so that without cvc it ends before that is used up.
     pub(super) fn share_allowance(&self, usd: Option<f64>) {
         let fleets = self.fleets.len().max(1) as f64;
         self.fleets.values().for_each(|f| f.set_allowance(usd.map(|usd| usd / fleets)));

@@ -1,4 +1,4 @@
-//! What happens when sites tell something, lose nodes, or cannot work any more; and their end.
+//! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
 
 use super::{super::observe::Progress, CampaignRunner};
 use crate::{error::CampaignError, progress::SiteEvent, remote::Remote};
@@ -14,11 +14,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// How long lost nodes are waited for when nothing else can run, as a multiple of the time that it takes to miss one.
+/// Time limit for lost nodes when nothing else can run, as a multiple of `lost_after_s`.
 const NODES_PATIENCE: f64 = 8.0;
 
 impl CampaignRunner<'_> {
-    /// Waits for something that sites do, and takes in what they tell meanwhile.
+    /// Waits for a future, and handles events of sites meanwhile.
     pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CampaignError> {
         tokio::pin!(work);
         loop {
@@ -36,22 +36,22 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Takes in what a site tells, or writes down what it is about to do, before it does it.
+    /// Handles an event of a site; journals what the site is about to do before it does it.
     pub(super) fn listen(&mut self, event: SiteEvent) -> Result<(), CampaignError> {
         match event {
             SiteEvent::Note(what) => self.observer.on(&Progress::Site { what }),
             SiteEvent::Install(event) => self.observer.on(&Progress::Install(event)),
             SiteEvent::Write(event, written) => {
                 self.journal.write(event)?;
-                // who asked may have gone meanwhile
+                // the site may have stopped waiting
                 let _ = written.send(());
             }
         }
         Ok(())
     }
 
-    /// Ends what works on other machines, and leaves nothing there. A site where that fails keeps no other from being closed; the first
-    /// failure is returned.
+    /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one
+    /// is returned.
     pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
         let remotes: Vec<Arc<Remote>> = self.sites.remotes().filter(|r| !r.is_cloud()).collect();
         let mut first = None;
@@ -74,8 +74,8 @@ impl CampaignRunner<'_> {
         first.map_or(Ok(()), Err)
     }
 
-    /// Waits for nodes when nothing is under way and nothing can start, because nodes are lost; gives the points up that need them if none
-    /// comes back. Whether there is something to do again.
+    /// Waits for lost nodes when nothing is under way and nothing can start; gives up the points that need them if none comes back. Returns
+    /// whether there is something to do again.
     pub(super) async fn wait_for_nodes(&mut self) -> Result<bool, CampaignError> {
         let waiting = self.scheduler.open_runs(self.journal.state(), |_| true);
         let sites: BTreeSet<String> = waiting.iter().filter_map(|r| Some(self.scheduler.point(&r.point)?.site.clone())).collect();
@@ -88,14 +88,14 @@ impl CampaignRunner<'_> {
         if self.repair_fleets(&sites, false).await? {
             return Ok(true);
         }
-        // after they were counted: one may have come back since nothing could start
+        // count again: a node may have come back meanwhile
         if self.scheduler.next(self.journal.state(), &self.sites).is_some() {
             return Ok(true);
         }
         if self.wait_for_change(counted).await? {
             return Ok(true);
         }
-        // the cloud says that they run, and their agent does not hear of them
+        // the cloud shows them as running, but their agent does not hear from them
         if self.repair_fleets(&sites, true).await? {
             return Ok(true);
         }
@@ -104,7 +104,7 @@ impl CampaignRunner<'_> {
         Ok(true)
     }
 
-    /// Waits until sites have other nodes than before or the user wants to stop; `false` if nothing changes for too long.
+    /// Waits until the nodes of sites change or the user wants to stop; `false` if nothing changes for too long.
     async fn wait_for_change(&mut self, counted: Vec<(Arc<Remote>, usize)>) -> Result<bool, CampaignError> {
         let missed_s = counted.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
         let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
@@ -127,7 +127,7 @@ impl CampaignRunner<'_> {
         }
     }
 
-    /// Why runs have too few nodes.
+    /// The reason why runs have too few nodes.
     fn why_too_few(&self, remotes: &[Arc<Remote>], waiting: &[&PlannedRun]) -> String {
         let lost: Vec<String> = remotes.iter().flat_map(|r| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
         if !lost.is_empty() {
@@ -138,8 +138,8 @@ impl CampaignRunner<'_> {
         format!("the site has {has} nodes, and the mapping needs {needs}")
     }
 
-    /// Takes in that an attempt could not be carried out, because its site cannot work any more: that is in the way of what is still to be
-    /// done there. The campaign ends with it if it has no other site.
+    /// Handles an attempt that could not be carried out because its site no longer works: its remaining runs are skipped. The campaign ends
+    /// if it has no other site.
     pub(super) fn site_failed(&mut self, run: &RunId, error: CampaignError) -> Result<(), CampaignError> {
         let of_site = matches!(
             error,
@@ -151,13 +151,13 @@ impl CampaignRunner<'_> {
         );
         let Some(task) = self.scheduler.end(run).filter(|_| of_site) else { return Err(error) };
         let site = task.point.site.as_str();
-        // it is done again by the next session
+        // the next session repeats it
         self.journal.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new() })?;
         let what = error.to_string();
         self.observer.on(&Progress::Site { what: what.clone() });
         let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
         if self.scheduler.is_only_site(site) {
-            // what else is under way comes to its end before
+            // other runs under way finish first
             self.failure.get_or_insert(error);
         } else if matches!(error, CampaignError::Leftover { .. }) {
             self.leftover.get_or_insert(error);
@@ -165,7 +165,7 @@ impl CampaignRunner<'_> {
         self.give_up(&waiting, format!("{what}; the next `cvc run` tries again"))
     }
 
-    /// Does not try the points of these runs in this session any more.
+    /// Skips the points of these runs for the rest of this session.
     pub(super) fn give_up(&mut self, waiting: &[&PlannedRun], reason: String) -> Result<(), CampaignError> {
         if waiting.is_empty() {
             return Ok(());

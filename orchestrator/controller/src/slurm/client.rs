@@ -1,4 +1,4 @@
-//! A client of Slurm: its own tools, run where they are.
+//! A client of Slurm that runs Slurm's own tools where they are.
 
 use super::{
     clock::Clock,
@@ -10,7 +10,7 @@ use super::{
     state::Stage,
 };
 use crate::backoff::Delays;
-use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output};
+use cvc_engine::host::{Host, HostError, MAX_OUTPUT, Output};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -23,21 +23,21 @@ use tokio::sync::OnceCell;
 
 /// Time limit for one call of a tool: the tools themselves give up on a silent controller after some tens of seconds.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// How long a controller may be away before it is an error.
+/// Time limit for a controller that does not answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Delay between the first two questions; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between questions.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Time after which the reason why a job waits is reported.
-const TELL_AFTER: Duration = Duration::from_secs(3);
+const REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// What became of a job.
+/// What Slurm knows of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     /// Slurm knows it.
     Known(Box<JobInfo>),
-    /// Neither the controller nor the accounting knows it: not submitted, long ended, or forgotten. Its files tell.
+    /// Neither the controller nor the accounting knows it: not submitted, long ended, or forgotten. Only its files tell.
     Unknown,
 }
 
@@ -65,9 +65,9 @@ fn words(argv: &[&str]) -> Vec<String> {
     argv.iter().map(|w| (*w).to_owned()).collect()
 }
 
-fn said(output: &Output) -> String {
-    let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    said.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+fn message(output: &Output) -> String {
+    let message = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    message.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 impl Client {
@@ -92,23 +92,23 @@ impl Client {
     }
 
     fn tool_error(&self, argv: &[String], output: &Output) -> SlurmError {
-        SlurmError::Tool { host: self.host(), tool: argv.join(" "), said: said(output) }
+        SlurmError::Tool { host: self.host(), tool: argv.join(" "), message: message(output) }
     }
 
-    /// Runs a tool that changes nothing, again and again while the controller does not answer. Other failures are given back.
+    /// Runs a read-only tool, and repeats it while the controller does not answer. Other failures are returned.
     async fn ask(&self, argv: &[String]) -> Result<Output, SlurmError> {
-        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
-            let said = match self.run(argv).await {
+            let message = match self.run(argv).await {
                 Ok(output) if output.code == Some(0) => return Ok(output),
-                Ok(output) if !reason::is_transient(&said(&output)) => return Ok(output),
-                Ok(output) => said(&output),
+                Ok(output) if !reason::is_transient(&message(&output)) => return Ok(output),
+                Ok(output) => message(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
                 Err(error) => return Err(error.into()),
             };
             if begin.elapsed() >= self.0.patience {
                 let waited_s = begin.elapsed().as_secs_f64();
-                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), said, waited_s });
+                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), message, waited_s });
             }
             delays.pause().await;
         }
@@ -129,12 +129,12 @@ impl Client {
         SlurmError::Answer { host: self.host(), tool: tool.to_owned(), problem }
     }
 
-    /// Submits a job, unless one of its name is known already: it may be called again after any error, and none is doubled.
+    /// Submits a job, unless one of its name is known already. After any error it may be called again without submitting twice.
     pub async fn submit(&self, request: &JobRequest) -> Result<JobId, SlurmError> {
         self.submit_after(request, None).await
     }
 
-    /// The same where an earlier job of this name is over, and does not count.
+    /// The same, but ignores an earlier job of this name that is over.
     pub async fn submit_after(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
         let script = request.script()?;
         let counts = |job: &JobInfo| past.is_none_or(|past| past.number != job.id.number);
@@ -145,29 +145,29 @@ impl Client {
         let mut argv = words(&["sbatch", "--parsable"]);
         argv.extend(request.settings.sbatch_args.iter().cloned());
         argv.push(request.script_path().into_string());
-        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
             let problem = match self.run(&argv).await {
                 Ok(output) if output.code == Some(0) => {
                     return read_id(&output.stdout).ok_or_else(|| self.tool_error(&argv, &output));
                 }
-                Ok(output) if !reason::is_transient(&said(&output)) => {
-                    let said = said(&output);
-                    let hint = reason::hint_for_refusal(&said);
-                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), said, hint });
+                Ok(output) if !reason::is_transient(&message(&output)) => {
+                    let message = message(&output);
+                    let hint = reason::hint_for_refusal(&message);
+                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), message, hint });
                 }
-                Ok(output) => said(&output),
+                Ok(output) => message(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
                 Err(error) => return Err(error.into()),
             };
             delays.pause().await;
-            // the controller may have taken the job and not have said so
+            // the controller may have accepted the job without its answer arriving
             if let Some(job) = self.find(&request.name).await?.filter(counts) {
                 return Ok(job.id);
             }
             if begin.elapsed() >= self.0.patience {
                 let waited_s = begin.elapsed().as_secs_f64();
-                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), said: problem, waited_s });
+                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), message: problem, waited_s });
             }
         }
     }
@@ -199,11 +199,11 @@ impl Client {
         if !self.0.no_json.load(Ordering::Relaxed) {
             let argv = words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--json"]);
             let output = self.ask(&argv).await?;
-            // older ones give all jobs of all users, whatever is asked: too much of it is cut off, and then not whole
-            let whole = output.code == Some(0) && output.stdout.len() < MOST_OUTPUT;
+            // older versions list all jobs of all users whatever is asked: a long list is cut off and incomplete
+            let whole = output.code == Some(0) && output.stdout.len() < MAX_OUTPUT;
             match info::read_squeue_json(&output.stdout) {
                 Ok(jobs) if whole => return Ok(jobs),
-                // with a controller that does not answer there are no jobs, and the code is 0: the other form tells
+                // if the controller does not answer, the list is empty and the exit code 0: the text form tells them apart
                 Err(AnswerError::Reported(_)) => {}
                 Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
             }
@@ -225,7 +225,7 @@ impl Client {
             argv.extend(words(&common));
             argv.extend([names.join(","), "-o".to_owned(), info::SACCT_FORMAT.to_owned()]);
             let output = self.ask(&argv).await?;
-            if output.code == Some(0) && !said(&output).contains("accounting storage is disabled") {
+            if output.code == Some(0) && !message(&output).contains("accounting storage is disabled") {
                 return info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct", e));
             }
             self.0.no_accounting.store(true, Ordering::Relaxed);
@@ -235,15 +235,15 @@ impl Client {
         argv.extend([names.join(","), "-o".to_owned(), info::SACCT_COMPLETION_FORMAT.to_owned()]);
         let output = self.ask(&argv).await?;
         if output.code != Some(0) {
-            // many sites keep no such list, or not for users: then it is unknown
+            // many sites keep no such list or hide it from users: then the job is unknown
             return Ok(Vec::new());
         }
         info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct -c", e))
     }
 
-    /// Cancels the jobs of this name, and waits until they are gone. None of them being there is as good.
+    /// Cancels the jobs of this name and waits until they are gone. Succeeds if there are none.
     pub async fn cancel(&self, name: &str, limit: Duration) -> Result<(), SlurmError> {
-        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE));
+        let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
             let there: Vec<JobInfo> =
                 self.in_memory(&[name]).await?.into_iter().filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_))).collect();
@@ -256,8 +256,11 @@ impl Client {
             if !live.is_empty() {
                 let argv: Vec<String> = [vec!["scancel".to_owned()], live].concat();
                 let output = self.ask(&argv).await?;
-                // one that ended meanwhile is as good
-                if output.code != Some(0) && !said(&output).contains("Invalid job id") && !said(&output).contains("already completing") {
+                // one that has ended meanwhile is fine
+                if output.code != Some(0)
+                    && !message(&output).contains("Invalid job id")
+                    && !message(&output).contains("already completing")
+                {
                     return Err(self.tool_error(&argv, &output));
                 }
             }
@@ -265,15 +268,15 @@ impl Client {
         }
     }
 
-    /// Waits until a job has its nodes. Without a limit as long as it takes; a job that can never start does not wait.
-    /// What keeps it waiting is told now and then.
+    /// Waits until a job has its nodes, without a limit as long as it takes. A job that can never start is an error at once. Reports from
+    /// time to time what the job waits for.
     pub async fn wait_running(
         &self,
         name: &str,
         limit: Option<Duration>,
         mut tell: impl FnMut(String) + Send,
     ) -> Result<JobInfo, SlurmError> {
-        let (begin, mut delays, mut unknown) = (Instant::now(), Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE), 0);
+        let (begin, mut delays, mut unknown) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE), 0);
         loop {
             match self.query(&[name]).await?.remove(name) {
                 Some(Found::Known(job)) => {
@@ -289,14 +292,14 @@ impl Client {
                     }
                     let late = limit.is_some_and(|l| begin.elapsed() >= l);
                     let hopeless = job.reason.as_deref().and_then(reason::explain).is_some_and(|e| e.hopeless) || job.state.is_held();
-                    // what is hopeless at once may only be what Slurm has not looked at yet
+                    // a job that looks hopeless at first may not have been considered by Slurm yet
                     if late || (hopeless && begin.elapsed() >= Duration::from_secs(10)) {
                         let why = self.why_waiting(&job).await;
                         let limit_s = begin.elapsed().as_secs_f64();
                         return Err(SlurmError::Queue { job: job.id.to_string(), name: name.to_owned(), limit_s, why });
                     }
-                    // what waits but for a moment is not worth a word
-                    if begin.elapsed() >= TELL_AFTER && job.stage() == Stage::Waiting {
+                    // a short wait is not worth a report
+                    if begin.elapsed() >= REPORT_AFTER && job.stage() == Stage::Waiting {
                         tell(self.why_waiting(&job).await);
                     }
                 }
@@ -311,14 +314,14 @@ impl Client {
         }
     }
 
-    /// Why a job waits, in words, with the nodes that are away and what to do.
+    /// The reason why a job waits in plain words, with its unavailable nodes and a hint.
     pub async fn why_waiting(&self, job: &JobInfo) -> String {
-        let word = job.reason.as_deref().unwrap_or("no reason is given");
+        let word = job.reason.as_deref().unwrap_or("Slurm gives no reason");
         let mut text = match reason::explain(word) {
             Some(explanation) => format!("{word}: {}; {}", explanation.means, explanation.hint),
             None => word.to_owned(),
         };
-        // that nodes are away is one more reason; without them the reason stands alone
+        // unavailable nodes are an additional reason
         if let Ok(nodes) = self.nodes().await {
             let mut away: Vec<String> = nodes
                 .iter()
@@ -327,7 +330,7 @@ impl Client {
                 .collect();
             away.dedup();
             if !away.is_empty() {
-                text = format!("{text}; nodes that cannot be had (see `sinfo -R`): {}", away.join(", "));
+                text = format!("{text}; unavailable nodes (see `sinfo -R`): {}", away.join(", "));
             }
         }
         text
@@ -343,7 +346,7 @@ impl Client {
         Ok(nodes::read_sinfo(&output.stdout))
     }
 
-    /// Slurm's version, as `sinfo` says it.
+    /// Slurm's version, from `sinfo`.
     pub async fn version(&self) -> Result<String, SlurmError> {
         let argv = words(&["sinfo", "--version"]);
         let output = self.run(&argv).await?;
@@ -354,22 +357,22 @@ impl Client {
         }
     }
 
-    /// Reserves nodes for this user from now on, where that is permitted. One of this name that is there already is as good.
+    /// Reserves nodes for this user from now on, if permitted. An existing reservation of this name is fine.
     pub async fn reserve(&self, name: &str, nodes: u32, partition: Option<&str>, minutes: u64) -> Result<(), SlurmError> {
         let user = self.run(&words(&["id", "-un"])).await?.stdout.trim().to_owned();
         let mut argv = words(&["scontrol", "create", "reservation", &format!("reservationname={name}"), "starttime=now"]);
         argv.extend([format!("duration={minutes}"), format!("users={user}"), format!("nodecnt={nodes}")]);
         argv.extend(partition.map(|p| format!("partitionname={p}")));
         let output = self.ask(&argv).await?;
-        let exists = said(&output).to_lowercase().contains("already exists") || said(&output).contains("Duplicate reservation");
+        let exists = message(&output).to_lowercase().contains("already exists") || message(&output).contains("Duplicate reservation");
         if output.code == Some(0) || exists { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
     }
 
-    /// Removes a reservation. None being there is as good.
+    /// Removes a reservation, if it exists.
     pub async fn unreserve(&self, name: &str) -> Result<(), SlurmError> {
         let argv = words(&["scontrol", "delete", &format!("reservationname={name}")]);
         let output = self.ask(&argv).await?;
-        let gone = said(&output).to_lowercase().contains("reservation is invalid");
+        let gone = message(&output).to_lowercase().contains("reservation is invalid");
         if output.code == Some(0) || gone { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
-/// In which zone a cluster tells times.
+/// The time zone of a cluster.
 #[derive(Clone, Debug)]
 pub struct Clock(TimeZone);
 
@@ -13,8 +13,8 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// From the name of the zone (the target of `/etc/localtime`, or `TZ`) and what `date +%z` says. The name counts if it agrees with the
-    /// offset, because only it knows of summer time; else the offset.
+    /// From the name of the zone (the target of `/etc/localtime`, or `TZ`) and the output of `date +%z`. If they agree, the name is used,
+    /// because only it knows daylight saving time; otherwise the offset.
     pub fn new(zone: &str, offset: &str) -> Option<Self> {
         let now = Timestamp::now();
         let (sign, digits) = offset.trim().split_at_checked(1)?;
@@ -31,7 +31,7 @@ impl Clock {
         Some(Self(named.unwrap_or_else(|| TimeZone::fixed(offset))))
     }
 
-    /// A time as Slurm writes it (`2026-11-21T18:11:58`, or seconds of the epoch); `None` for `N/A`, `Unknown` and the like.
+    /// Reads a time as Slurm writes it (`2026-11-21T18:11:58`, or seconds of the epoch); `None` for `N/A`, `Unknown` and the like.
     pub fn read(&self, text: &str) -> Option<Timestamp> {
         let text = text.trim();
         if let Ok(seconds) = text.parse::<i64>() {

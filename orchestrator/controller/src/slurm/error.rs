@@ -1,56 +1,56 @@
-//! What can go wrong with Slurm.
+//! Errors of Slurm.
 
 use super::{info::AnswerError, state::End};
 use cvc_engine::{host::HostError, render::RenderError};
 
-/// Something that Slurm does not do, or does not say.
+/// A failure of Slurm, or an answer that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SlurmError {
     /// The machine on which Slurm is asked.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The job's script cannot be made.
-    #[error("the job cannot be written down: {0}")]
+    #[error("cannot write the job's script: {0}")]
     Request(String),
     /// Its template cannot be filled in.
     #[error(transparent)]
     Render(#[from] RenderError),
     /// sbatch refuses the job.
-    #[error("{host}: sbatch refuses the job {job}: {said}; {hint}")]
+    #[error("{host}: sbatch refused the job {job}: {message}; {hint}")]
     Refused {
         /// Where it was submitted.
         host: String,
         /// Its name.
         job: String,
         /// What sbatch wrote.
-        said: String,
+        message: String,
         /// What to do.
         hint: &'static str,
     },
     /// A tool failed.
-    #[error("{host}: {tool} failed: {said}")]
+    #[error("{host}: {tool} failed: {message}")]
     Tool {
         /// Where.
         host: String,
         /// Which.
         tool: String,
         /// What it wrote.
-        said: String,
+        message: String,
     },
     /// The controller does not answer.
-    #[error("{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {said}; see `scontrol ping` there")]
+    #[error("{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {message}; see `scontrol ping` there")]
     Unreachable {
         /// Where.
         host: String,
         /// Which tool asked.
         tool: String,
         /// What it wrote last.
-        said: String,
-        /// How long it was tried, seconds.
+        message: String,
+        /// Time spent trying, seconds.
         waited_s: f64,
     },
     /// An answer that cannot be read.
-    #[error("{host}: the answer of {tool} cannot be understood: {problem}")]
+    #[error("{host}: cannot read the answer of {tool}: {problem}")]
     Answer {
         /// Where.
         host: String,
@@ -71,7 +71,7 @@ pub enum SlurmError {
         /// Why it waits, and what to do.
         why: String,
     },
-    /// A job ended before it was of use.
+    /// A job ended before it ran.
     #[error("job {job} ({name}) ended before it ran: {state}{why}")]
     Ended {
         /// Its number.
@@ -85,8 +85,8 @@ pub enum SlurmError {
         /// What is known of it.
         why: String,
     },
-    /// Nobody knows of a job that was submitted.
-    #[error("job {0} is not known to Slurm any more: neither its controller nor its accounting has it; its files tell what became of it")]
+    /// A submitted job is unknown to Slurm.
+    #[error("Slurm no longer knows job {0}: neither its controller nor its accounting lists it; see the job's files")]
     Unknown(String),
     /// A job that was cancelled is still there.
     #[error("job {name} was cancelled and is still {state} after {limit_s:.0} s; see `scontrol show job` and the state of its nodes")]
@@ -101,7 +101,7 @@ pub enum SlurmError {
 }
 
 impl SlurmError {
-    /// What this is for a run whose job it was.
+    /// The cause for a run in this job.
     pub fn run_cause(&self) -> cvc_core::outcome::Cause {
         use cvc_core::outcome::Cause;
         match self {

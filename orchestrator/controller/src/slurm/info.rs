@@ -1,4 +1,4 @@
-//! What Slurm says of jobs, in each of the forms in which its versions say it.
+//! Reads what Slurm reports about jobs, in the formats of its versions.
 
 use super::{
     clock::Clock,
@@ -49,7 +49,7 @@ pub struct JobInfo {
     pub name: String,
     /// Its state.
     pub state: JobState,
-    /// Why it waits, in Slurm's word; `None` if it does not wait.
+    /// Slurm's reason why it waits; `None` if it does not wait.
     pub reason: Option<String>,
     /// Its nodes, in Slurm's order.
     pub nodes: Vec<String>,
@@ -57,9 +57,9 @@ pub struct JobInfo {
     pub start: Option<jiff::Timestamp>,
     /// When it ended, or must.
     pub end: Option<jiff::Timestamp>,
-    /// How its script ended, if it has and this is said.
+    /// How its script ended, if it has and Slurm tells.
     pub exit: Option<Exit>,
-    /// How often it was put back into the queue, if this is said.
+    /// Number of times that it was requeued, if Slurm tells.
     pub restarts: Option<u32>,
     /// Its time limit, seconds; `None` if it has none.
     pub time_limit_s: Option<f64>,
@@ -78,7 +78,7 @@ pub enum AnswerError {
     /// It is not JSON, or not whole.
     #[error("its JSON cannot be read: {0}")]
     Json(String),
-    /// It tells of errors, and so may not tell all.
+    /// It reports errors, so it may be incomplete.
     #[error("it reports: {0}")]
     Reported(String),
     /// A field is missing or of another kind.
@@ -182,7 +182,7 @@ pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Ans
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, why, name] = fields.as_slice() else {
-            return Err(AnswerError::Field(format!("`{line}` has not the eight fields that were asked for")));
+            return Err(AnswerError::Field(format!("`{line}` does not have the eight requested fields")));
         };
         Ok(JobInfo {
             id: job_id(id)?,
@@ -211,7 +211,7 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, exit, name] = fields.as_slice() else {
-            return Err(AnswerError::Field(format!("`{line}` has not the eight fields that were asked for")));
+            return Err(AnswerError::Field(format!("`{line}` does not have the eight requested fields")));
         };
         let state = JobState::read(state);
         Ok(JobInfo {
@@ -235,7 +235,8 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
 /// Reads the lines of `scontrol show job -o`.
 pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
-        // values may hold spaces (a name, a command): a field begins at a space where a word with `=` follows, the first of each name counts
+        // values may hold spaces (a name, a command): a field begins at a space where a word with `=` follows, the first of each name
+        // counts
         let field = |key: &str| -> Option<&str> {
             let start = if line.starts_with(key) && line[key.len()..].starts_with('=') {
                 key.len() + 1

@@ -1,4 +1,4 @@
-//! What a job is to be like, and its script.
+//! The description of a job, and its script.
 
 use super::error::SlurmError;
 use camino::Utf8PathBuf;
@@ -7,20 +7,20 @@ use cvc_core::campaign::WARNING_S;
 use cvc_engine::render;
 use serde_json::json;
 
-/// A job that is to be submitted. Its name is the lease's: it is found again by it, so it must be unlike that of any other job.
+/// A job to submit. Its name is the lease's and must be unique, because the job is found again by it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRequest {
     /// Name of the job.
     pub name: String,
     /// Nodes.
     pub nodes: u32,
-    /// Ranks on one node at most, where nodes are shared and cores must be asked for.
+    /// Maximum number of ranks on a node, where nodes are shared and cores must be requested.
     pub tasks_per_node: Option<u32>,
     /// Directory, on storage that login node and nodes share: working directory of the job, where its script and its output go.
     pub dir: Utf8PathBuf,
     /// What it runs on its first node.
     pub argv: Vec<String>,
-    /// How the site asks for nodes. `nodes` above counts, not the one here.
+    /// The site's options for jobs; `nodes` above takes precedence over the one here.
     pub settings: SlurmSettings,
 }
 
@@ -30,12 +30,12 @@ impl JobRequest {
         (self.settings.time_limit_s / 60.0).ceil().max(1.0) as u64
     }
 
-    /// Where its script is.
+    /// Path of its script.
     pub fn script_path(&self) -> Utf8PathBuf {
         self.dir.join(format!("{}.job.sh", self.name))
     }
 
-    /// Where what it says goes. All attempts of a job that was put back into the queue are in one file.
+    /// Path of its output. All attempts of a requeued job write to one file.
     pub fn output_path(&self) -> Utf8PathBuf {
         self.dir.join(format!("{}.job.out", self.name))
     }
@@ -68,9 +68,7 @@ impl JobRequest {
         let mut all: Vec<serde_json::Value> = Vec::new();
         for (name, value) in values {
             if value.chars().any(char::is_control) {
-                return Err(SlurmError::Request(format!(
-                    "--{name}={value:?} has a control character, which no line of a job's script can hold"
-                )));
+                return Err(SlurmError::Request(format!("--{name}={value:?} has a control character, which a job's script cannot hold")));
             }
             all.push(json!({ "name": name, "value": value }));
         }

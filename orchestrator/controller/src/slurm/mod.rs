@@ -1,7 +1,7 @@
-//! Slurm: what it says of nodes and jobs (pure readers), and a client that asks it, on this machine or over ssh.
+//! Slurm: pure readers of what it reports about nodes and jobs, and a client that runs its tools on this machine or over ssh.
 //!
-//! Nothing of it believes that a job did its work because Slurm says so: a job that ended with code 0 has ended, and what it did is told by
-//! its files. A job that neither knows is unknown, not finished: a controller forgets jobs when it crashes.
+//! No part of it concludes from Slurm that a job did its work: a job with exit code 0 has ended, and its files tell what it did. A job that
+//! neither controller nor accounting knows is unknown, not finished: a controller that crashes forgets jobs.
 
 mod client;
 mod clock;
@@ -23,4 +23,4 @@ pub use job::JobRequest;
 
 pub use nodes::{NodeInfo, SINFO_FORMAT, read_sinfo};
 pub use reason::{Explanation, explain, hint_for_refusal, is_transient};
-pub use state::{End, JobState, Stage, Word};
+pub use state::{End, JobState, Stage, StateName};

@@ -1,4 +1,4 @@
-//! What Slurm says of nodes.
+//! Reads what Slurm reports about nodes.
 
 use super::info::duration_s;
 
@@ -29,7 +29,7 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// Whether jobs can get it, now or when those before them have ended.
+    /// Whether jobs can get it, now or after the jobs before them.
     pub fn is_usable(&self) -> bool {
         const AWAY: [&str; 9] = ["down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "maint"];
         !self.silent && !AWAY.contains(&self.state.as_str())

@@ -1,17 +1,17 @@
-//! Slurm's words for what is wrong, and what to do about it.
+//! Explains Slurm's reasons, with hints.
 
-/// Why a job waits, and what to do if it waits too long.
+/// The reason why a job waits, and what to do if it waits too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// In words.
+    /// In plain words.
     pub means: &'static str,
     /// What to do.
     pub hint: &'static str,
-    /// Whether it will never start as it is asked for.
+    /// Whether it can never start as requested.
     pub hopeless: bool,
 }
 
-/// Explains the reason of a job that waits. `None` for words that are not known; Slurm has some for each site.
+/// Explains the reason of a pending job. `None` for unknown reasons; sites can define their own.
 pub fn explain(reason: &str) -> Option<Explanation> {
     let waits = |means, hint| Some(Explanation { means, hint, hopeless: false });
     let hopeless = |means, hint| Some(Explanation { means, hint, hopeless: true });
@@ -20,7 +20,7 @@ pub fn explain(reason: &str) -> Option<Explanation> {
     match word {
         "Resources" => waits("its nodes are busy", "wait, or ask for fewer nodes or another partition"),
         "Priority" => waits("other jobs go first", "wait, or ask for a shorter time limit so that it fits between them"),
-        "BeginTime" => waits("it may not begin yet; after a requeue Slurm waits two minutes", "wait"),
+        "BeginTime" => waits("it may not start yet; after a requeue Slurm waits two minutes", "wait"),
         "Dependency" => waits("it waits for another job", "wait"),
         "ReqNodeNotAvail" | "NodeDown" => {
             waits("a node that it needs is down, drained or reserved", "see `sinfo -R`, or name other nodes or another partition")
@@ -30,7 +30,7 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         "Prolog" => waits("its nodes are being prepared", "wait"),
         "BootFail" => waits("a node did not start", "see `sinfo -R`"),
         "Licenses" => waits("a licence is not free", "wait"),
-        "JobArrayTaskLimit" => waits("too many tasks of its array run", "wait"),
+        "JobArrayTaskLimit" => waits("too many tasks of its array are running", "wait"),
         "QOSMaxJobsPerUserLimit"
         | "QOSMaxNodePerUserLimit"
         | "QOSMaxCpuPerUserLimit"
@@ -46,29 +46,29 @@ pub fn explain(reason: &str) -> Option<Explanation> {
             waits("a limit of the account or quality of service is used up", "wait for your other jobs, or use another account or `qos`")
         }
         "AssocGrpCPUMinutesLimit" | "AssocGrpBillingMinutes" | "QOSGrpCPUMinutesLimit" => {
-            hopeless("the account's budget of processor time is used up", "use another account (`slurm.account`)")
+            hopeless("the account has used up its processor time", "use another account (`slurm.account`)")
         }
-        "JobHeldUser" | "held" => hopeless("its user holds it", "release it: scontrol release <job>"),
-        "JobHeldAdmin" => hopeless("an administrator holds it", "ask them why"),
+        "JobHeldUser" | "held" => hopeless("its user put it on hold", "release it: scontrol release <job>"),
+        "JobHeldAdmin" => hopeless("an administrator put it on hold", "ask them why"),
         "job" | "job_requeued_in_held_state" | "JobHoldMaxRequeue" => {
-            hopeless("it was put back into the queue and is held", "release it: scontrol release <job>")
+            hopeless("it was requeued and is on hold", "release it: scontrol release <job>")
         }
         "PartitionNodeLimit" => hopeless(
-            "the job asks for more nodes than the partition gives to one job",
+            "the job asks for more nodes than the partition allows for one job",
             "lower `slurm.nodes`, or choose another `slurm.partition`",
         ),
         "PartitionTimeLimit" => {
-            hopeless("the partition does not give so much time", "lower `slurm.time_limit_s`, or choose another `slurm.partition`")
+            hopeless("the partition does not allow this much time", "lower `slurm.time_limit_s`, or choose another `slurm.partition`")
         }
         "PartitionDown" | "PartitionInactive" => hopeless("the partition is switched off", "choose another `slurm.partition`"),
         "QOSMaxWallDurationPerJobLimit" | "AssocMaxWallDurationPerJobLimit" => {
-            hopeless("the account or quality of service does not give so much time", "lower `slurm.time_limit_s`")
+            hopeless("the account or quality of service does not allow this much time", "lower `slurm.time_limit_s`")
         }
         "QOSMaxNodePerJobLimit" | "AssocMaxNodePerJobLimit" | "QOSMaxCpuPerJobLimit" => {
             hopeless("the job asks for more nodes than the account or quality of service allows", "lower `slurm.nodes`")
         }
         "BadConstraints" => {
-            hopeless("no nodes have what is asked for", "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`")
+            hopeless("no nodes have the requested features", "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`")
         }
         "DependencyNeverSatisfied" => hopeless("the job that it waits for failed", "cancel it"),
         "InvalidAccount" | "AssociationJobLimit" | "AccountNotAllowed" => {
@@ -81,9 +81,9 @@ pub fn explain(reason: &str) -> Option<Explanation> {
     }
 }
 
-/// What to do about a refusal of sbatch. The text is what it wrote.
-pub fn hint_for_refusal(said: &str) -> &'static str {
-    let said = said.to_lowercase();
+/// The hint for a refusal by sbatch, from its message.
+pub fn hint_for_refusal(message: &str) -> &'static str {
+    let message = message.to_lowercase();
     let table: &[(&[&str], &str)] = &[
         (&["invalid account"], "give an account that may use this partition (`slurm.account`): sacctmgr show associations user=$USER"),
         (&["invalid partition", "partition not available"], "give a partition that exists (`slurm.partition`): sinfo"),
@@ -101,13 +101,13 @@ pub fn hint_for_refusal(said: &str) -> &'static str {
         (&["unable to open", "no such file"], "give the site a `base` that the login node sees"),
         (&["unrecognized option", "invalid option", "unknown option"], "correct `slurm.sbatch_args`"),
     ];
-    let found = table.iter().find(|(words, _)| words.iter().any(|w| said.contains(w)));
-    found.map_or("see what sbatch says, and change the site's `slurm` settings", |(_, hint)| hint)
+    let found = table.iter().find(|(words, _)| words.iter().any(|w| message.contains(w)));
+    found.map_or("change the site's `slurm` settings according to sbatch's message", |(_, hint)| hint)
 }
 
-/// Whether a tool of Slurm failed because it did not reach the controller: the question may be asked again.
-pub fn is_transient(said: &str) -> bool {
-    let said = said.to_lowercase();
+/// Whether a tool of Slurm failed because it did not reach the controller, so that repeating it may help.
+pub fn is_transient(message: &str) -> bool {
+    let message = message.to_lowercase();
     [
         "socket timed out",
         "unable to contact slurm controller",
@@ -122,7 +122,7 @@ pub fn is_transient(said: &str) -> bool {
         "slurmctld is busy",
     ]
     .iter()
-    .any(|t| said.contains(t))
+    .any(|t| message.contains(t))
 }
 
 #[cfg(test)]
@@ -136,9 +136,9 @@ mod tests {
             .split("== ")
             .filter(|part| part.contains("rc 1"))
             .map(|part| {
-                let (arguments, said) = part.split_once('\n').expect("arguments");
-                assert!(!is_transient(said), "{said}");
-                format!("{arguments}: {}", hint_for_refusal(said))
+                let (arguments, message) = part.split_once('\n').expect("arguments");
+                assert!(!is_transient(message), "{message}");
+                format!("{arguments}: {}", hint_for_refusal(message))
             })
             .collect();
         insta::assert_snapshot!(table.join("\n"));

@@ -1,20 +1,20 @@
-//! States of jobs: every word that Slurm has for them, and what they mean for a run.
+//! Job states: every name that Slurm has for them, and what they mean for a run.
 
 use cvc_core::outcome::Cause;
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// One word of a job's state. A job has a base state, and may have flags beside it.
+        /// One name in a job's state. A job has a base state, and may also have flags.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum Word {
+        pub enum StateName {
             $($(#[$doc])* $name,)+
-            /// A word that this list does not have.
+            /// A name that is not in this list.
             Other(String),
         }
 
-        impl Word {
-            /// All words but [`Word::Other`].
-            pub const ALL: &[Word] = &[$(Word::$name),+];
+        impl StateName {
+            /// All names except [`StateName::Other`].
+            pub const ALL: &[StateName] = &[$(StateName::$name),+];
 
             /// As Slurm writes it.
             pub fn as_str(&self) -> &str {
@@ -57,11 +57,11 @@ words! {
     BootFail = "BOOT_FAIL",
     /// Its deadline passed.
     Deadline = "DEADLINE",
-    /// AllocatedNodes more memory than it has.
+    /// It used more memory than it has.
     OutOfMemory = "OUT_OF_MEMORY",
     /// Flag: its launch failed.
     LaunchFailed = "LAUNCH_FAILED",
-    /// Flag: the accounting hears of it.
+    /// Flag: the accounting is being notified.
     UpdateDb = "UPDATE_DB",
     /// Flag: goes back into the queue.
     Requeued = "REQUEUED",
@@ -130,7 +130,7 @@ pub enum End {
 }
 
 impl End {
-    /// The cause of a run that was not finished when its job ended; `None` where the run itself has to tell.
+    /// The cause of a run that was unfinished when its job ended; `None` where the run's own evidence decides.
     pub fn cause(self) -> Option<Cause> {
         match self {
             Self::Completed => None,
@@ -147,7 +147,7 @@ impl End {
 
 /// The state of a job: a base state and flags, in the order of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobState(Vec<Word>);
+pub struct JobState(Vec<StateName>);
 
 impl JobState {
     /// Reads `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, or several words with commas or plus signs between them.
@@ -156,69 +156,78 @@ impl JobState {
         Self::from_words(first.split([',', '+', ' ']).filter(|w| !w.is_empty()))
     }
 
-    /// From the words of a JSON list.
+    /// From the names in a JSON list.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(words.into_iter().map(|w| Word::read(w.trim())).collect())
+        Self(words.into_iter().map(|w| StateName::read(w.trim())).collect())
     }
 
-    /// Its words.
-    pub fn words(&self) -> &[Word] {
+    /// Its names.
+    pub fn words(&self) -> &[StateName] {
         &self.0
     }
 
-    /// Whether it waits for somebody to release it.
+    /// Whether it is on hold until somebody releases it.
     pub fn is_held(&self) -> bool {
-        self.0.iter().any(|w| matches!(w, Word::RequeueHold | Word::SpecialExit | Word::ResvDelHold))
+        self.0.iter().any(|w| matches!(w, StateName::RequeueHold | StateName::SpecialExit | StateName::ResvDelHold))
     }
 
-    /// What it means. Flags count before the base state: what goes back into the queue has not ended.
+    /// The stage of the job. Flags take precedence over the base state: a job that is requeued has not ended.
     pub fn stage(&self) -> Stage {
-        let has = |words: &[Word]| self.0.iter().any(|w| words.contains(w));
-        if has(&[Word::Requeued, Word::RequeueHold, Word::SpecialExit, Word::RequeueFed, Word::ResvDelHold, Word::Expediting]) {
+        let has = |words: &[StateName]| self.0.iter().any(|w| words.contains(w));
+        if has(&[
+            StateName::Requeued,
+            StateName::RequeueHold,
+            StateName::SpecialExit,
+            StateName::RequeueFed,
+            StateName::ResvDelHold,
+            StateName::Expediting,
+        ]) {
             return Stage::Waiting;
         }
-        if has(&[Word::Completing, Word::StageOut]) {
+        if has(&[StateName::Completing, StateName::StageOut]) {
             return Stage::Ending;
         }
-        if has(&[Word::Configuring, Word::PowerUpNode]) {
+        if has(&[StateName::Configuring, StateName::PowerUpNode]) {
             return Stage::Waiting;
         }
-        if has(&[Word::Revoked]) {
+        if has(&[StateName::Revoked]) {
             return Stage::Ended(End::Cancelled);
         }
-        if has(&[Word::LaunchFailed, Word::ReconfigFail]) {
+        if has(&[StateName::LaunchFailed, StateName::ReconfigFail]) {
             return Stage::Ended(End::LaunchFailed);
         }
         for word in &self.0 {
             return match word {
-                Word::Pending => Stage::Waiting,
-                Word::Running | Word::Suspended | Word::Resizing | Word::Stopped | Word::Signaling => Stage::Running,
-                Word::Completed => Stage::Ended(End::Completed),
-                Word::Cancelled => Stage::Ended(End::Cancelled),
-                Word::Failed => Stage::Ended(End::Failed),
-                Word::Timeout | Word::Deadline => Stage::Ended(End::Timeout),
-                Word::NodeFail | Word::BootFail => Stage::Ended(End::NodeFailed),
-                Word::Preempted => Stage::Ended(End::Preempted),
-                Word::OutOfMemory => Stage::Ended(End::OutOfMemory),
-                // handled above, or saying nothing of where the job is
-                Word::LaunchFailed
-                | Word::UpdateDb
-                | Word::Requeued
-                | Word::RequeueHold
-                | Word::SpecialExit
-                | Word::Configuring
-                | Word::Completing
-                | Word::ReconfigFail
-                | Word::PowerUpNode
-                | Word::Revoked
-                | Word::RequeueFed
-                | Word::ResvDelHold
-                | Word::StageOut
-                | Word::Expediting
-                | Word::Other(_) => continue,
+                StateName::Pending => Stage::Waiting,
+                StateName::Running | StateName::Suspended | StateName::Resizing | StateName::Stopped | StateName::Signaling => {
+                    Stage::Running
+                }
+                StateName::Completed => Stage::Ended(End::Completed),
+                StateName::Cancelled => Stage::Ended(End::Cancelled),
+                StateName::Failed => Stage::Ended(End::Failed),
+                StateName::Timeout | StateName::Deadline => Stage::Ended(End::Timeout),
+                StateName::NodeFail | StateName::BootFail => Stage::Ended(End::NodeFailed),
+                StateName::Preempted => Stage::Ended(End::Preempted),
+                StateName::OutOfMemory => Stage::Ended(End::OutOfMemory),
+                // handled above, or without information about the stage
+                StateName::LaunchFailed
+                | StateName::UpdateDb
+                | StateName::Requeued
+                | StateName::RequeueHold
+                | StateName::SpecialExit
+                | StateName::Configuring
+                | StateName::Completing
+                | StateName::ReconfigFail
+                | StateName::PowerUpNode
+                | StateName::Revoked
+                | StateName::RequeueFed
+                | StateName::ResvDelHold
+                | StateName::StageOut
+                | StateName::Expediting
+                | StateName::Other(_) => continue,
             };
         }
-        // only unknown words: asked again, until it is known or gone
+        // only unknown names: ask again until the job's state is known or the job is gone
         Stage::Waiting
     }
 }
@@ -238,10 +247,10 @@ mod tests {
 
     #[test]
     fn every_word_is_read_back_and_means_something() {
-        let table: Vec<String> = Word::ALL
+        let table: Vec<String> = StateName::ALL
             .iter()
             .map(|word| {
-                assert_eq!(Word::read(word.as_str()), *word);
+                assert_eq!(StateName::read(word.as_str()), *word);
                 format!("{:<14} {:?}", word.as_str(), JobState::read(word.as_str()).stage())
             })
             .collect();
@@ -263,7 +272,7 @@ mod tests {
         ] {
             assert_eq!(JobState::read(text).stage(), stage, "{text}");
         }
-        assert_eq!(JobState::read("NEW_WORD").words(), [Word::Other("NEW_WORD".into())]);
+        assert_eq!(JobState::read("NEW_WORD").words(), [StateName::Other("NEW_WORD".into())]);
         assert!(JobState::read("PENDING,REQUEUE_HOLD").is_held());
     }
 }

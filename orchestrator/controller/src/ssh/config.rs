@@ -1,4 +1,5 @@
-//! The configuration that ssh is given: cvc's own rules first, since the first value of an option counts, then the user's. It is a file, not
+//! The configuration that ssh is given: cvc's own rules first, since the first value of an option counts, then the user's. It is a file,
+//! not
 //! options, so that jump hosts get the same rules.
 
 use super::target::Hop;
@@ -11,12 +12,12 @@ use std::fmt::Write;
 
 /// Time limit for making a connection, seconds.
 pub(super) const CONNECT_S: u64 = 10;
-/// Silence after which the other side is asked for a sign of life, seconds.
+/// Silence after which a keep-alive request is sent, seconds.
 const ALIVE_EVERY_S: u64 = 3;
-/// Number of unanswered questions after which the connection is lost: three intervals after the last sign of life, 9 s.
+/// Number of unanswered requests after which the connection is lost: three intervals after the last answer, 9 s.
 const ALIVE_COUNT: u64 = 2;
 
-/// Rules that hold for every host, also for those that are jumped over.
+/// Rules for every host, jump hosts included.
 fn rules() -> Vec<(&'static str, String)> {
     let no = || "no".to_owned();
     vec![
@@ -26,7 +27,7 @@ fn rules() -> Vec<(&'static str, String)> {
         ("ServerAliveInterval", ALIVE_EVERY_S.to_string()),
         ("ServerAliveCountMax", ALIVE_COUNT.to_string()),
         ("ControlMaster", no()),
-        // the master's own socket is an argument; jumps are made afresh, so that their keys are looked at
+        // the master's own socket is an argument; jumps use new connections, so that their keys are checked
         ("ControlPath", "none".into()),
         ("ControlPersist", no()),
         ("ClearAllForwardings", "yes".into()),
@@ -43,7 +44,7 @@ fn rules() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The user's configuration: what the site names, else `~/.ssh/config`.
+/// The user's configuration: the file that the site names, else `~/.ssh/config`.
 pub(super) fn of_user(ssh: &SshSettings) -> Utf8PathBuf {
     ssh.config.as_deref().map_or_else(|| paths::expand("~/.ssh/config"), paths::expand)
 }
@@ -87,13 +88,13 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
         line("Include /etc/ssh/ssh_config".into());
         line("Match all".into());
     }
-    // ssh asks the password database where home is; everybody else asks HOME
+    // ssh takes the home directory from the password database; everything else uses HOME
     let known: Vec<String> = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"].iter().map(|f| quoted(&paths::expand(f))).collect();
     line(format!("    UserKnownHostsFile {}", known.join(" ")));
     out
 }
 
-/// The same rules as options, for those who call ssh themselves.
+/// The same rules as options, for callers that run ssh themselves.
 pub(super) fn options(pinned: &Utf8Path, ssh: &SshSettings) -> Vec<String> {
     let strict = match ssh.host_keys {
         HostKeys::Strict => "yes",

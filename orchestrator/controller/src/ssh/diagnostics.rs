@@ -1,4 +1,4 @@
-//! Turns ssh's messages into errors. Phrases that are not known leave its last lines as they are.
+//! Turns ssh's messages into errors. Unknown messages are passed on unchanged.
 
 use super::target::Hop;
 use cvc_engine::host::{HostError, Obstacle};
@@ -6,7 +6,7 @@ use cvc_engine::host::{HostError, Obstacle};
 /// Maximum number of ssh's lines that an error keeps.
 const LAST: usize = 4;
 
-/// A key that ssh recognised.
+/// A host key that ssh found in a known-hosts file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Recognised {
     /// The name that it looked for.
@@ -52,7 +52,7 @@ pub(super) fn offered(log: &str) -> Option<String> {
     line.split_whitespace().find(|w| w.starts_with("SHA256:")).map(str::to_owned)
 }
 
-/// What the log says of a changed key.
+/// The changed key that the log reports.
 pub(super) fn changed(log: &str) -> Option<Changed> {
     log.lines().find(|l| l.contains("HOST IDENTIFICATION HAS CHANGED"))?;
     let place = log.lines().find_map(|l| l.strip_prefix("Offending ")?.split_once(" key in "))?.1;
@@ -61,13 +61,13 @@ pub(super) fn changed(log: &str) -> Option<Changed> {
     Some(Changed { name: name.to_lowercase(), offered: offered(log)?, file: file.to_owned(), line: line.parse().ok()? })
 }
 
-/// The name of a host whose key nothing vouches for.
+/// The name of a host whose key is unknown.
 pub(super) fn unknown(log: &str) -> Option<String> {
     let line = log.lines().find(|l| l.contains("host key is known for") && l.contains("strict checking"))?;
     Some(line.split_once("is known for ")?.1.split_once(" and you have")?.0.to_lowercase())
 }
 
-/// What is not for debugging.
+/// The lines that are not debugging output.
 pub(super) fn plain(log: &str) -> Vec<&str> {
     let noise = |l: &str| {
         l.is_empty()
@@ -87,19 +87,19 @@ pub(super) fn plain(log: &str) -> Vec<&str> {
 pub(super) fn last(log: &str) -> String {
     let lines = plain(log);
     let kept = &lines[lines.len().saturating_sub(LAST)..];
-    if kept.is_empty() { "it said nothing".to_owned() } else { kept.join("; ") }
+    if kept.is_empty() { "it gave no message".to_owned() } else { kept.join("; ") }
 }
 
-/// The error that a log tells of, host keys apart.
+/// The error that a log reports, host keys aside.
 pub(super) fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
     let lines = plain(log);
     let says = |phrase: &str| lines.iter().any(|l| l.contains(phrase));
-    let said = last(log);
+    let message = last(log);
     if let Some(line) = lines.iter().find(|l| l.contains(": Permission denied (") || l.contains("Too many authentication failures")) {
         let at = line.split_once(": Permission denied (").map(|(who, _)| who.rsplit(' ').next().unwrap_or(who));
         let (user, machine) = at.and_then(|w| w.rsplit_once('@')).map_or((None, None), |(u, h)| (Some(u), Some(h)));
         let user = user.or_else(|| hops.first().map(|h| h.user.as_str())).filter(|u| !u.is_empty());
-        // of a jump host that does not let the user in
+        // from a jump host that rejects the user
         let jump = machine.and_then(|m| hops.iter().skip(1).find(|h| h.hostname == m || h.written == m));
         return HostError::Denied {
             host: jump.map_or_else(|| host.to_owned(), |j| format!("{host}, by way of {}", j.written)),
@@ -126,12 +126,12 @@ pub(super) fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
     {
         Obstacle::HungUp
     } else {
-        return HostError::Ssh { host: host.to_owned(), said };
+        return HostError::Ssh { host: host.to_owned(), message };
     };
-    HostError::Unreachable { host: host.to_owned(), cause, said }
+    HostError::Unreachable { host: host.to_owned(), cause, message }
 }
 
-/// Keys that were offered: what is after the last jump.
+/// The keys that were offered after the last jump.
 fn tried(log: &str) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for line in log.lines() {

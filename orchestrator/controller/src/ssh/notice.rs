@@ -1,9 +1,9 @@
-//! What happens to a connection.
+//! Notices about a connection.
 
 use camino::Utf8PathBuf;
 use std::fmt;
 
-/// What happened to a connection that people should know of.
+/// Something that users should know about a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// A host key was pinned; from now on only this one counts.
@@ -12,23 +12,23 @@ pub enum Notice {
         host: String,
         /// Fingerprint of the key.
         fingerprint: String,
-        /// The file of the user that had it; `None` if nothing did, and first contacts are believed.
+        /// The user's file that had it; `None` if none had it and first contacts are accepted.
         vouched_by: Option<String>,
-        /// Where it is pinned.
+        /// File in which it is pinned.
         file: Utf8PathBuf,
     },
-    /// The connection is lost, and made again.
+    /// The connection is lost and is being restored.
     Lost {
         /// Which host.
         host: String,
-        /// Why, and after which attempt.
-        said: String,
+        /// The reason.
+        message: String,
     },
     /// The connection is there again.
     Back {
         /// Which host.
         host: String,
-        /// For how long it was away, seconds.
+        /// Time without a connection, seconds.
         away_s: f64,
     },
 }
@@ -37,12 +37,12 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pinned { host, fingerprint, vouched_by: Some(by), file } => {
-                write!(f, "{host}: host key {fingerprint}, known from {by}, is pinned in {file}")
+                write!(f, "{host}: pinned host key {fingerprint}, known from {by}, in {file}")
             }
             Self::Pinned { host, fingerprint, vouched_by: None, file } => {
-                write!(f, "{host}: host key {fingerprint} was not known; it is believed (host_keys = \"accept-new\") and pinned in {file}")
+                write!(f, "{host}: accepted unknown host key {fingerprint} (host_keys = \"accept-new\") and pinned it in {file}")
             }
-            Self::Lost { host, said } => write!(f, "{host}: connection lost, trying again: {said}"),
+            Self::Lost { host, message } => write!(f, "{host}: connection lost, trying again: {message}"),
             Self::Back { host, away_s } => write!(f, "{host}: connected again after {away_s:.0} s"),
         }
     }

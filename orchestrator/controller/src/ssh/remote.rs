@@ -1,18 +1,18 @@
-//! Command lines for a shell on the other side, and what its programs say of files.
+//! Command lines for a remote shell, and the meaning of its programs' messages about files.
 
 use cvc_engine::render::shell_quote;
 use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
-/// What the other side, and only it, prints when a program is not there.
+/// Message that the remote side, and only it, prints for a missing program.
 pub(super) const NO_PROGRAM: &str = "cvc: no such program";
-/// Time between TERM and KILL for a program there.
+/// Time between TERM and KILL for a remote program.
 const KILL_AFTER_S: u64 = 2;
 
-/// Runs a program there, in the login's environment and these variables, ended there when the time is up.
+/// The command line that runs a program in the login's environment and these variables, and ends it when the time is up.
 pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, limit: Option<Duration>) -> String {
     let words: Vec<String> = argv.iter().map(|a| shell_quote(a)).collect();
     let mut script = format!("set -- {}; ", words.join(" "));
-    // before PATH changes; without it, only this side limits
+    // before PATH changes; without timeout(1), only this side limits the time
     if let Some(limit) = limit {
         let limit_s = limit.as_secs_f64().ceil().max(1.0);
         script += &format!("t=$(command -v timeout) && t=\"$t -k {KILL_AFTER_S} {limit_s}\"; ");
@@ -25,12 +25,12 @@ pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, limit: Op
     shell(&script)
 }
 
-/// A script for the POSIX shell there, whatever the login shell is.
+/// The command line that runs a script in the POSIX shell, whatever the login shell is.
 pub(super) fn shell(script: &str) -> String {
     format!("exec sh -c {}", shell_quote(script))
 }
 
-/// Takes a file of a given size from standard input, whole or not at all.
+/// A script that stores a file of a given size from standard input atomically.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     let mode = mode.map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777)).unwrap_or_default();
     shell(&format!(
@@ -42,8 +42,8 @@ pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     ))
 }
 
-/// The kind of an error that a program told in English.
-pub(super) fn kind(said: &str) -> ErrorKind {
+/// The kind of an error that a program reported in English.
+pub(super) fn kind(message: &str) -> ErrorKind {
     const KINDS: [(&str, ErrorKind); 6] = [
         ("No such file", ErrorKind::NotFound),
         ("Permission denied", ErrorKind::PermissionDenied),
@@ -52,7 +52,7 @@ pub(super) fn kind(said: &str) -> ErrorKind {
         ("Not a directory", ErrorKind::NotADirectory),
         ("Is a directory", ErrorKind::IsADirectory),
     ];
-    KINDS.iter().find(|(phrase, _)| said.contains(phrase)).map_or(ErrorKind::Other, |(_, kind)| *kind)
+    KINDS.iter().find(|(phrase, _)| message.contains(phrase)).map_or(ErrorKind::Other, |(_, kind)| *kind)
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_from_what_fails() {
+    fn a_missing_program_is_distinguished_from_a_failing_one() {
         let of = |argv: &[&str]| run(&program(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), &BTreeMap::new(), None), b"");
         let missing = of(&["no-such-program-anywhere"]);
         assert!(missing.status.code() == Some(127) && String::from_utf8_lossy(&missing.stderr).contains(NO_PROGRAM), "{missing:?}");

@@ -1,10 +1,10 @@
-//! Commands that are run to their end, and small files.
+//! Runs commands to their end, and transfers small files.
 
 use super::{ATTEMPTS, GRACE, SHORT, SshHost, remote};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
-use cvc_engine::host::{Host, HostError, MOST_OUTPUT, Output, bounded};
+use cvc_engine::host::{Host, HostError, MAX_OUTPUT, Output, bounded};
 use openssh::{Child, Session};
 use std::{
     collections::BTreeMap,
@@ -15,9 +15,9 @@ use std::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Maximum size of a file that is read at once; larger ones are downloaded.
-const MOST_FILE: u64 = 1 << 30;
+const MAX_FILE: u64 = 1 << 30;
 
-/// What a command left, its output as bytes.
+/// The result of a command, with its output as bytes.
 pub(super) struct Raw {
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
@@ -42,7 +42,7 @@ impl SshHost {
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // who does not read its input says why by its exit code
+                // a program that does not read its input explains itself by its exit code
                 let _ = stdin.write_all(input).await;
                 let _ = stdin.shutdown().await;
             }
@@ -59,7 +59,8 @@ impl SshHost {
         Ok(Raw { code: self.end(child, &master, during).await?, stdout, stderr })
     }
 
-    /// Waits for the end of a command, once its output has ended: what has not come by then is cut off. A signal and a lost connection look the same; the connection itself tells them apart.
+    /// Waits for the end of a command whose output has ended, and drops any late output. A signal and a lost connection look the same here;
+    /// the connection itself tells them apart.
     pub(super) async fn end(&self, child: Child<Arc<Session>>, master: &super::Master, during: &str) -> Result<Option<i32>, HostError> {
         match child.wait().await {
             Ok(status) => Ok(status.code()),
@@ -68,14 +69,14 @@ impl SshHost {
                 if master.is_up().await {
                     Ok(None)
                 } else {
-                    Err(self.lost(during, master.said()))
+                    Err(self.lost(during, master.stderr_tail()))
                 }
             }
             Err(error) => Err(self.ended(master, during, error.to_string()).await),
         }
     }
 
-    /// Runs a program that may be repeated: when the connection is lost meanwhile, again.
+    /// Runs a program that may be repeated, and repeats it if the connection is lost meanwhile.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -89,7 +90,7 @@ impl SshHost {
         }
     }
 
-    /// Runs a short script of cvc's own that may be repeated; its standard output.
+    /// Runs a short script that may be repeated, and returns its standard output.
     pub(super) async fn script(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
         let mut attempt = 1;
         loop {
@@ -102,7 +103,7 @@ impl SshHost {
         }
     }
 
-    /// The home of the user there; asked once.
+    /// The home directory of the remote user; asked for once.
     ///
     /// # Errors
     /// When the host cannot be reached or has none.
@@ -115,16 +116,16 @@ impl SshHost {
             }
             Err(HostError::Ssh {
                 host: self.name().to_owned(),
-                said: format!("the user has no home there (HOME is `{home}`) {}", raw.stderr),
+                message: format!("the remote user has no home directory (HOME is `{home}`) {}", raw.stderr),
             })
         };
         self.0.home.get_or_try_init(ask).await.cloned()
     }
 
-    /// A path there: `~` is the home of the user there.
+    /// Resolves a remote path: `~` is the home directory of the remote user.
     ///
     /// # Errors
-    /// When its home cannot be asked for.
+    /// When the home directory cannot be asked for.
     pub async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
         match path.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -135,9 +136,10 @@ impl SshHost {
         }
     }
 
-    pub(super) fn file_error(&self, action: &'static str, path: &str, said: &str) -> HostError {
-        let said = said.trim();
-        let source = io::Error::new(remote::kind(said), if said.is_empty() { "it said nothing".to_owned() } else { said.to_owned() });
+    pub(super) fn file_error(&self, action: &'static str, path: &str, message: &str) -> HostError {
+        let message = message.trim();
+        let source =
+            io::Error::new(remote::kind(message), if message.is_empty() { "it gave no message".to_owned() } else { message.to_owned() });
         HostError::File { host: self.name().to_owned(), action, path: path.to_owned(), source }
     }
 
@@ -154,18 +156,18 @@ impl Host for SshHost {
         &self.0.target.name
     }
 
-    /// The environment is that of a login without terminal, and `env`. `Lost` means that it is not known whether the program ran or ended.
+    /// The environment is that of a login without terminal, and `env`. After `Lost` it is unknown whether the program ran or ended.
     async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
         let Some(program) = argv.first() else {
-            let source = io::Error::other("no program is named");
+            let source = io::Error::other("internal error (please report): no program to run");
             return Err(HostError::Start { host: self.name().to_owned(), argv: Vec::new(), source });
         };
-        // the time that connecting takes is not the program's
+        // the time to connect does not count for the program
         self.connect().await?;
         let begin = Instant::now();
         let line = remote::program(argv, env, Some(limit));
         let during = format!("while `{}` ran", short(argv));
-        let ran = tokio::time::timeout(limit + GRACE, self.exec(&line, b"", MOST_OUTPUT as u64, &during)).await;
+        let ran = tokio::time::timeout(limit + GRACE, self.exec(&line, b"", MAX_OUTPUT as u64, &during)).await;
         let raw = ran.map_err(|_| self.timeout(argv, limit))??;
         // the codes of timeout(1), which did the ending there
         if matches!(raw.code, Some(124 | 137) | None) && begin.elapsed() >= limit {
@@ -187,7 +189,7 @@ impl Host for SshHost {
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         let path = self.expand(from.as_str()).await?;
         let line = remote::shell(&format!("exec cat -- {}", cvc_engine::render::shell_quote(path.as_str())));
-        let raw = self.script(&line, b"", MOST_FILE, "while a file was read").await?;
+        let raw = self.script(&line, b"", MAX_FILE, "while a file was read").await?;
         if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), &raw.stderr)) }
     }
 }

@@ -1,15 +1,15 @@
-//! A machine, how it is reached, and the machines on the way to it.
+//! A machine, how to reach it, and the machines on the way to it.
 
 use super::pins;
 use camino::Utf8PathBuf;
 use cvc_core::hosts::{HostEntry, SshSettings};
 
-/// A machine, and how it is reached.
+/// A machine, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The site's name for it.
     pub name: String,
-    /// What ssh is told of it.
+    /// Its settings for ssh.
     pub entry: HostEntry,
     /// How ssh is used; paths are resolved here.
     pub ssh: SshSettings,
@@ -24,7 +24,7 @@ impl Target {
         Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned }
     }
 
-    /// What ssh is told to connect to.
+    /// The destination for ssh.
     pub(super) fn destination(&self) -> &str {
         self.entry.address.as_deref().unwrap_or(&self.entry.name)
     }
@@ -58,7 +58,7 @@ pub(super) struct Hop {
     pub(super) user: String,
     /// The pinned file, if it has its key.
     pub(super) pinned: Option<Utf8PathBuf>,
-    /// Files that may vouch for its key.
+    /// The user's files that may have its key.
     pub(super) vouching: Vec<Utf8PathBuf>,
     /// Whether the user's configuration has a command that gives keys.
     pub(super) has_command: bool,

@@ -19,20 +19,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const QUIET: Duration = Duration::from_secs(2);
 /// Delay between two progress messages.
 const EVERY: Duration = Duration::from_millis(250);
-/// Time limit for one block. Beyond it the other side is stuck, though its machine answers.
+/// Time limit for one block, after which the other side is regarded as stuck.
 const STUCK: Duration = Duration::from_secs(120);
 const BLOCK: usize = 256 << 10;
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that are over.
+    /// Bytes transferred so far.
     pub done: u64,
-    /// Bytes in all, where that is known.
+    /// Total bytes, if known.
     pub total: Option<u64>,
 }
 
-/// Says how far a transfer is, once it takes long enough for people to wonder.
+/// Reports the progress of a transfer that takes longer than [`QUIET`].
 struct TransferReporter<'a> {
     begin: Instant,
     last: Instant,
@@ -53,10 +53,12 @@ impl<'a> TransferReporter<'a> {
 }
 
 impl SshHost {
-    /// Brings a file there, whole or not at all; parents must exist. `~` is the home there. `tell` hears how far it is when it takes more than 2 s.
+    /// Copies a file to the host atomically; its parent directories must exist. `~` is the remote home directory. `tell` is called with the
+    /// progress if it takes more than 2 s.
     ///
     /// # Errors
-    /// When it cannot be read here or written there; a lost connection is made again, and the file sent from its beginning.
+    /// When it cannot be read here or written there. If the connection is lost, it is restored and the file is sent again from its
+    /// beginning.
     pub async fn upload(&self, from: &Utf8Path, to: &str, mode: u32, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<(), HostError> {
         let to = self.expand(to).await?;
         let mut reporter = TransferReporter::new(tell);
@@ -97,21 +99,23 @@ impl SshHost {
                 }
                 match tokio::time::timeout(STUCK, stdin.write_all(&buffer[..n])).await {
                     Ok(Ok(())) => {}
-                    // who does not read any more says why by its exit code
+                    // a program that stops reading explains itself by its exit code
                     Ok(Err(_)) => return Ok(()),
-                    Err(_) => return Err(self.file_error("write", to.as_str(), &format!("nothing was taken for {} s", STUCK.as_secs()))),
+                    Err(_) => {
+                        return Err(self.file_error("write", to.as_str(), &format!("no data was accepted for {} s", STUCK.as_secs())));
+                    }
                 }
                 done += n as u64;
                 reporter.at(done, Some(total));
             }
         };
         let whole = async {
-            let (said, _) = tokio::join!(bounded(stderr), bounded(stdout));
-            (self.end(child, &master, &during).await, said)
+            let (message, _) = tokio::join!(bounded(stderr), bounded(stdout));
+            (self.end(child, &master, &during).await, message)
         };
         tokio::pin!(whole);
         // it may end before it has taken everything
-        let (code, said) = tokio::select! {
+        let (code, message) = tokio::select! {
             ended = &mut whole => ended,
             fed = feed => {
                 fed?;
@@ -119,13 +123,15 @@ impl SshHost {
                 tokio::time::timeout(STUCK, whole).await.map_err(stuck)?
             }
         };
-        if code? == Some(0) { Ok(()) } else { Err(self.file_error("write", to.as_str(), &said)) }
+        if code? == Some(0) { Ok(()) } else { Err(self.file_error("write", to.as_str(), &message)) }
     }
 
-    /// Brings a directory here, without what matches `exclude` (patterns of tar, relative to it). What is in `to` already is written over.
+    /// Copies a directory from the host, except what matches `exclude` (patterns of tar, relative to it). Overwrites what is already in
+    /// `to`.
     ///
     /// # Errors
-    /// When it cannot be read there or written here, or has what would leave `to`; a lost connection is made again, and all brought again.
+    /// When it cannot be read there or written here, or has an entry that would leave `to`. If the connection is lost, it is restored and
+    /// everything is copied again.
     pub async fn download(
         &self,
         from: &str,
@@ -162,18 +168,20 @@ impl SshHost {
         let (mut child, master, _permit) = self.start(&remote::shell(&format!("exec {}", words.join(" "))), &during).await?;
         drop(child.stdin().take());
         let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
-        let Some(stdout) = stdout else { return Err(self.lost(&during, "a channel without output".into())) };
+        let Some(stdout) = stdout else {
+            return Err(self.lost(&during, "internal error (please report): a channel without output".into()));
+        };
         let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), &e.to_string()))?;
-        let (done, mut news) = tokio::sync::watch::channel(0u64);
+        let (done, mut updates) = tokio::sync::watch::channel(0u64);
         let (host, place) = (self.name().to_owned(), to.to_owned());
         let unpack = tokio::task::spawn_blocking(move || unpack(&host, Counted { inner: File::from(stdout), bytes: 0, done }, &place));
-        let hear = async {
-            while news.changed().await.is_ok() {
-                let bytes = *news.borrow_and_update();
+        let report = async {
+            while updates.changed().await.is_ok() {
+                let bytes = *updates.borrow_and_update();
                 reporter.at(bytes, None);
             }
         };
-        let (said, unpacked, ()) = tokio::join!(bounded(stderr), unpack, hear);
+        let (message, unpacked, ()) = tokio::join!(bounded(stderr), unpack, report);
         let code = self.end(child, &master, &during).await;
         let unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
         match code? {
@@ -181,13 +189,13 @@ impl SshHost {
             Some(0 | 1) => unpacked,
             _ => Err(match unpacked {
                 Err(refused @ HostError::Refused { .. }) => refused,
-                Err(_) | Ok(()) => self.file_error("read", from.as_str(), &said),
+                Err(_) | Ok(()) => self.file_error("read", from.as_str(), &message),
             }),
         }
     }
 }
 
-/// A reader that says how much went through.
+/// A reader that counts the bytes that went through it.
 struct Counted {
     inner: File,
     bytes: u64,
@@ -203,8 +211,7 @@ impl Read for Counted {
     }
 }
 
-/// Unpacks an archive that somebody else made: nothing leaves the directory, by name or by link; what is neither file nor directory nor link is
-/// left out.
+/// Unpacks an untrusted archive: nothing leaves the directory by name or by link, and only files, directories and links are unpacked.
 fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError> {
     let here = |source| HostError::File { host: "localhost".into(), action: "unpack into", path: to.to_string(), source };
     let refused =
@@ -221,7 +228,7 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
         if !stays(Utf8Path::new(""), &path) {
             return Err(refused(path.as_str(), "it would be written outside"));
         }
-        // tar itself never goes through a link; whoever wrote this wants to be taken elsewhere by it
+        // tar itself never writes through a link, so this entry was made to leave the directory
         if path.ancestors().skip(1).any(|a| to.join(a).is_symlink() && !a.as_str().is_empty()) {
             return Err(refused(path.as_str(), "it would be written through a link"));
         }
@@ -232,13 +239,13 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
                 let link = entry.link_name().map_err(here)?.map(|l| l.to_string_lossy().into_owned()).unwrap_or_default();
                 let base = if kind == EntryType::Symlink { path.parent().unwrap_or(Utf8Path::new("")) } else { Utf8Path::new("") };
                 if !stays(base, Utf8Path::new(&link)) {
-                    return Err(refused(path.as_str(), &format!("it links to {link}, outside")));
+                    return Err(refused(path.as_str(), &format!("it links to {link}, which is outside")));
                 }
             }
             // pipes, sockets, devices
             _ => continue,
         }
-        // a link cannot be made over what is there
+        // a link cannot replace an existing entry
         if kind != EntryType::Directory {
             match std::fs::remove_file(to.join(&path)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),

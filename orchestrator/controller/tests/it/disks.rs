@@ -163,17 +163,20 @@ fn what_is_not_blank_is_left_alone_and_named() {
     good.attach(n1, "/dev/xvdf");
 
     // it is not there at all
-    let said = site.fails();
-    assert!(said.contains("n2: the volume /dev/sdf for /data is not there") && said.contains("the other hosts are done: n1"), "{said}");
+    let finished = site.fails();
+    assert!(
+        finished.contains("n2: the volume /dev/sdf for /data is not there") && finished.contains("the other hosts are done: n1"),
+        "{finished}"
+    );
 
     // with somebody's files on it
     disk.attach(n2, "/dev/xvdf");
     n2.shell("mkfs.ext4 -q -L photos /dev/xvdf; mount /dev/xvdf /mnt; echo dear >/mnt/file; umount /mnt");
     let before = disk.beginning();
-    let said = site.fails();
+    let finished = site.fails();
     assert!(
-        said.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is not blank: it has ext4 labelled photos; it is left alone"),
-        "{said}"
+        finished.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is not blank: it has ext4 labelled photos; it is left alone"),
+        "{finished}"
     );
     assert_eq!(disk.beginning(), before);
     n2.shell("mount /dev/xvdf /mnt && grep -q dear /mnt/file");
@@ -186,21 +189,21 @@ fn what_is_not_blank_is_left_alone_and_named() {
     n2.shell(&format!(
         "wipefs -q -a /dev/xvdf; printf '{table}' | dd of=/dev/xvdf bs=1 seek=446 2>/dev/null; printf '\\125\\252' | dd of=/dev/xvdf bs=1 seek=510 2>/dev/null"
     ));
-    let said = site.fails();
-    assert!(said.contains("is not blank: it has partitions (dos); it is left alone"), "{said}");
+    let finished = site.fails();
+    assert!(finished.contains("is not blank: it has partitions (dos); it is left alone"), "{finished}");
 
     // another one than was asked for
     n2.shell("wipefs -q -a /dev/xvdf; rm /dev/xvdf");
     let other = Disk::new(512);
     other.attach(n2, "/dev/xvdf");
-    let said = site.fails();
-    assert!(said.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is of 0.5 GiB and not of 1"), "{said}");
+    let finished = site.fails();
+    assert!(finished.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is of 0.5 GiB and not of 1"), "{finished}");
 
     // something else where it is to be mounted
     n2.shell("rm /dev/xvdf; mkdir -p /data; mount -t tmpfs somebodys /data");
     disk.attach(n2, "/dev/xvdf");
-    let said = site.fails();
-    assert!(said.contains("cannot be mounted at /data: somebodys is mounted there"), "{said}");
+    let finished = site.fails();
+    assert!(finished.contains("cannot be mounted at /data: somebodys is mounted there"), "{finished}");
     n2.shell("umount /data");
     site.sets_up(|_| true);
     assert_eq!(mounted(n2, "/data"), "/dev/xvdf ext4 ada\n");
@@ -212,15 +215,15 @@ fn several_disks_of_the_machine_are_one_or_none() {
     let (first, second) = (Disk::new(64), Disk::new(64));
     let site = Site::new(1, "instance_store = \"/own\"", "path = \"/own/runs\"");
     let n1 = site.lab.node("n1");
-    let said = site.fails();
-    assert!(said.contains("n1: there is no disk of the machine's own (instance store) for /own"), "{said}");
+    let finished = site.fails();
+    assert!(finished.contains("n1: no instance store for /own"), "{finished}");
     first.attach(n1, "/dev/xvdb");
     second.attach(n1, "/dev/xvdc");
     // as some old types come
     n1.shell("mkfs.ext3 -q /dev/xvdb");
     let before = first.beginning();
-    let said = site.fails();
-    assert!(said.contains("instance store (/dev/xvdb, /dev/xvdc) for /own: /dev/xvdb has ext3; it is left alone"), "{said}");
+    let finished = site.fails();
+    assert!(finished.contains("instance store (/dev/xvdb, /dev/xvdc) for /own: /dev/xvdb has ext3; it is left alone"), "{finished}");
     assert_eq!(first.beginning(), before);
     assert!(second.beginning().iter().all(|b| *b == 0));
 }
@@ -247,7 +250,7 @@ print(disks.name_in(identity("Amazon EC2 NVMe Instance Storage", b"sdf".ljust(32
 print(repr(disks.asked("/dev/null")), repr(disks.asked("/dev/nothing")))
 "#;
     let python = Tool::Python.find().expect("found before");
-    let said = Command::new(python).args(["-c", script, role.as_str()]).output().expect("python3");
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert_eq!(text, "f\nf\nf\n\n\n'' ''\n", "{}", String::from_utf8_lossy(&said.stderr));
+    let finished = Command::new(python).args(["-c", script, role.as_str()]).output().expect("python3");
+    let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+    assert_eq!(text, "f\nf\nf\n\n\n'' ''\n", "{}", String::from_utf8_lossy(&finished.stderr));
 }

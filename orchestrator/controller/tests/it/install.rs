@@ -46,10 +46,10 @@ fn written(directory: &Path, text: &str) -> (install::Written, Value) {
 /// The inventory as ansible-inventory reads it.
 fn listed(inventory: &Utf8Path) -> Value {
     let program = Tool::Ansible.find().expect("found before").with_file_name("ansible-inventory");
-    let said =
+    let finished =
         Command::new(program).args(["--list", "-i", inventory.as_str()]).env("LC_ALL", "C.UTF-8").output().expect("ansible-inventory");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    serde_json::from_slice(&said.stdout).expect("JSON")
+    assert!(finished.status.success(), "{}", String::from_utf8_lossy(&finished.stderr));
+    serde_json::from_slice(&finished.stdout).expect("JSON")
 }
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\n";
@@ -79,10 +79,10 @@ fn ansible_reads_the_inventory_back_as_it_was_meant() {
     // as ssh itself reads them
     let config = directory.path().join("ssh config");
     std::fs::write(&config, "Host n1\n  HostName n1.example\n").expect("a file");
-    let said = Command::new("bash").args(["-c", &format!("exec ssh {args} -G n1")]).output().expect("ssh");
-    let said = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.contains("hostname n1.example\n") && said.contains("stricthostkeychecking accept-new\n"), "{said}");
-    assert!(said.lines().any(|l| l.starts_with("userknownhostsfile ") && l.contains("known 100%")), "{said}");
+    let finished = Command::new("bash").args(["-c", &format!("exec ssh {args} -G n1")]).output().expect("ssh");
+    let finished = format!("{}{}", String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
+    assert!(finished.contains("hostname n1.example\n") && finished.contains("stricthostkeychecking accept-new\n"), "{finished}");
+    assert!(finished.lines().any(|l| l.starts_with("userknownhostsfile ") && l.contains("known 100%")), "{finished}");
 }
 
 #[test]
@@ -145,15 +145,15 @@ fn ansible_lint_finds_nothing_at_the_production_profile() {
     assert!(copied.success());
     let program = Tool::AnsibleLint.find().expect("found before");
     let path = format!("{}:{}", program.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
-    let said = Command::new(&program)
+    let finished = Command::new(&program)
         .args(["--offline", "--nocolor", "--profile", "production", "."])
         .current_dir(directory.path().join("ansible"))
         .env("PATH", path)
         .env("LC_ALL", "C.UTF-8")
         .output()
         .expect("ansible-lint");
-    let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success() && text.contains("Passed: 0 failure(s), 0 warning(s)"), "{text}");
+    let text = format!("{}{}", String::from_utf8_lossy(&finished.stdout), String::from_utf8_lossy(&finished.stderr));
+    assert!(finished.status.success() && text.contains("Passed: 0 failure(s), 0 warning(s)"), "{text}");
 }
 
 #[test]

@@ -108,14 +108,14 @@ fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str
     };
     let begin = Instant::now();
     let output = output_within(command, Duration::from_secs(90));
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (finished, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{name}: {} in {:.2?}", output.status, begin.elapsed());
-    assert!(output.status.success(), "{name}: {said}{errors}");
+    assert!(output.status.success(), "{name}: {finished}{errors}");
     let places = request.placement().flat_map(|(host, count)| std::iter::repeat_n(host, count as usize));
     let size = request.mapping.processes();
     for (rank, host) in places.enumerate() {
         let line = format!("rank {rank} on {host} sum {} mark {MARK}\n", size * (size - 1) / 2);
-        assert!(said.contains(&line), "{name}: no `{line}` in\n{said}{errors}");
+        assert!(finished.contains(&line), "{name}: no `{line}` in\n{finished}{errors}");
     }
 }
 

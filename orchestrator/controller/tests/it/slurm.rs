@@ -100,8 +100,8 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
     client.cancel("cvc-one", Duration::from_secs(90)).await.expect("again");
     client.cancel("cvc-never", Duration::from_secs(90)).await.expect("what is not there is gone");
     // its output, on the shared storage
-    let said = fs::read_to_string(lab.shared().join("cvc-one.job.out")).expect("output");
-    assert!(said.starts_with("here\nn1\nn2\n"), "{said}");
+    let output = fs::read_to_string(lab.shared().join("cvc-one.job.out")).expect("output");
+    assert!(output.starts_with("here\nn1\nn2\n"), "{output}");
     // one call for many, and what is not known is not finished
     let found = client.query(&["cvc-one", "cvc-two", "cvc-never"]).await.expect("an answer");
     assert_eq!(found["cvc-never"], Found::Unknown);
@@ -127,7 +127,7 @@ async fn what_cannot_run_is_refused_or_explained() {
     let error = client.submit(&asked).await.expect_err("no such partition");
     assert!(matches!(error, SlurmError::Refused { .. }));
     let error = error.to_string();
-    assert!(error.contains("login: sbatch refuses the job cvc-nowhere") && error.contains("sinfo"), "{error}");
+    assert!(error.contains("login: sbatch refused the job cvc-nowhere") && error.contains("sinfo"), "{error}");
 
     let mut asked = request("cvc-long", 1, "true");
     asked.settings.time_limit_s = 9.0 * 3600.0;
@@ -206,8 +206,8 @@ async fn the_time_limit_is_announced_and_then_kept() {
     client.submit(&asked).await.expect("submits");
     let ended = until(&client, "cvc-limit", 150, |j| matches!(j.stage(), Stage::Ended(_))).await;
     assert_eq!(ended.stage(), Stage::Ended(End::Timeout));
-    let said = fs::read_to_string(lab.shared().join("cvc-limit.job.out")).expect("output");
-    assert!(said.contains("told"), "{said}");
+    let output = fs::read_to_string(lab.shared().join("cvc-limit.job.out")).expect("output");
+    assert!(output.contains("told"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,12 +242,12 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
     assert_eq!(plain(&forms[0]), plain(&forms[2]));
 
     for list in ["n[1-3,07-10],gpu-a[1-2]x[0-1]", "n1", "a[08-11],b,c", "n[1,3,5-6]"] {
-        let said: Vec<String> = say(&["scontrol", "show", "hostnames", list]).lines().map(str::to_owned).collect();
-        assert_eq!(cvc_engine::nodelist::expand(list).expect("a list"), said, "{list}");
+        let output: Vec<String> = say(&["scontrol", "show", "hostnames", list]).lines().map(str::to_owned).collect();
+        assert_eq!(cvc_engine::nodelist::expand(list).expect("a list"), output, "{list}");
         // and Slurm reads ours
         let back: Vec<String> =
-            say(&["scontrol", "show", "hostnames", &cvc_engine::nodelist::compress(&said)]).lines().map(str::to_owned).collect();
-        assert_eq!(back, said, "{list}");
+            say(&["scontrol", "show", "hostnames", &cvc_engine::nodelist::compress(&output)]).lines().map(str::to_owned).collect();
+        assert_eq!(back, output, "{list}");
     }
     let nodes = client.nodes().await.expect("nodes");
     let n1 = nodes.iter().find(|n| n.name == "n1" && n.partition == "short").expect("n1");
@@ -307,10 +307,10 @@ fn answers_of_newer_versions_are_read() {
 /// As the accounting says it.
 #[test]
 fn the_accounting_is_read() {
-    let said = "12|TIMEOUT|n[1-2]|2026-11-21T18:11:58|2026-11-21T18:16:58|00:05:00|0:0|cvc|odd name\n\
+    let output = "12|TIMEOUT|n[1-2]|2026-11-21T18:11:58|2026-11-21T18:16:58|00:05:00|0:0|cvc|odd name\n\
         12.batch|CANCELLED|n1|2026-11-21T18:11:58|2026-11-21T18:16:58||0:15|batch\n\
         13|CANCELLED by 4711|None assigned|None|2026-11-21T18:16:58|UNLIMITED|0:0|cvc-b\n";
-    let jobs = slurm::read_sacct(said, &Clock::default()).expect("reads");
+    let jobs = slurm::read_sacct(output, &Clock::default()).expect("reads");
     assert_eq!(jobs.len(), 2);
     assert_eq!((jobs[0].name.as_str(), jobs[0].stage(), jobs[0].time_limit_s), ("cvc|odd name", Stage::Ended(End::Timeout), Some(300.0)));
     assert_eq!((jobs[1].stage(), jobs[1].nodes.len(), jobs[1].start, jobs[1].time_limit_s), (Stage::Ended(End::Cancelled), 0, None, None));

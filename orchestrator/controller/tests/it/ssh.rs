@@ -48,8 +48,8 @@ fn programs_run_with_their_limits_output_and_codes() {
             let host = host.clone();
             tokio::spawn(async move { sh(&host, &format!("sleep 0.1; echo {i}")).await.expect("runs") })
         });
-        for (i, said) in many.collect::<Vec<_>>().into_iter().enumerate() {
-            assert_eq!(said.await.expect("no panic"), format!("{i}\n0"));
+        for (i, output) in many.collect::<Vec<_>>().into_iter().enumerate() {
+            assert_eq!(output.await.expect("no panic"), format!("{i}\n0"));
         }
     });
     assert!(matches!(heard.lock().expect("no panic").as_slice(), [Notice::Pinned { vouched_by: Some(_), .. }]), "{heard:?}");

@@ -120,7 +120,7 @@ fn bytes_in_tmp(site: &Site) -> u64 {
 }
 
 #[test]
-fn a_killed_master_is_made_anew_and_never_gone_around() {
+fn a_killed_master_is_restarted_and_never_bypassed() {
     require!(Tool::Lab);
     let site = Site::new(1, false);
     let (host, heard) = site.host("n1");

@@ -65,7 +65,7 @@ fn a_key_that_the_user_knows_is_pinned_and_then_counts_alone() {
 }
 
 #[test]
-fn a_changed_key_in_the_users_own_file_is_told_with_its_line() {
+fn a_changed_key_in_the_users_own_file_is_reported_with_its_line() {
     require!(Tool::Lab);
     let site = Site::new(2, false);
     let node = site.lab.node("n2");
@@ -95,7 +95,7 @@ fn an_unknown_key_is_refused_or_pinned_as_the_site_says() {
     site.run(|| async { believing.connect().await.expect("connects") });
     let told = heard.lock().expect("no panic").clone();
     assert!(matches!(told.as_slice(), [Notice::Pinned { vouched_by: None, .. }]), "{told:?}");
-    assert!(told[0].to_string().contains("was not known; it is believed"), "{}", told[0]);
+    assert!(told[0].to_string().contains("accepted unknown host key"), "{}", told[0]);
     // the user's own file is the user's
     assert_eq!(fs::read_to_string(site.dir.join(".ssh/known_hosts")).expect("a file"), "");
     let (strict, _) = site.host("n1");
@@ -124,8 +124,8 @@ fn a_jump_host_is_checked_and_pinned_as_well() {
     site.lab.node("n1").reachable_from_laptop(false);
     site.configure("Host n1\n    ProxyJump login");
     let (host, heard) = site.host("n1");
-    let said = site.run(|| async { sh(&host, "hostname; echo $SSH_CLIENT | cut -d' ' -f1").await.expect("runs") });
-    assert_eq!(said, "n1\n10.77.0.10\n0");
+    let output = site.run(|| async { sh(&host, "hostname; echo $SSH_CLIENT | cut -d' ' -f1").await.expect("runs") });
+    assert_eq!(output, "n1\n10.77.0.10\n0");
     assert_eq!(heard.lock().expect("no panic").len(), 2, "{heard:?}");
     drop(host);
     site.lab.login().restart_with_new_key();
@@ -161,7 +161,7 @@ fn who_is_not_let_in_learns_which_keys_were_tried() {
 }
 
 #[test]
-fn what_does_not_answer_is_told_by_its_reason_and_at_once() {
+fn an_unreachable_host_is_reported_at_once_with_the_reason() {
     require!(Tool::Lab);
     let site = Site::new(2, true);
     site.lab.node("n1").sshd_stop();

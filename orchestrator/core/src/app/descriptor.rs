@@ -142,7 +142,7 @@ impl Counts {
             Self::Any => true,
             Self::Square => processes.isqrt().pow(2) == processes,
             Self::PowerOfTwo => processes.is_power_of_two(),
-            // The divisor next to the square root decides: the two sides are closest there. This is what `isqrt2` of NPB 3.3's setparams and
+            // Checks the divisor next to the square root, where the two sides are closest. This is what `isqrt2` of NPB 3.3's setparams and
             // LU's proc_grid search for, going the other way.
             Self::NearSquare => (1..=processes.isqrt())
                 .rev()
@@ -186,11 +186,11 @@ pub struct Success {
     #[serde(default)]
     pub forbid: Option<String>,
     /// Exit codes that are accepted.
-    #[serde(default = "zero")]
+    #[serde(default = "default_exit_codes")]
     pub exit_codes: Vec<i32>,
 }
 
-fn zero() -> Vec<i32> {
+fn default_exit_codes() -> Vec<i32> {
     vec![0]
 }
 
@@ -217,7 +217,7 @@ pub struct Figure {
     /// Whether less or more is better, for colours and verdicts.
     pub better: Better,
     /// Factor from the printed number to the unit.
-    #[serde(default = "unity")]
+    #[serde(default = "default_scale")]
     pub scale: f64,
     /// When the pattern is found several times.
     #[serde(default)]
@@ -227,7 +227,7 @@ pub struct Figure {
     pub required: bool,
 }
 
-fn unity() -> f64 {
+fn default_scale() -> f64 {
     1.0
 }
 
@@ -281,13 +281,15 @@ pub struct OwnCheckpoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputFiles {
-    /// Glob patterns (templates, relative to the working directory or absolute). On storage of each node's own the files of all nodes count.
+    /// Glob patterns (templates, relative to the working directory or absolute). On storage of each node's own the files of all nodes
+    /// count.
     pub files: Vec<String>,
-    /// Regular expression with one group: how much they hold together. The run fails if they do not, as exactly as the number is printed; where
+    /// Regular expression with one group: how much they hold together. The run fails if they do not, as exactly as the number is printed;
+    /// where
     /// it is not found, nothing is claimed.
     pub size: String,
     /// Factor from the printed number to bytes.
-    #[serde(default = "unity")]
+    #[serde(default = "default_scale")]
     pub scale: f64,
     /// When the pattern is found several times.
     #[serde(default)]
@@ -317,14 +319,14 @@ impl Descriptor {
     }
 }
 
-/// Why a program whose ranks write one file together does not run over nodes with files of their own.
+/// The reason why a program whose ranks share a file cannot run over nodes that do not share files.
 pub fn not_shared(app: &str, mapping: &Mapping, storage: &str) -> String {
     format!(
         "{app} writes one file from all ranks, and with {mapping} the nodes do not see the same files in `{storage}`: use a shared area"
     )
 }
 
-/// Why an application cannot run on this number of processes.
+/// The reason why an application cannot run on this number of processes.
 pub fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<String> {
     if !rule.rule.has(processes) {
         let family = match rule.rule {

@@ -1,4 +1,4 @@
-//! The descriptors that cvc carries, so that it works away from its repository. Files beside the campaign come first.
+//! The descriptors that cvc carries, so that it works without its repository. Files beside the campaign take precedence.
 
 use super::descriptor::Descriptor;
 use crate::{embedded, store::StoreError};

@@ -1,4 +1,4 @@
-//! Reading application descriptors, and checking what types alone do not: regular expressions, templates, names.
+//! Reads application descriptors, and checks what types alone do not: regular expressions, templates, names.
 
 use super::descriptor::Descriptor;
 use crate::{
@@ -41,7 +41,7 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
 /// Reads and checks a descriptor.
 ///
 /// # Errors
-/// Everything that is wrong in the file, with positions.
+/// All problems of the file, with positions.
 pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
     let source = Source::read(path)?;
     let table = source.parse().map_err(SourceErrors)?;
@@ -64,7 +64,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
     let mut fail = |way: &[Step<'_>], message: String, hint: &str| errors.push(source.error(span_of(table, way), message, hint.to_owned()));
 
     if app.schema != SCHEMA {
-        fail(&["schema".into()], format!("descriptor format {} is not known", app.schema), "this version reads `schema = 1`");
+        fail(&["schema".into()], format!("unknown descriptor format {}", app.schema), "this version reads `schema = 1`");
     }
     let stem = source.path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     if app.name != stem {
@@ -75,7 +75,11 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         );
     }
     if app.program.names.is_empty() {
-        fail(&["program".into(), "names".into()], "no program is named".to_owned(), "give at least one file name");
+        fail(
+            &["program".into(), "names".into()],
+            "internal error (please report): no program to run".to_owned(),
+            "give at least one file name",
+        );
     }
     if app.workloads.is_empty() {
         fail(&["workloads".into()], "the application has no workload".to_owned(), "add a table [workloads.NAME]; it may be empty");
@@ -93,7 +97,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             if value.is_some_and(|v| !v.is_finite() || v < 0.0) {
                 fail(
                     &["workloads".into(), name.as_str().into(), key.into()],
-                    format!("`{key}` is not an amount"),
+                    format!("`{key}` is not a valid amount"),
                     "write a number, 0 or more",
                 );
             }
@@ -108,15 +112,15 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
         if !figure.scale.is_finite() || figure.scale == 0.0 {
-            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is not a factor".to_owned(), "write a number other than 0");
+            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is not a valid factor".to_owned(), "write a number other than 0");
         }
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
         if outputs.files.is_empty() {
-            fail(&["outputs".into(), i.into(), "files".into()], "no file is named".to_owned(), "give at least one pattern");
+            fail(&["outputs".into(), i.into(), "files".into()], "no file pattern".to_owned(), "give at least one pattern");
         }
         if !outputs.scale.is_finite() || outputs.scale <= 0.0 {
-            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is not a factor".to_owned(), "write a number above 0");
+            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is not a valid factor".to_owned(), "write a number above 0");
         }
     }
     for (way, pattern, groups) in patterns(app) {
@@ -134,7 +138,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
                 let found = r.captures_len() - 1;
                 fail(
                     &way,
-                    format!("the regular expression has {found} groups, and must have one"),
+                    format!("the regular expression has {found} groups instead of one"),
                     "put (parentheses) around the number, and (?: ) elsewhere",
                 );
             }
@@ -154,7 +158,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
     errors
 }
 
-/// Every regular expression, and whether it needs one group.
+/// All regular expressions, with whether each needs one group.
 fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
     let mut all: Vec<(Vec<Step<'static>>, &str, bool)> = vec![(vec!["success".into(), "pattern".into()], &app.success.pattern, false)];
     let optional: [(&'static str, &'static str, Option<&str>, bool); 4] = [
@@ -200,7 +204,7 @@ fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     all
 }
 
-/// Renders every template for every workload with sample values: what does not compile or names an unknown value is an error.
+/// Renders every template for every workload with sample values, to find templates that do not compile or name an unknown value.
 /// `users` are the free factors that there are; `None` takes every name that a template uses.
 pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(Vec<Step<'a>>, String)> {
     let mut errors = Vec::new();

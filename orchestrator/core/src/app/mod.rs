@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// A descriptor and the file that it came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadedApp {
-    /// What the file says.
+    /// The descriptor.
     pub descriptor: Descriptor,
     /// The file.
     pub path: PathBuf,

@@ -1,4 +1,4 @@
-//! From the tables of factors to grids: names are looked up, defaults filled in, rules attached.
+//! Turns tables of factors into grids: looks up names, fills in defaults, attaches rules.
 
 use super::{
     checker::Checker,
@@ -14,7 +14,7 @@ use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
 use indexmap::IndexMap;
 
 /// Maximum number of combinations of a matrix; more are more likely a typing error than intended.
-const MOST_COMBINATIONS: usize = 20_000_000;
+const MAX_COMBINATIONS: usize = 20_000_000;
 
 /// A rule as written.
 pub struct WrittenRule {
@@ -22,7 +22,7 @@ pub struct WrittenRule {
     pub reason: String,
 }
 
-/// What names are looked up in.
+/// The known names.
 pub struct Known<'a> {
     pub sites: &'a IndexMap<String, Site>,
     pub apps: &'a IndexMap<String, LoadedApp>,
@@ -96,11 +96,11 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
     for size in &found.sizes {
         combinations = combinations.saturating_mul(*size);
     }
-    if combinations > MOST_COMBINATIONS {
+    if combinations > MAX_COMBINATIONS {
         let span = found.factors.iter().max_by_key(|(_, e)| e.values.len()).map(|(_, e)| e.key.clone());
         check.fail(
             span,
-            format!("the matrix has more than {MOST_COMBINATIONS} combinations"),
+            format!("the matrix has more than {MAX_COMBINATIONS} combinations"),
             "shorten lists, or vary factors together in a [[zip]]",
         );
     }
@@ -179,7 +179,7 @@ fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
     }
 }
 
-/// Reports every name that is not known.
+/// Reports every unknown name.
 pub fn check_names(check: &mut Checker<'_>, entry: &Entry, what: &str, known: &[String]) {
     for (value, span) in &entry.values {
         let Value::Name(name) = value else { continue };
@@ -209,7 +209,7 @@ fn site_column(check: &mut Checker<'_>, known: &Known<'_>, found: &mut Axes<'_>)
 
 fn app_column(check: &mut Checker<'_>, known: &Known<'_>, found: &Axes<'_>, whole: Option<Span>) -> Option<Column<usize>> {
     let Some((axis, entry)) = found.find(&Factor::App) else {
-        check.fail(whole, "no application is named", "add `app = \"NAME\"`, the name of a descriptor");
+        check.fail(whole, "the key `app` is missing", "add `app = \"NAME\"`, the name of a descriptor");
         return None;
     };
     let index = |v: &Value| name(v).and_then(|n| known.apps.get_index_of(&n));

@@ -3,9 +3,9 @@
 use crate::source::{Source, SourceError, Span, Step};
 
 /// Maximum number of seconds of a limit: a year. Longer ones are typing errors.
-const LONGEST_S: f64 = 31_536_000.0;
+const MAX_S: f64 = 31_536_000.0;
 
-/// Where a key of a section stands.
+/// The position of a key in a section.
 pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
 
 /// Collects the errors of one file.
@@ -19,7 +19,7 @@ impl Checker<'_> {
         self.errors.push(self.source.error(span, message, hint.into()));
     }
 
-    /// A whole number in a range; the nearest legal one goes on, so that further errors are found.
+    /// Checks that a whole number is in a range. Otherwise reports it and returns the nearest legal one, so that further errors are found.
     pub fn whole(&mut self, key: &str, value: i64, low: i64, high: i64, place: &Place<'_>) -> i64 {
         if (low..=high).contains(&value) {
             return value;
@@ -29,7 +29,7 @@ impl Checker<'_> {
     }
 
     pub fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
-        if !(value > 0.0 && value <= LONGEST_S) {
+        if !(value > 0.0 && value <= MAX_S) {
             self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
         }
     }

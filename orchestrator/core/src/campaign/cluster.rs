@@ -1,9 +1,9 @@
-//! Sites of several machines: what a campaign file says of hosts, ssh and Slurm, once checked.
+//! Sites of several machines: the checked settings of hosts, ssh and Slurm.
 
 use crate::hosts::{HostEntry, SshSettings};
 use serde::{Deserialize, Serialize};
 
-/// The machines of a site and how they are reached.
+/// The machines of a site and how to reach them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Nodes in the order of mappings; empty for Slurm, which names them when it gives them.
@@ -12,7 +12,8 @@ pub struct Cluster {
     pub head: Option<HostEntry>,
     /// How ssh is used.
     pub ssh: SshSettings,
-    /// Directory on the nodes for cvc's own files and for runs without a storage area; as written, `~` is the home there. With Slurm it must
+    /// Directory on the nodes for cvc's own files and for runs without a storage area; as written, `~` is the home there. With Slurm it
+    /// must
     /// be seen by the login node and all nodes.
     pub base: String,
     /// Network interface that MPI uses between nodes; `None` leaves it to the library.
@@ -21,9 +22,9 @@ pub struct Cluster {
     pub cores: Option<u32>,
     /// Whether points that need few nodes run at the same time on different ones.
     pub side_by_side: bool,
-    /// A node that was not heard of for so long is lost, seconds.
+    /// Silence after which a node counts as lost, seconds.
     pub lost_after_s: f64,
-    /// How nodes are asked for.
+    /// How to request nodes.
     pub slurm: Option<SlurmSettings>,
 }
 
@@ -37,10 +38,10 @@ impl Cluster {
     }
 }
 
-/// How Slurm is asked for nodes.
+/// How to request nodes from Slurm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlurmSettings {
-    /// Nodes of an allocation at most.
+    /// Maximum number of nodes of an allocation.
     pub nodes: u32,
     /// Partition.
     pub partition: Option<String>,
@@ -58,9 +59,9 @@ pub struct SlurmSettings {
     pub exclusive: bool,
     /// What a job is for.
     pub allocation: Allocation,
-    /// Whether a job whose node fails, or that is preempted, may be put back into the queue.
+    /// Whether a job whose node fails, or that is preempted, may be requeued.
     pub requeue: bool,
-    /// How long a job may wait in the queue, seconds; `None` is as long as it takes.
+    /// Time limit for a job in the queue, seconds; `None` for no limit.
     pub queue_limit_s: Option<f64>,
     /// What starts the ranks.
     pub launcher: SlurmLauncher,

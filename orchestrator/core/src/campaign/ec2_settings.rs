@@ -1,4 +1,4 @@
-//! Checks of what a site says of EC2 and of prices, and of the budget.
+//! Checks the settings of EC2, prices and the budget.
 
 use super::{
     checker::{Checker, Place, path_text},
@@ -12,21 +12,21 @@ use crate::units;
 
 /// Images that cvc finds by their publisher and name.
 pub const KNOWN_IMAGES: [&str; 5] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "amazon-linux-2023"];
-/// Default lifetime of an instance, after which it terminates itself: most of a working day, and not a weekend.
+/// Default lifetime of an instance, after which it terminates itself: most of a working day, but not a weekend.
 const LIFETIME_S: f64 = 4.0 * 3600.0;
 /// Default limit for an instance to answer by ssh after the order; a minute is usual.
 const READY_LIMIT_S: f64 = 300.0;
 /// Types of EBS volumes.
 const DISKS: [&str; 7] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard"];
 
-/// How instances are asked for; `None` for sites of other kinds.
+/// Checks the settings of instances; `None` for sites of other kinds.
 pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place: &Place<'_>) -> Option<Ec2Settings> {
     if kind != SiteKind::Ec2 {
         return None;
     }
     let Some(raw) = raw else {
         let hint = "add [sites.NAME.ec2] with `region`, `instance_types` and `nodes`";
-        check.fail(place(&[]), "a site of the kind `ec2` without the table `ec2`", hint);
+        check.fail(place(&[]), "a site of kind `ec2` needs the table `ec2`", hint);
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
@@ -55,21 +55,21 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         && !endpoint.starts_with("http://")
         && !endpoint.starts_with("https://")
     {
-        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is not the address of a service"), "begin with http:// or https://");
+        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is not a valid service address"), "begin with http:// or https://");
     }
     for (key, limit) in [("max_price_usd", raw.max_price_usd)] {
         if limit.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
-            check.fail(at(&[key.into()]), format!("`{key}` is not above zero"), "write US dollars for an hour of one instance");
+            check.fail(at(&[key.into()]), format!("`{key}` must be above zero"), "write US dollars for an hour of one instance");
         }
     }
     if raw.max_price_usd.is_some() && raw.market == super::Market::OnDemand {
-        check.fail(at(&["max_price_usd".into()]), "`max_price_usd` without spot instances", "set `market = \"spot\"`, or remove it");
+        check.fail(at(&["max_price_usd".into()]), "`max_price_usd` needs spot instances", "set `market = \"spot\"`, or remove it");
     }
     if let Some(from) = &raw.allow_from
         && !is_network(from)
     {
         let hint = "write a network as in 203.0.113.7/32";
-        check.fail(at(&["allow_from".into()]), format!("`{from}` is not a network"), hint);
+        check.fail(at(&["allow_from".into()]), format!("`{from}` is not a valid network"), hint);
     }
     disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
     for (i, volume) in raw.volumes.iter().enumerate() {
@@ -86,7 +86,7 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
     check.seconds("`ready_limit_s`", ready_limit_s, at(&["ready_limit_s".into()]));
     let lifetime_s = raw.lifetime.as_ref().map(|text| time(check, "lifetime", text, &at)).unwrap_or(LIFETIME_S);
     if lifetime_s < 300.0 {
-        let hint = "an instance needs minutes to boot and to be set up: write at least 5m";
+        let hint = "an instance needs minutes to boot and set up: write at least 5m";
         check.fail(at(&["lifetime".into()]), "`lifetime` is shorter than five minutes", hint);
     }
     Some(Ec2Settings {
@@ -143,19 +143,23 @@ fn mount(check: &mut Checker<'_>, path: &str, span: &dyn Fn() -> Option<crate::s
 
 fn disk(check: &mut Checker<'_>, what: &str, kind: &str, iops: Option<u32>, throughput: Option<u32>, place: &Place<'_>) {
     if !DISKS.contains(&kind) {
-        check.fail(place(&["type".into()]), format!("unknown type of volume `{kind}`"), suggestion(kind, "known types", DISKS));
+        check.fail(place(&["type".into()]), format!("unknown volume type `{kind}`"), suggestion(kind, "known types", DISKS));
     }
     if iops.is_some() && !matches!(kind, "gp3" | "io1" | "io2") {
-        check.fail(place(&["iops".into()]), format!("`iops` for {what} of the type {kind}"), "only gp3, io1 and io2 have a choice");
+        check.fail(place(&["iops".into()]), format!("`iops` for {what} of the type {kind}"), "only gp3, io1 and io2 have this setting");
     }
     if iops.is_none() && matches!(kind, "io1" | "io2") {
-        check.fail(place(&["type".into()]), format!("{what} of the type {kind} without `iops`"), "say how many I/O operations per second");
+        check.fail(
+            place(&["type".into()]),
+            format!("{what} of the type {kind} needs `iops`"),
+            "give the number of I/O operations per second",
+        );
     }
     if throughput.is_some() && kind != "gp3" {
         check.fail(
             place(&["throughput_mib_s".into()]),
             format!("`throughput_mib_s` for {what} of the type {kind}"),
-            "only gp3 has a choice",
+            "only gp3 has this setting",
         );
     }
 }
@@ -184,7 +188,7 @@ fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Ima
     }
 }
 
-/// What a node or a core costs, as the user says.
+/// Checks the user's price of a node or a core.
 pub fn price(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: PriceSettings, place: &Place<'_>) -> PriceSettings {
     for (key, usd) in [("per_node_hour_usd", raw.per_node_hour_usd), ("per_core_hour_usd", raw.per_core_hour_usd)] {
         let Some(usd) = usd else { continue };
@@ -201,12 +205,12 @@ pub fn price(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: PriceSettings
         }
     }
     if raw.per_node_hour_usd.is_some() && raw.per_core_hour_usd.is_some() {
-        check.fail(place(&["price".into()]), "`per_node_hour_usd` beside `per_core_hour_usd`", "say once what the site costs");
+        check.fail(place(&["price".into()]), "`per_node_hour_usd` beside `per_core_hour_usd`", "give the price once");
     }
     raw
 }
 
-/// What the campaign may cost.
+/// Checks the budget.
 pub fn budget(check: &mut Checker<'_>, raw: RawBudget, place: &Place<'_>) -> Budget {
     if !(raw.usd > 0.0 && raw.usd.is_finite()) {
         check.fail(place(&["usd".into()]), format!("`usd` is {}", raw.usd), "write US dollars above zero, or remove the table");

@@ -91,7 +91,7 @@ impl Grid {
         if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
             return no(ExcludedBy::Application, reason);
         }
-        // an area without a path is what the nodes turn out to share
+        // whether an area without a path is shared is only known once the nodes are checked
         let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
         let own_checkpoint = *self.checkpointer.at(index) == CheckpointerKind::Application;
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
@@ -100,7 +100,7 @@ impl Grid {
         self.senseless(spec, index, app_name, descriptor)
     }
 
-    /// Combinations without meaning, and known hazards.
+    /// Finds combinations without meaning, and known hazards.
     fn senseless<'a>(&'a self, spec: &Spec, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
         let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
         let checkpointer = *self.checkpointer.at(index);
@@ -126,14 +126,13 @@ impl Grid {
             }
             CheckpointerKind::Dmtcp => {
                 if spec.trace.tracer == TracerKind::Darshan {
-                    let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack ends; \
-                                  trace with strace, or run Darshan without checkpoints";
+                    let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints";
                     return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
                 }
                 if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = spec.checkpoint.moment
                     && descriptor.progress.is_none()
                 {
-                    return no(format!("the output of {app} does not tell its steps, so step {step} cannot be waited for; use at_s"));
+                    return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
                 }
             }
             CheckpointerKind::Application | CheckpointerKind::None => {}
@@ -141,7 +140,7 @@ impl Grid {
         if checkpointer != CheckpointerKind::Dmtcp && self.shadowed[index[self.compression.axis]] {
             return Some((
                 ExcludedBy::Combination,
-                Cow::Borrowed("compression has no effect without DMTCP; the point without it stands for this one"),
+                Cow::Borrowed("compression has no effect without DMTCP; see the point without compression"),
             ));
         }
         None
@@ -200,12 +199,12 @@ impl Iterator for Expansion<'_> {
 }
 
 impl Spec {
-    /// Every combination, judged, in the order of the file.
+    /// All combinations with their verdicts, in the order of the file.
     pub fn expand(&self) -> Expansion<'_> {
         Expansion::new(self)
     }
 
-    /// How many combinations there are, excluded ones included.
+    /// Number of combinations, including excluded ones.
     pub fn combinations(&self) -> usize {
         self.grids.iter().map(Grid::len).sum()
     }

@@ -13,7 +13,7 @@ use toml::{
 };
 
 /// Maximum number of processes of a point, as in [`Mapping`].
-const MOST_PROCESSES: i64 = 1 << 20;
+const MAX_PROCESSES: i64 = 1 << 20;
 
 /// A factor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ impl Entry {
     }
 }
 
-/// How many values a table may give a factor.
+/// The number of values that a table may give a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// A value or a list without duplicates.
@@ -126,7 +126,7 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
             let Some(users) = value.get_ref().as_table() else {
                 errors.push(source.error(
                     Some(value.span()),
-                    format!("{} where a table of free factors belongs", kind(value.get_ref())),
+                    format!("expected a table of free factors, found {}", kind(value.get_ref())),
                     "write `user = { NAME = [..] }`, or a table [matrix.user]".to_owned(),
                 ));
                 continue;
@@ -162,7 +162,7 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     if good {
         Ok(())
     } else {
-        Err((format!("`{name}` is not a valid name of a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
+        Err((format!("`{name}` is not a valid name for a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
     }
 }
 
@@ -179,13 +179,13 @@ fn entry(
         (DeValue::Array(_), Amount::One) => {
             let hint =
                 format!("a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one", factor.name());
-            errors.push(source.error(Some(span), "list where one value belongs", hint));
+            errors.push(source.error(Some(span), "expected one value, found a list", hint));
             return None;
         }
         (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
         (_, Amount::List) => {
             let hint = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
-            errors.push(source.error(Some(span), format!("{} where a list belongs", kind(value.get_ref())), hint));
+            errors.push(source.error(Some(span), format!("expected a list, found {}", kind(value.get_ref())), hint));
             return None;
         }
         (_, Amount::Some | Amount::One) => vec![value],
@@ -200,7 +200,7 @@ fn entry(
     let mut bad = false;
     for item in items {
         match parse(&factor, item.get_ref()) {
-            // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
+            // The debug form distinguishes values as `==` does and can be looked up quickly in long lists.
             Ok(value) if amount == Amount::Some && !seen.insert(format!("{value:?}")) => {
                 let written = source.text.get(item.span()).unwrap_or_default().trim();
                 let message = format!("{written} is given twice for `{}`", factor.name());
@@ -217,16 +217,16 @@ fn entry(
     (!bad).then_some(Entry { factor, key, span, values })
 }
 
-/// What kind of value stands there, in words.
+/// The kind of a value, in words.
 pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "text",
-        DeValue::Integer(_) => "whole number",
-        DeValue::Float(_) => "fractional number",
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fractional number",
         DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "date",
-        DeValue::Array(_) => "list",
-        DeValue::Table(_) => "table",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
     }
 }
 
@@ -237,7 +237,7 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
 /// Reads one value of a factor.
 pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Option<String>)> {
     let name = factor.name();
-    let wrong = |expected: &str| (format!("{} where {expected} belongs", kind(value)), Some(format!("write {expected} for `{name}`")));
+    let wrong = |expected: &str| (format!("expected {expected}, found {}", kind(value)), Some(format!("write {expected} for `{name}`")));
     match factor {
         Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => match value.as_str() {
             Some("") => Err((format!("an empty name for `{name}`"), Some("write the name between the quotes".to_owned()))),
@@ -245,9 +245,9 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             None => Err(wrong("a name in quotes")),
         },
         Factor::Processes => match integer(value) {
-            Some(count @ 1..=MOST_PROCESSES) => Ok(Value::Count(count as u32)),
+            Some(count @ 1..=MAX_PROCESSES) => Ok(Value::Count(count as u32)),
             Some(count) => {
-                Err((format!("{count} processes are impossible"), Some(format!("write a number between 1 and {MOST_PROCESSES}"))))
+                Err((format!("{count} processes are impossible"), Some(format!("write a number between 1 and {MAX_PROCESSES}"))))
             }
             None => Err(wrong("a whole number")),
         },
@@ -276,7 +276,7 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
         },
         Factor::Aggregators => match (value.as_str(), integer(value)) {
             (Some("default"), _) => Ok(Value::Aggregators(None)),
-            (_, Some(count @ 1..=MOST_PROCESSES)) => Ok(Value::Aggregators(Some(count as u32))),
+            (_, Some(count @ 1..=MAX_PROCESSES)) => Ok(Value::Aggregators(Some(count as u32))),
             (_, Some(count)) => Err((
                 format!("{count} aggregators are impossible"),
                 Some("write 1 or more, or \"default\" to leave it to the MPI library".to_owned()),
@@ -307,7 +307,7 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             ),
             DeValue::Float(v) => match v.as_str().replace('_', "").parse::<f64>() {
                 Ok(v) if v.is_finite() => UserValue::Float(v),
-                Ok(_) | Err(_) => return Err(("a number without end".to_owned(), Some("write a finite number".to_owned()))),
+                Ok(_) | Err(_) => return Err(("a number that is not finite".to_owned(), Some("write a finite number".to_owned()))),
             },
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
         })),

@@ -1,4 +1,4 @@
-//! What a site says of installing software.
+//! Settings for installing software on a site.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct InstallSettings {
     pub spack_dir: Option<String>,
     /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`.
     pub specs: IndexMap<String, String>,
-    /// Whether each node gets a key of its own that the other nodes let in.
+    /// Whether each node gets a key of its own that the other nodes accept.
     pub ssh_keys: bool,
 }
 

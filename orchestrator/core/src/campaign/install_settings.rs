@@ -1,4 +1,4 @@
-//! Checks of what a site says of installing software.
+//! Checks the settings for installing software.
 
 use super::{
     checker::{Checker, Place, path_text},

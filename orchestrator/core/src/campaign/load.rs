@@ -1,4 +1,4 @@
-//! Reading a campaign file: sections are decoded one by one, so that independent errors are all reported.
+//! Reads a campaign file. Sections are decoded one by one, so that all independent errors are reported.
 
 use super::{
     build::{self, Known, WrittenRule},
@@ -32,10 +32,10 @@ pub const SCHEMA: i64 = 1;
 
 /// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
 ///
-/// Nothing but the campaign file and the descriptors is looked at, so the result is the same on every machine.
+/// It reads only the campaign file and the descriptors, so the result is the same on every machine.
 ///
 /// # Errors
-/// Everything that was found wrong, in the order of the file.
+/// All problems, in the order of the file.
 pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
     load_variant(path, None, app_dirs)
 }
@@ -43,16 +43,16 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
 /// Like [`load`], with a variant of the file laid over it; `None` takes the one that the file itself names, if it names one.
 ///
 /// # Errors
-/// Everything that was found wrong, in the order of the file; also when it has no such variant.
+/// All problems, in the order of the file, including a missing variant.
 pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
     let source = Source::read(path)?;
     load_source(&source, variant, app_dirs)
 }
 
-/// Like [`load`], of a text that would stand in `path`.
+/// Like [`load`], from the text of a file at `path`.
 ///
 /// # Errors
-/// Everything that was found wrong, in the order of the file.
+/// All problems, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
     load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs)
 }
@@ -62,7 +62,7 @@ fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> 
     let mut errors = Vec::new();
     let variants = variant::names(&table);
     let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
-    // without the variant that was asked for, everything else would be about another campaign
+    // without the requested variant, all other errors would be about another campaign
     let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
         Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
         None => spec,
@@ -152,7 +152,7 @@ fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
             Ok(SCHEMA) => {}
             Ok(other) => {
                 let hint = format!("write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}");
-                check.fail(Some(value.span()), format!("campaign format {other} is not known"), hint);
+                check.fail(Some(value.span()), format!("unknown campaign format {other}"), hint);
             }
             Err(e) => check.errors.push(e),
         },
@@ -171,14 +171,14 @@ fn text(check: &mut Checker<'_>, table: &DeTable<'_>, key: &str) -> Option<Strin
 
 fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
     if !table.contains_key("name") {
-        check.fail(Some(0..0), "the key `name` is missing", "add `name = \"...\"`: the campaign's directory is called like this");
+        check.fail(Some(0..0), "the key `name` is missing", "add `name = \"...\"`; the campaign's directory gets this name");
     }
     let name = text(check, table, "name")?;
     if !is_name(&name) || name.contains('.') {
         let span = table.get("name").map(Spanned::span);
         check.fail(
             span,
-            format!("`{name}` is not a valid name of a campaign"),
+            format!("`{name}` is not a valid campaign name"),
             "use small letters, digits, `-` and `_`, beginning with a letter or digit",
         );
     }
@@ -189,15 +189,15 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site>
     let mut sites = IndexMap::new();
     let hint = "add a table [sites.local] with kind = \"local\"";
     let Some(value) = table.get("sites") else {
-        check.fail(Some(0..0), "no site is given", hint);
+        check.fail(Some(0..0), "the campaign has no site", hint);
         return sites;
     };
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("{} where a table of sites belongs", factor::kind(value.get_ref())), hint);
+        check.fail(Some(value.span()), format!("expected a table of sites, found {}", factor::kind(value.get_ref())), hint);
         return sites;
     };
     if inner.is_empty() {
-        check.fail(Some(value.span()), "no site is given", hint);
+        check.fail(Some(value.span()), "the campaign has no site", hint);
     }
     for (key, value) in inner {
         let site_name = key.get_ref().as_ref();
@@ -246,7 +246,7 @@ fn list_of_tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>, key: 
     let Some(value) = table.get(key) else { return Vec::new() };
     let mut all = Vec::new();
     let mut wrong = |value: &Spanned<DeValue<'_>>| {
-        let message = format!("{} where tables [[{key}]] belong", factor::kind(value.get_ref()));
+        let message = format!("expected tables [[{key}]], found {}", factor::kind(value.get_ref()));
         check.fail(Some(value.span()), message, format!("write [[{key}]] with two brackets, one for each"));
     };
     match value.get_ref() {
@@ -268,7 +268,7 @@ fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
         None => Vec::new(),
         Some((Some(inner), _)) => factor::entries(check.source, inner, Amount::Some, check.errors),
         Some((None, value)) => {
-            check.fail(Some(value.span()), format!("{} where a table belongs", factor::kind(value.get_ref())), "write [matrix]");
+            check.fail(Some(value.span()), format!("expected a table, found {}", factor::kind(value.get_ref())), "write [matrix]");
             Vec::new()
         }
     };
@@ -372,7 +372,7 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
     Some(WrittenRule { when: conditions_of(check, conditions), reason: reason? })
 }
 
-/// Loads every application that is named, in the order of first use.
+/// Loads all named applications, in the order of first use.
 fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<String, LoadedApp> {
     let mut apps = IndexMap::new();
     let mut tried = std::collections::HashSet::new();
@@ -386,7 +386,7 @@ fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<
             let known = app::load::known(dirs);
             let hint = suggestion(name, "descriptors found", known.iter().map(String::as_str))
                 + &format!("; an application is a file apps/{name}.toml");
-            check.fail(Some(span.clone()), format!("no descriptor of the application `{name}` was found"), hint);
+            check.fail(Some(span.clone()), format!("unknown application `{name}`: no descriptor found"), hint);
             continue;
         };
         match app::load::load(&path) {
@@ -411,12 +411,12 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
         let mut axis = point.clone();
         let has = |axis: &[Entry], factor: &Factor| axis.iter().any(|e| e.factor == *factor);
         for entry in tables.matrix.iter().filter(|e| e.single().is_some()) {
-            // Processes and mapping say the same thing: the point's own word on either wins.
-            let said = match entry.factor {
+            // Processes and mapping are alternatives: either one in the point replaces both.
+            let message = match entry.factor {
                 Factor::Processes | Factor::Mapping => has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping),
                 _ => has(&axis, &entry.factor),
             };
-            if !said {
+            if !message {
                 axis.push(entry.clone());
             }
         }

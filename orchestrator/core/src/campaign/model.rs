@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A place where runs happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// What kind of place.
+    /// Its kind.
     pub kind: SiteKind,
     /// Directories where programs are searched, in order, as written: `~` and `$VARS` are not expanded yet, relative ones are
     /// relative to the campaign file.
@@ -20,17 +20,17 @@ pub struct Site {
     pub storage: IndexMap<String, StorageArea>,
     /// MPI libraries by name, never empty: `mpich` and `openmpi`, found on PATH, if the file names none.
     pub mpi: IndexMap<String, MpiLibrary>,
-    /// Where DMTCP is.
+    /// Installation of DMTCP.
     pub dmtcp: DmtcpSettings,
-    /// Its machines and how they are reached; `None` for this machine.
+    /// Its machines and how to reach them; `None` for this machine.
     pub cluster: Option<super::Cluster>,
-    /// Who logs in on the machines, if the file says; hosts have it each.
+    /// The user on the machines, if the file gives one; also set for each host.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub login: Option<String>,
-    /// How its machines are asked of EC2.
+    /// How to request its instances from EC2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ec2: Option<super::Ec2Settings>,
-    /// What a node or a core costs, as the user says.
+    /// The user's price of a node or a core.
     #[serde(default)]
     pub price: super::PriceSettings,
     /// How software is installed there.
@@ -64,9 +64,9 @@ impl Site {
 pub enum SiteKind {
     /// This machine.
     Local,
-    /// Machines that are there and reached by ssh.
+    /// Existing machines that are reached by ssh.
     Ssh,
-    /// Nodes of a cluster that Slurm gives.
+    /// Nodes that Slurm allocates.
     Slurm,
     /// Instances of Amazon EC2, launched for the campaign.
     Ec2,
@@ -96,7 +96,7 @@ pub enum StorageKind {
 /// An installed MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MpiLibrary {
-    /// Which launcher and which settings it understands.
+    /// Its family, which determines launcher and settings.
     pub family: MpiFamily,
     /// Where it is.
     pub source: MpiSource,
@@ -104,7 +104,7 @@ pub struct MpiLibrary {
     pub env: IndexMap<String, String>,
     /// Extra arguments of the launcher.
     pub args: Vec<String>,
-    /// I/O layer that is asked for; `None` leaves it to the library. Open MPI only.
+    /// I/O layer to use; `None` leaves it to the library. Open MPI only.
     pub io: Option<MpiIo>,
 }
 
@@ -114,7 +114,7 @@ crate::mpi_families!(
     MpiFamily
 );
 
-/// Where an MPI library is.
+/// How to find an MPI library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MpiSource {
@@ -139,7 +139,7 @@ pub enum MpiIo {
     Romio,
 }
 
-/// Where DMTCP is.
+/// Installation of DMTCP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DmtcpSettings {
     /// `PREFIX/bin/dmtcp_launch`, as written; `None` is PATH.
@@ -174,7 +174,7 @@ pub struct RunSettings {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Repeat by repeat, the points shuffled by the seed within each repeat: drift hits all points alike.
+    /// Repeat by repeat, with the points of each repeat shuffled by the seed: drift affects all points equally.
     #[default]
     Interleaved,
     /// All runs shuffled by the seed; the warm-ups of a point still come before its counted runs.
@@ -222,7 +222,7 @@ impl Moment {
 /// What is traced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSettings {
-    /// With which tool.
+    /// The tool.
     pub tracer: TracerKind,
 }
 
@@ -268,6 +268,6 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Json, Self::Markdown, Self::Latex];
 
-    /// What is written of a campaign unless its file says otherwise.
+    /// The default formats of a report.
     pub const USUAL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];
 }

@@ -1,4 +1,4 @@
-//! `[predict]`: which points models are fitted on, which they are judged on, and how well they must do.
+//! `[predict]`: the points that models are fitted on, the points that they are judged on, and the bounds that they must keep.
 
 use super::factor::{Entry, Factor, Value, same_user};
 use crate::{point::Point, quantity::Quantity, source::Span};
@@ -13,12 +13,12 @@ pub enum Role {
     HeldOut,
 }
 
-/// Conditions all of which a point must meet.
+/// A set of conditions, all of which a point must meet.
 #[derive(Clone, Debug)]
 pub struct When {
     /// The values of each factor that is named.
     pub entries: Vec<Entry>,
-    /// Where they stand in the file.
+    /// Their position in the file.
     pub span: Span,
 }
 
@@ -31,12 +31,12 @@ pub struct PredictSettings {
     pub held_out: Option<Vec<When>>,
     /// Largest mean error of a quantity over the held-out points of a program and MPI library, percent.
     pub max_error_pct: IndexMap<Quantity, f64>,
-    /// Least part of the held-out cells that lie within their 95 % interval, percent.
+    /// Minimum share of the held-out cells that lie within their 95 % interval, percent.
     pub min_coverage_pct: Option<f64>,
 }
 
 impl PredictSettings {
-    /// Which side a point is on; `None` if it is on neither.
+    /// The side of a point; `None` if it is on neither.
     pub fn role(&self, point: &Point) -> Option<Role> {
         if any(&self.train, point) {
             return Some(Role::Train);

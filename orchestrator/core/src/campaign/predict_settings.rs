@@ -1,4 +1,4 @@
-//! Reading `[predict]`, and checking it against the points of the campaign.
+//! Reads `[predict]`, and checks it against the points of the campaign.
 
 use super::{
     build::Known,
@@ -21,14 +21,14 @@ use toml::{
 /// Keys of the section.
 const KEYS: [&str; 4] = ["train", "held_out", "max_error", "min_coverage"];
 
-/// Maximum bound of an error, percent. Larger ones bound nothing.
+/// Maximum bound of an error, percent. A larger one is meaningless.
 const LARGEST_ERROR_PCT: f64 = 1000.0;
 
 /// Reads the section; `None` without one or after an error.
 pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSettings> {
     let value = table.get("predict")?;
     let Some(section) = value.get_ref().as_table() else {
-        let message = format!("{} where a table belongs", factor::kind(value.get_ref()));
+        let message = format!("expected a table, found {}", factor::kind(value.get_ref()));
         check.fail(Some(value.span()), message, "write [predict] with `train`, as in train = [{ processes = [1, 4, 9] }]");
         return None;
     };
@@ -41,7 +41,7 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
     let train = match section.get("train") {
         Some(train) => conditions(check, "train", train),
         None => {
-            let hint = "say which points models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
+            let hint = "name the points that models are fitted on, as in train = [{ processes = [1, 4, 9] }]";
             check.fail(Some(value.span()), "the key `train` is missing", hint);
             Vec::new()
         }
@@ -49,17 +49,17 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
     let held_out = section.get("held_out").map(|value| conditions(check, "held_out", value));
     let max_error_pct = section.get("max_error").map(|value| bounds(check, value)).unwrap_or_default();
     let min_coverage_pct = section.get("min_coverage").and_then(|value| {
-        let hint = "write a part of the held-out cells in percent, above 0 and at most 100, as in min_coverage = 90";
+        let hint = "write a share of the held-out cells in percent, above 0 and at most 100, as in min_coverage = 90";
         percent(check, "min_coverage", value, 100.0, hint)
     });
     Some(PredictSettings { train, held_out, max_error_pct, min_coverage_pct })
 }
 
-/// A list of tables in the words of `when`.
+/// Reads a list of tables as in `when`.
 fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<When> {
-    let hint = format!("write a list of tables in the words of an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
+    let hint = format!("write a list of tables as in an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
     let DeValue::Array(list) = value.get_ref() else {
-        check.fail(Some(value.span()), format!("{} where a list of conditions belongs", factor::kind(value.get_ref())), hint);
+        check.fail(Some(value.span()), format!("expected a list of conditions, found {}", factor::kind(value.get_ref())), hint);
         return Vec::new();
     };
     if list.is_empty() {
@@ -70,7 +70,7 @@ fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) 
     for item in list.iter() {
         match item.get_ref().as_table() {
             None => {
-                check.fail(Some(item.span()), format!("{} where a condition belongs", factor::kind(item.get_ref())), hint.clone());
+                check.fail(Some(item.span()), format!("expected a condition, found {}", factor::kind(item.get_ref())), hint.clone());
             }
             Some(inner) if inner.is_empty() => {
                 let message = format!("a condition of `{key}` is empty and would match everything");
@@ -85,7 +85,7 @@ fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) 
 fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Quantity, f64> {
     let mut bounds = IndexMap::new();
     let Some(table) = value.get_ref().as_table() else {
-        let message = format!("{} where a table of quantities belongs", factor::kind(value.get_ref()));
+        let message = format!("expected a table of quantities, found {}", factor::kind(value.get_ref()));
         check.fail(Some(value.span()), message, "write percents by quantity, as in max_error = { image = 1.0, stored = 2.0 }");
         return bounds;
     };
@@ -113,7 +113,7 @@ fn percent(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>, mos
     None
 }
 
-/// Looks at every point: each condition must match one, none may be on both sides, and both sides must have some.
+/// Checks all points: each condition must match one, none may be on both sides, and both sides must have some.
 pub fn check_points(check: &mut Checker<'_>, spec: &Spec, settings: &PredictSettings, section: Option<Span>) {
     let held_out = settings.held_out.as_deref().unwrap_or_default();
     let mut used = [vec![false; settings.train.len()], vec![false; held_out.len()]];
@@ -141,7 +141,7 @@ pub fn check_points(check: &mut Checker<'_>, spec: &Spec, settings: &PredictSett
         }
     }
     if let Some((point, span)) = both {
-        let message = format!("the point {} is a training point and held out", point.label());
+        let message = format!("the point {} is both a training point and held out", point.label());
         check.fail(Some(span), message, "a model is never judged on what it was fitted on: let `train` and `held_out` not overlap");
     } else if judged == 0 && !unmatched {
         let hint = "leave at least one point out of `train`, or add one to [matrix] or [[points]]";

@@ -1,4 +1,4 @@
-//! Checks of the sections that are not factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
+//! Checks the sections that are not factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
     checker::{Checker, Place, is_name, path_text},
@@ -27,7 +27,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
     }
 }
 
-/// On other machines, what lies in cvc's own directory goes with the campaign: what is to stay needs another place.
+/// On other machines cvc's own directory is removed with the campaign, so kept files need another place.
 pub fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
     let kept = [("keep_images", run.keep_images), ("keep_outputs", run.keep_outputs)];
     for (key, _) in kept.into_iter().filter(|(_, kept)| *kept) {
@@ -61,7 +61,7 @@ pub fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_
             for (i, s) in list.iter().enumerate() {
                 check.seconds("a checkpoint moment", *s, at(i));
                 if i > 0 && *s <= list[i - 1] {
-                    check.fail(at(i), format!("the checkpoint moment {s} is not after the one before it"), "let the seconds rise");
+                    check.fail(at(i), format!("the checkpoint moment {s} is not after the one before it"), "write increasing seconds");
                 }
             }
             Moment::AtS(list.to_vec())
@@ -121,7 +121,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         if !is_name(&area) {
             check.fail(
                 place(&way),
-                format!("`{area}` is not a valid name of a storage area"),
+                format!("`{area}` is not a valid name for a storage area"),
                 "use small letters, digits, `-`, `_` and `.`",
             );
         }
@@ -143,7 +143,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         if !is_name(&library) {
             check.fail(
                 place(&[]),
-                format!("`{library}` is not a valid name of an MPI library"),
+                format!("`{library}` is not a valid name for an MPI library"),
                 "use small letters, digits, `-`, `_` and `.`",
             );
         }
@@ -157,7 +157,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         }
     }
     if !is_name(name) {
-        check.fail(place(&[]), format!("`{name}` is not a valid name of a site"), "use small letters, digits, `-`, `_` and `.`");
+        check.fail(place(&[]), format!("`{name}` is not a valid site name"), "use small letters, digits, `-`, `_` and `.`");
     }
     Some(Site {
         kind: kind?,
@@ -180,11 +180,7 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         let Some(value) = value else { continue };
         path_text(check, &value, place(&[key.into()]));
         if let Some((first, _)) = sources.first() {
-            check.fail(
-                place(&[key.into()]),
-                format!("`{key}` beside `{first}`"),
-                "say once where the MPI library is: prefix, module or mpiexec",
-            );
+            check.fail(place(&[key.into()]), format!("`{key}` beside `{first}`"), "give one of prefix, module and mpiexec");
         }
         sources.push((key, value));
     }

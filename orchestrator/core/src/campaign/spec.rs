@@ -1,4 +1,4 @@
-//! What a campaign file says as a whole, once checked.
+//! A whole campaign file, once checked.
 
 use super::{
     ec2::Budget,
@@ -15,7 +15,7 @@ use std::{path::PathBuf, sync::Arc};
 pub struct Spec {
     /// The campaign file.
     pub path: PathBuf,
-    /// Its text, as read; with a variant, that variant is named in it, so that what is stored is read again as the same campaign.
+    /// Its text; it names the variant, so that the stored copy is read again as the same campaign.
     pub text: Arc<str>,
     /// Name of the campaign; with a variant, `NAME-VARIANT`.
     pub name: String,
@@ -37,16 +37,16 @@ pub struct Spec {
     pub trace: TraceSettings,
     /// What is reported.
     pub report: ReportSettings,
-    /// What it may cost.
+    /// Its budget.
     pub budget: Option<Budget>,
-    /// What is predicted from what, if anything is.
+    /// Its predictions, if any.
     pub predict: Option<PredictSettings>,
     /// The matrix, then each extra point.
     pub grids: Vec<Grid>,
 }
 
 impl Spec {
-    /// The campaign under the name of its variant; a title that was the campaign's name goes with it.
+    /// Renames the campaign after its variant, and the title too if it was the campaign's name.
     pub fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);
         let title = if self.report.title == self.name { name.clone() } else { self.report.title };

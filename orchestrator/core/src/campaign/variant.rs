@@ -1,7 +1,7 @@
 //! Variants: the same campaign from the same file with some keys changed, chosen by name.
 //!
-//! A variant is laid over the parsed file before anything is checked. Its values bring their positions along, so that an error in what a
-//! variant says points at the variant.
+//! A variant is merged with the parsed file before anything is checked. Its values keep their positions, so that an error in a variant
+//! points at the variant.
 
 use super::{
     checker::{Checker, is_name},
@@ -14,9 +14,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Top-level keys that a variant cannot change: they say what the file is, and which variants there are.
+/// Top-level keys that a variant cannot change: they describe the file itself and its variants.
 const FIXED: [&str; 4] = ["schema", "name", "variant", "variants"];
-/// The key of a variant that takes keys out of the file before its own are laid over it.
+/// The key of a variant that removes keys of the file before the variant is merged.
 const REMOVE: &str = "remove";
 
 /// Keys of a variant, in the order of the reference.
@@ -35,22 +35,22 @@ fn tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>) -> Vec<(&'d s
     let Some(value) = table.get("variants") else { return Vec::new() };
     let hint = "write [variants.NAME], and in it what differs";
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("{} where a table of variants belongs", kind(value.get_ref())), hint);
+        check.fail(Some(value.span()), format!("expected a table of variants, found {}", kind(value.get_ref())), hint);
         return Vec::new();
     };
     let mut all = Vec::new();
     for (key, value) in inner {
         match value.get_ref().as_table() {
             Some(variant) => all.push((key.get_ref().as_ref(), key.span(), variant)),
-            None => check.fail(Some(value.span()), format!("{} where a variant belongs", kind(value.get_ref())), hint),
+            None => check.fail(Some(value.span()), format!("expected a variant, found {}", kind(value.get_ref())), hint),
         }
     }
     all
 }
 
-/// Lays the wanted variant over the file: the one that is asked for, else the one that the file itself names. Returns its name.
+/// Merges the requested variant with the file, or else the one that the file itself names. Returns its name.
 ///
-/// Names and top-level keys of all variants are checked, also of those that are not wanted; what stands in them only when it is used.
+/// Names and top-level keys of all variants are checked; their contents only if they are used.
 pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&str>) -> Option<String> {
     let named = match table.get("variant").map(|value| (value.span(), check.source.decode::<String>(value))) {
         None => None,
@@ -64,7 +64,7 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     for (name, span, variant) in &all {
         if !is_name(name) || name.contains('.') {
             let hint = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
-            check.fail(Some(span.clone()), format!("`{name}` is not a valid name of a variant"), hint);
+            check.fail(Some(span.clone()), format!("`{name}` is not a valid variant name"), hint);
         }
         for (key, _) in *variant {
             let key_name = key.get_ref().as_ref();
@@ -90,11 +90,11 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     };
     let variant = (*variant).clone();
     remove(check, table, &variant);
-    lay_over(table, variant);
+    merge_tables(table, variant);
     Some(wanted)
 }
 
-/// Takes the keys of `remove` out of the file.
+/// Removes the keys of `remove` from the file.
 fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_>) {
     let Some(list) = variant.get(REMOVE) else { return };
     let ways = match check.source.decode::<Vec<Spanned<String>>>(list) {
@@ -104,8 +104,8 @@ fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_
     for way in ways {
         let steps: Vec<&str> = way.get_ref().split('.').collect();
         if FIXED.contains(&steps[0]) || !taken_out(table, &steps) {
-            let hint = "name a key of this file that the variant does without, as in \"matrix.aggregators\" or \"zip\"";
-            check.fail(Some(way.span()), format!("there is no `{}` to remove", way.get_ref()), hint);
+            let hint = "name a key of this file, as in \"matrix.aggregators\" or \"zip\"";
+            check.fail(Some(way.span()), format!("cannot remove `{}`: the file does not have it", way.get_ref()), hint);
         }
     }
 }
@@ -122,8 +122,8 @@ fn taken_out(table: &mut DeTable<'_>, steps: &[&str]) -> bool {
 }
 
 /// Tables are merged key by key; everything else is replaced. `moment` is one value even where it is written as a table: its keys exclude
-/// each other. So do `processes` and `mapping` of the matrix, which say the same thing: the variant's word on either wins.
-fn lay_over<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
+/// each other. `processes` and `mapping` of the matrix are alternatives, too: either one in the variant replaces both.
+fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
     above.remove(REMOVE);
     if let (Some(DeValue::Table(new)), Some(DeValue::Table(old))) =
         (above.get("matrix").map(Spanned::get_ref), below.get_mut("matrix").map(Spanned::get_mut))
@@ -132,7 +132,7 @@ fn lay_over<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
         old.remove("processes");
         old.remove("mapping");
     }
-    // made anew, so that what is replaced keeps its place in the order (factors vary in it) but has the variant's position in the file
+    // rebuilt, so that a replaced key keeps its place in the order of factors but has the variant's position in the file
     for (key, value) in std::mem::take(below) {
         let name = key.get_ref().as_ref();
         let Some(new_key) = above.get_key_value(name).map(|(key, _)| key.clone()) else {
@@ -144,7 +144,7 @@ fn lay_over<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
             (true, true) if name != "moment" => {
                 let span = value.span();
                 if let (DeValue::Table(mut old), DeValue::Table(new)) = (value.into_inner(), new.into_inner()) {
-                    lay_over(&mut old, new);
+                    merge_tables(&mut old, new);
                     below.insert(key, Spanned::new(span, DeValue::Table(old)));
                 }
             }
@@ -156,7 +156,7 @@ fn lay_over<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
     below.extend(above);
 }
 
-/// The text of a campaign file with the variant that it was read with: what is read again needs no option.
+/// The text of a campaign file with its variant named in it, so that reading it again needs no option.
 pub fn fixed_text(source: &Source, variant: Option<&str>) -> String {
     let text = source.text.as_ref();
     let Some(variant) = variant else { return text.to_owned() };

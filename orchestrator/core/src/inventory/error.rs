@@ -1,4 +1,4 @@
-//! What can be wrong with an inventory.
+//! Errors of inventories.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum InventoryError {
     Read {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line of it.
@@ -42,7 +42,7 @@ pub enum InventoryError {
         group: String,
     },
     /// Only Ansible could read it, and that is not installed.
-    #[error("the inventory {} {reason}, which only ansible-inventory can read, and that is not installed", path.display())]
+    #[error("the inventory {} {reason}, so only ansible-inventory can read it, which is not installed", path.display())]
     NeedsAnsible {
         /// Which.
         path: PathBuf,
@@ -50,12 +50,12 @@ pub enum InventoryError {
         reason: &'static str,
     },
     /// Ansible cannot read it either.
-    #[error("ansible-inventory cannot read {}: {said}", path.display())]
+    #[error("ansible-inventory cannot read {}: {message}", path.display())]
     Ansible {
         /// Which.
         path: PathBuf,
-        /// Its last words.
-        said: String,
+        /// The end of its output.
+        message: String,
     },
 }
 
@@ -68,7 +68,7 @@ impl InventoryError {
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
             Self::NeedsAnsible { path, .. } => format!(
-                "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write what it says into a file: ansible-inventory -i {} --list --yaml --output hosts.yml",
+                "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write its output to a file: ansible-inventory -i {} --list --yaml --output hosts.yml",
                 path.display()
             ),
             Self::Ansible { path, .. } => format!("see ansible-inventory -i {} --list", path.display()),
@@ -76,7 +76,7 @@ impl InventoryError {
     }
 }
 
-/// What is wrong with a line, before the file is known.
+/// The problem of a line, before the file is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Complaint {
     pub line: usize,

@@ -1,4 +1,4 @@
-//! Groups, their hosts and variables, and what a host has of all of them.
+//! Groups, their hosts and variables, and the merged variables of a host.
 
 use super::error::{Complaint, InventoryError, complain};
 use crate::hosts::HostEntry;
@@ -9,8 +9,8 @@ use std::path::Path;
 pub(super) const ALL: &str = "all";
 /// The group of hosts that are in no other.
 pub(super) const UNGROUPED: &str = "ungrouped";
-/// Maximum number of hosts; more come from a range that was not meant.
-pub(super) const MOST_HOSTS: usize = 100_000;
+/// Maximum number of hosts; more are a mistyped range.
+pub(super) const MAX_HOSTS: usize = 100_000;
 
 /// Variables with the line that gave each.
 pub(super) type Vars = IndexMap<String, (String, usize)>;
@@ -48,8 +48,8 @@ impl Groups {
         vars: &Vars,
         line: usize,
     ) -> Result<(), Complaint> {
-        if self.hosts.len() + names.len() > MOST_HOSTS {
-            return complain(line, format!("more than {MOST_HOSTS} hosts"));
+        if self.hosts.len() + names.len() > MAX_HOSTS {
+            return complain(line, format!("more than {MAX_HOSTS} hosts"));
         }
         for name in names {
             if !self.hosts.contains_key(&name) {
@@ -93,7 +93,7 @@ impl Groups {
         found
     }
 
-    /// How far each group is from `all`, by the longest way.
+    /// The distance of each group from `all`, by the longest path.
     fn depths(&self) -> IndexMap<&str, usize> {
         let mut depths: IndexMap<&str, usize> = self.groups.keys().map(|n| (n.as_str(), usize::from(n != ALL))).collect();
         // no group is part of itself, so this ends
@@ -154,7 +154,7 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
             return complain(line, format!("{what} `{text}` is a template, which only Ansible can evaluate"));
         }
         if text.is_empty() || text.starts_with('-') || !text.chars().all(fits) {
-            return complain(line, format!("{what} `{text}` cannot be given to ssh"));
+            return complain(line, format!("ssh cannot take {what} `{text}`"));
         }
         Ok(())
     };
@@ -171,12 +171,12 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
     if let Some((key, port, line)) = of(["ansible_port", "ansible_ssh_port"]) {
         match port.parse::<u16>() {
             Ok(number @ 1..) => entry.port = Some(number),
-            Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is not a port")),
+            Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is not a valid port")),
         }
     }
     if let Some((key, file, line)) = of(["ansible_private_key_file", "ansible_ssh_private_key_file"]) {
         if file.contains("{{") || file.trim().is_empty() || file.contains(char::is_control) {
-            return complain(line, format!("{key} `{file}` is not a path"));
+            return complain(line, format!("{key} `{file}` is not a valid path"));
         }
         entry.identity_file = Some(file);
     }

@@ -19,7 +19,7 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     groups.group(ALL);
     groups.group(UNGROUPED);
     let mut section = Section::Hosts(UNGROUPED.to_owned());
-    // what is said of groups that may be declared further down
+    // references to groups that may be declared further down
     let mut vars: Vec<(String, usize, Vars)> = Vec::new();
     let mut children: Vec<(String, String, usize)> = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
                     Section::Vars(name.to_owned())
                 }
                 Some(kind) => {
-                    return complain(number, format!("the section [{name}:{kind}] is neither of hosts nor `vars` nor `children`"));
+                    return complain(number, format!("unknown kind of section [{name}:{kind}]: expected `vars`, `children` or none"));
                 }
             };
             continue;
@@ -70,13 +70,13 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     }
     for (parent, child, line) in children {
         if !groups.has(&child) {
-            return complain(line, format!("the group `{child}` is made part of `{parent}`, but there is no [{child}]"));
+            return complain(line, format!("unknown group `{child}` below `{parent}`: the file has no [{child}]"));
         }
         groups.nest(&parent, &child, line)?;
     }
     for (group, line, vars) in vars {
         if !groups.has(&group) {
-            return complain(line, format!("variables are given to the group `{group}`, but there is no [{group}]"));
+            return complain(line, format!("variables of the unknown group `{group}`: the file has no [{group}]"));
         }
         let group = groups.group(&group);
         if let Some((priority, line)) = vars.get("ansible_group_priority") {

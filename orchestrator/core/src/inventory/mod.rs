@@ -1,7 +1,7 @@
-//! Ansible inventories, as far as a site needs them: which hosts a group has and how they are reached.
+//! Ansible inventories, as far as a site needs them: the hosts of a group and how to reach them.
 //!
-//! Files in INI and YAML are read here. What only Ansible itself can tell (directories, programs, plugins, `group_vars` and `host_vars` beside
-//! the file) is asked of `ansible-inventory`, where that is installed.
+//! Files in INI and YAML are read here. For directories, programs, plugins, and `group_vars` and `host_vars` beside the file, cvc asks
+//! `ansible-inventory`, if installed.
 
 mod error;
 mod groups;

@@ -1,4 +1,4 @@
-//! What only Ansible can read: `ansible-inventory --list`.
+//! Reads inventories by `ansible-inventory --list` that only Ansible can read.
 
 use super::{
     error::InventoryError,
@@ -19,7 +19,7 @@ use std::{
 /// Maximum time for a dynamic inventory, which may ask a cloud or a database.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Why this one cannot be read here, if it cannot.
+/// The reason why this one cannot be read here, if it cannot.
 pub(super) fn reason(path: &Path) -> Result<Option<&'static str>, InventoryError> {
     let meta = fs::metadata(path).map_err(|source| InventoryError::Read { path: path.to_owned(), source })?;
     let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name).is_dir();
@@ -47,7 +47,7 @@ fn starts_as_program(path: &Path) -> bool {
 /// Asks ansible-inventory.
 pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
     let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
-    let failed = |said: String| InventoryError::Ansible { path: path.to_owned(), said };
+    let failed = |message: String| InventoryError::Ansible { path: path.to_owned(), message };
     let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
     let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is not JSON: {e}")))?;
     groups::entries(path, Ok(groups_of(&value)), group).map_err(|error| match error {
@@ -67,7 +67,7 @@ fn find() -> Option<Utf8PathBuf> {
 
 /// Runs it to its end, or ends it with all that it started.
 fn ask(command: &mut Command) -> Result<String, String> {
-    let unable = |e: std::io::Error| format!("it does not start: {e}");
+    let unable = |e: std::io::Error| format!("cannot start it: {e}");
     let (out, err) = (tempfile::tempfile().map_err(unable)?, tempfile::tempfile().map_err(unable)?);
     let (mut out_read, mut err_read) = (out.try_clone().map_err(unable)?, err.try_clone().map_err(unable)?);
     let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).spawn().map_err(unable)?;
@@ -89,13 +89,13 @@ fn ask(command: &mut Command) -> Result<String, String> {
         let _ = std::io::Seek::rewind(file).and_then(|()| file.read_to_end(&mut text));
         String::from_utf8_lossy(&text).into_owned()
     };
-    let said = text(&mut err_read);
-    // what it cannot parse it warns of, and says of an inventory without hosts
-    let unparsed = said.lines().any(|l| l.contains("Unable to parse"));
+    let message = text(&mut err_read);
+    // it only warns of what it cannot parse, and prints an inventory without hosts
+    let unparsed = message.lines().any(|l| l.contains("Unable to parse"));
     if status.success() && !unparsed {
         return Ok(text(&mut out_read));
     }
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let lines: Vec<&str> = message.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     Err(lines[lines.len().saturating_sub(4)..].join("; "))
 }
 

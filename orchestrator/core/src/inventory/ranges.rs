@@ -1,6 +1,6 @@
 //! Names of hosts as inventories write them: `n[01:16]`, `rack[a:c]-[1:9:2]`, `n1:2222`.
 
-use super::groups::MOST_HOSTS;
+use super::groups::MAX_HOSTS;
 
 /// Names and port of a pattern.
 pub(super) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u16>), String> {
@@ -33,8 +33,8 @@ fn split(pattern: &str) -> (&str, Option<u16>) {
 
 fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
     let Some((head, rest)) = name.split_once('[') else {
-        if all.len() >= MOST_HOSTS {
-            return Err(format!("more than {MOST_HOSTS} hosts"));
+        if all.len() >= MAX_HOSTS {
+            return Err(format!("more than {MAX_HOSTS} hosts"));
         }
         all.push(name.to_owned());
         return Ok(());
@@ -46,7 +46,7 @@ fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a range stands for.
+/// Expands a range.
 fn words(range: &str) -> Result<Vec<String>, String> {
     let parts: Vec<&str> = range.split(':').collect();
     let (begin, end, step) = match parts.as_slice() {
@@ -58,7 +58,7 @@ fn words(range: &str) -> Result<Vec<String>, String> {
     if end.is_empty() {
         return Err(format!("the range [{range}] has no end"));
     }
-    let step: usize = step.parse().ok().filter(|s| *s > 0).ok_or_else(|| format!("the range [{range}] has the step `{step}`"))?;
+    let step: usize = step.parse().ok().filter(|s| *s > 0).ok_or_else(|| format!("invalid step `{step}` of the range [{range}]"))?;
     let width = if begin.len() > 1 && begin.starts_with('0') { begin.len() } else { 0 };
     if width > 0 && width != end.len() {
         return Err(format!("the range [{range}] begins with {width} digits and ends with {}", end.len()));
@@ -74,15 +74,14 @@ fn words(range: &str) -> Result<Vec<String>, String> {
         }
         return Ok(letters[from..=to].iter().step_by(step).map(char::to_string).collect());
     }
-    let number = |text: &str| {
-        text.parse::<u32>().map_err(|_| format!("the range [{range}] goes from neither number to number nor letter to letter"))
-    };
+    let number =
+        |text: &str| text.parse::<u32>().map_err(|_| format!("the range [{range}] must go from number to number or from letter to letter"));
     let (from, to) = (number(begin)?, number(end)?);
     if from > to {
         return Err(format!("the range [{range}] ends before it begins"));
     }
-    if (to - from) as usize / step >= MOST_HOSTS {
-        return Err(format!("the range [{range}] has more than {MOST_HOSTS} hosts"));
+    if (to - from) as usize / step >= MAX_HOSTS {
+        return Err(format!("the range [{range}] has more than {MAX_HOSTS} hosts"));
     }
     Ok((from..=to).step_by(step).map(|n| format!("{n:0width$}")).collect())
 }

@@ -8,12 +8,12 @@ use super::{
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 /// Maximum depth of nested groups.
-const MOST_DEEP: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Reads an inventory.
 pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     let documents =
-        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("it is not YAML: {}", error.info())))?;
+        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("cannot parse YAML: {}", error.info())))?;
     let mut groups = Groups::default();
     groups.group(ALL);
     groups.group(UNGROUPED);
@@ -28,8 +28,8 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
 }
 
 fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) -> Result<(), Complaint> {
-    if depth > MOST_DEEP {
-        return complain(line_of(value), format!("groups in more than {MOST_DEEP} levels"));
+    if depth > MAX_DEPTH {
+        return complain(line_of(value), format!("groups are nested more than {MAX_DEPTH} levels deep"));
     }
     groups.group(name);
     for (key, value, line) in table(value, &format!("the group `{name}`"))? {
@@ -56,7 +56,7 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
                     group(groups, &child, value, depth + 1)?;
                 }
             }
-            other => return complain(line, format!("`{other}` of the group `{name}` is none of `hosts`, `vars`, `children`")),
+            other => return complain(line, format!("unknown key `{other}` of the group `{name}`: expected `hosts`, `vars` or `children`")),
         }
     }
     Ok(())

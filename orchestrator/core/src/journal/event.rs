@@ -1,4 +1,4 @@
-//! What can be written into a journal. The state of a campaign is a fold over these.
+//! The events of a journal. The state of a campaign is a fold over these.
 
 use crate::{
     ids::{InstanceId, JobId, LeaseId, NodeName, PointId, RunId, SiteName},
@@ -14,12 +14,12 @@ pub struct Entry {
     pub seq: u64,
     /// When it was written.
     pub at: jiff::Timestamp,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -46,7 +46,7 @@ pub enum Event {
         /// Which site.
         site: SiteName,
     },
-    /// Nothing of cvc's is left on the machines of a site.
+    /// cvc has left nothing on the machines of a site.
     SiteClosed {
         /// Which site.
         site: SiteName,
@@ -120,7 +120,7 @@ pub enum Event {
         site: SiteName,
         /// Nodes.
         nodes: u32,
-        /// What a cloud is asked for, word for word.
+        /// The exact order to a cloud.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         order: Option<Box<LaunchOrder>>,
     },
@@ -136,14 +136,14 @@ pub enum Event {
     LeaseExtended {
         /// Its name.
         lease: LeaseId,
-        /// Until when.
+        /// The new deadline.
         until: jiff::Timestamp,
     },
-    /// A cloud's lease is kept after the campaign: until then the next campaign with the same settings may take it over.
+    /// A cloud's lease is kept after the campaign, for the next campaign with the same settings.
     LeaseKept {
         /// Its name.
         lease: LeaseId,
-        /// Until when.
+        /// The new deadline.
         until: jiff::Timestamp,
     },
     /// Instances of a lease are gone, although the lease was not released.
@@ -187,7 +187,8 @@ pub enum Acquired {
 }
 
 impl Acquired {
-    /// Reads the text that version 0.1.0 wrote: the identifier of a job, or those of instances (which begin with `i-`), separated by commas.
+    /// Reads the text that version 0.1.0 wrote: the identifier of a job, or those of instances (which begin with `i-`), separated by
+    /// commas.
     pub fn from_text(text: &str) -> Self {
         if text.starts_with("i-") {
             Self::Instances(text.split(',').filter(|id| !id.is_empty()).map(InstanceId::from).collect())

@@ -8,7 +8,8 @@ use std::{
     io::{Read, Seek, SeekFrom, Write},
 };
 
-/// Version of the format that this program writes, and the newest that it reads. Version 2 tells the job of a lease from its instances.
+/// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
+/// instances.
 pub const FORMAT: u32 = 2;
 
 /// Reads a journal. A torn last line (the machine lost power while it was written) is left out; anything else that is damaged is an error.
@@ -18,11 +19,11 @@ pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
     parse(path, &text).map(|(entries, _)| entries)
 }
 
-/// The entries, and how many bytes of the file they take.
+/// The entries, and the number of bytes that they take in the file.
 fn parse(path: &Utf8Path, text: &[u8]) -> Result<(Vec<Entry>, u64), StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut whole = 0usize;
-    // only what ends in a line feed was written to its end
+    // only a line that ends in a line feed is complete
     while let Some(length) = text[whole..].iter().position(|b| *b == b'\n') {
         let line = &text[whole..whole + length];
         let number = entries.len() + 1;
@@ -112,7 +113,7 @@ impl Journal {
 #[cfg(debug_assertions)]
 fn die_if_asked(when: &str, seq: u64) {
     if std::env::var("CVC_KILL_AT").is_ok_and(|at| at == format!("{when}:{seq}")) {
-        // nothing goes on after it
+        // nothing happens after it
         let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
     }
 }

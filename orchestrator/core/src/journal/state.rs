@@ -11,7 +11,7 @@ use camino::Utf8Path;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Where a run stands. A run that does not occur has not been tried.
+/// The state of a run. A run that does not occur has not been tried.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunState {
     /// Intended or started, and no end is known: under way, or cut off with its controller.
@@ -21,7 +21,7 @@ pub enum RunState {
         /// Its shepherd, if it was started: process id and start ticks.
         shepherd: Option<(u32, u64)>,
     },
-    /// Cut off with its controller and cleaned up; to be done again. Attempts that count so far.
+    /// Cut off with its controller and cleaned up; to be repeated.
     Abandoned {
         /// Attempts that ended by themselves before it.
         attempts: u32,
@@ -40,13 +40,13 @@ pub enum RunState {
 /// One attempt at a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// From 1; one that was cut off is followed by another of the same number.
+    /// Number, from 1; the one after a cut-off attempt has the same number.
     pub number: u32,
     /// When it was intended.
     pub started: Option<Timestamp>,
     /// When its end was written down.
     pub ended: Option<Timestamp>,
-    /// How it ended; `None` while it runs and when it was cut off.
+    /// How it ended; `None` while it runs or if it was cut off.
     pub outcome: Option<Outcome>,
     /// Whether it was cut off by the end of its controller.
     pub abandoned: bool,
@@ -54,10 +54,10 @@ pub struct Attempt {
     pub nodes: Vec<NodeName>,
 }
 
-/// What the journal says of one run.
+/// The journal's view of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHistory {
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
     /// Its attempts, first one first.
     pub attempts: Vec<Attempt>,
@@ -85,7 +85,7 @@ impl RunHistory {
     }
 }
 
-/// What the journal says of a campaign.
+/// The state of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignState {
     /// Every run that was tried.
@@ -94,7 +94,7 @@ pub struct CampaignState {
     pub quarantined: BTreeSet<PointId>,
     /// Points that the last controller could not run, with the reason.
     pub skipped: BTreeMap<PointId, String>,
-    /// Whether the last controller came to the end of its plan.
+    /// Whether the last controller reached the end of its plan.
     pub completed: bool,
     /// Digest of the last plan that was started.
     pub plan: Option<String>,
@@ -108,26 +108,26 @@ pub struct CampaignState {
     pub open_sites: BTreeSet<SiteName>,
     /// Number of times that the user interrupted it.
     pub interruptions: u64,
-    /// Leases that schedulers and clouds were asked for, in order.
+    /// Leases that were requested from schedulers and clouds, in order.
     pub leases: Vec<Lease>,
 }
 
-/// Nodes that a scheduler or a cloud was asked for.
+/// Nodes that were requested from a scheduler or a cloud.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
     /// Its name: that of the job, or the client token.
     pub name: LeaseId,
     /// For which site.
     pub site: SiteName,
-    /// What the scheduler or the cloud gave, once that is known.
+    /// What the scheduler or the cloud gave, once known.
     pub by: Option<Acquired>,
-    /// What a cloud was asked for.
+    /// The order to a cloud.
     pub order: Option<Box<LaunchOrder>>,
-    /// When it was asked for.
+    /// Time of the request.
     pub intended: Timestamp,
     /// When it was acquired.
     pub acquired: Option<Timestamp>,
-    /// Instances of it that are gone, and since when.
+    /// Instances of it that are gone, and the time of their loss.
     pub lost: BTreeMap<InstanceId, Timestamp>,
     /// Until when it is kept for the next campaign, which may have taken it over.
     pub kept_until: Option<Timestamp>,
@@ -201,20 +201,20 @@ impl CampaignState {
         Self::of(&super::read(path)?).map_err(|illegal| illegal.in_file(path))
     }
 
-    /// Where a run stands; `None` if it was not tried.
+    /// The state of a run; `None` if it was not tried.
     pub fn run(&self, run: &RunId) -> Option<&RunState> {
         self.runs.get(run).map(|history| &history.state)
     }
 
-    /// What schedulers were asked for on behalf of a site, in order.
+    /// Leases of a site that were requested from schedulers, in order.
     pub fn leases_of(&self, site: &str) -> Vec<Lease> {
         self.leases.iter().filter(|l| l.site == site).cloned().collect()
     }
 
-    /// Checks whether an event may follow. What 0.1.0 wrote twice without harm stays legal: the closing of a site and the release of a lease.
+    /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
     ///
     /// # Errors
-    /// What is wrong, when it may not.
+    /// The problem, if it may not.
     pub fn check(&self, event: &Event) -> Result<(), String> {
         match event {
             Event::Opened { .. } if self.span.is_some() => Err("the journal is opened a second time".to_owned()),

@@ -1,4 +1,4 @@
-//! From a checked campaign to a plan.
+//! Turns a checked campaign into a plan.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
 use crate::point::{Excluded, ExcludedBy};
@@ -103,7 +103,7 @@ fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester
     }
 }
 
-/// Where the seed puts something among others.
+/// The sort key that the seed gives an item.
 fn key(seed: u64, parts: &[&str]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes());

@@ -7,10 +7,12 @@
 //! | `format` | [`super::SCHEMA`] |
 //! | `point` | every factor value, defaults filled in |
 //! | `app` | digest of the descriptor's content |
-//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it checkpoints with it, of a cluster `ClusterPart` |
+//! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
+//! checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments |
 //!
-//! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits, retries,
+//! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
+//! retries,
 //! what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
@@ -38,7 +40,7 @@ struct SitePart<'a> {
     cluster: Option<ClusterPart<'a>>,
 }
 
-/// Of a cluster, what results depend on: not which of its equal nodes took part, nor how it is reached.
+/// The properties of a cluster that results depend on: not which of its equal nodes took part, nor how they are reached.
 #[derive(Serialize)]
 struct ClusterPart<'a> {
     interface: Option<&'a str>,

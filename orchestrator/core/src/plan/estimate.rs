@@ -1,12 +1,13 @@
 //! Expected time and disk space of a plan: rough figures from the descriptors, before there are runs to learn from.
 //!
-//! Time of a run: `core_s` over the processes that compute at the same time (on each node at most as many as it has cores), and these constants, which are rough:
+//! Time of a run: `core_s` over the processes that compute at the same time (on each node at most as many as it has cores), and these
+//! constants, which are rough:
 //! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
 //! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
 //!
 //! Space of a run: outputs of the workload; one image for each process of its share of the data, libraries and the shared memory of the
 //! MPI library on its node (the buffer model: 4p + p(p-1)/16 MiB for p processes on a node, and 25 MiB), the upper end of what is
-//! seen, because libraries that save the segment once are smaller. Compression is not counted on.
+//! seen, because libraries that save the segment once are smaller. Compression is ignored.
 
 use super::Plan;
 use crate::{
@@ -37,10 +38,10 @@ const LIBRARIES_MIB: f64 = 25.0;
 const STRACE_MIB: f64 = 5.0;
 const DARSHAN_MIB: f64 = 1.0;
 
-/// What the caller knows of the machines.
+/// What the caller knows about the machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
-    /// Cores of one node of sites of which nothing else is known.
+    /// Cores of one node of sites whose cores are unknown.
     pub cores: u32,
     /// Cores of one node, by site.
     pub sites: HashMap<String, u32>,
@@ -53,7 +54,7 @@ impl Machines {
     }
 }
 
-/// Of one point.
+/// The estimate of one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointEstimate {
     /// Which.
@@ -79,12 +80,12 @@ pub struct DiskNeed {
     pub bytes: u64,
 }
 
-/// Of a whole plan.
+/// The estimate of a whole plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimates {
     /// Of each point, in the order of the plan.
     pub points: Vec<PointEstimate>,
-    /// All runs one after the other, seconds.
+    /// All runs one after another, seconds.
     pub total_s: f64,
     /// Points whose time is only assumed.
     pub unknown: usize,
@@ -126,7 +127,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstima
     let workload = spec.apps.get(&point.app).and_then(|app| app.descriptor.workloads.get(&point.class));
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
-    // what of the processes computes at the same time: on each node as many as it has cores
+    // the processes that compute at the same time: on each node as many as it has cores
     let busy: u32 = point.mapping.node_loads().map(|load| load.min(cores)).sum();
     let busy = f64::from(busy.max(1));
     let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
@@ -148,7 +149,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstima
         };
         match spec.checkpoint.moment {
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
-            // how many steps there are is not known
+            // the number of steps is unknown
             Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
             Moment::AtS(_) | Moment::AfterStep(_) => {}
         }

@@ -1,13 +1,13 @@
-//! What is wrong in a campaign file or a descriptor, where, and how to fix it.
+//! Errors in a campaign file or a descriptor: what is wrong, where, and how to fix it.
 
 use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
 
-/// One thing that is wrong in a file. Texts are lower-case fragments; the hint is apart.
+/// One problem in a file. Texts are lower-case fragments; the hint is separate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceError {
     /// What is wrong.
     pub message: String,
-    /// how to fix it.
+    /// How to fix it.
     pub hint: Option<String>,
     /// Where, in bytes of `source`; `None` if it concerns the whole file.
     pub span: Option<Range<usize>>,
@@ -40,7 +40,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// Everything that was found wrong, at least one thing, in the order of the file.
+/// All problems of a file in its order, at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceErrors(pub Vec<SourceError>);
 

@@ -1,4 +1,4 @@
-//! Text files that people write: read with positions, so that an error shows its place and the nearest name.
+//! Reads text files that people write, with positions, so that errors show the place and the nearest name.
 
 mod error;
 mod text;

@@ -16,7 +16,7 @@ pub type Span = Range<usize>;
 pub struct Source {
     /// Where it is.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its text.
     pub text: Arc<str>,
 }
 
@@ -55,7 +55,7 @@ impl Source {
         Err(errors)
     }
 
-    /// An error of syntax in the words of this program.
+    /// Rewords a syntax error of the parser.
     fn syntax_error(&self, e: &toml::de::Error) -> SourceError {
         // A few errors of the parser (nesting without end) have no place.
         let span = e.span().or(Some(0..0));
@@ -69,11 +69,11 @@ impl Source {
             let (message, hint) = if written.is_empty() {
                 ("the value after the `=` is missing".to_owned(), "write a value, or remove the key".to_owned())
             } else {
-                (format!("`{written}` is not a value"), "texts stand in \"quotes\"; true and false and numbers do not".to_owned())
+                (format!("`{written}` is not a valid value"), "write texts in \"quotes\"; true, false and numbers without".to_owned())
             };
             return self.error(span, message, hint);
         }
-        let hint = "see https://toml.io for the syntax: keys are `name = value`, texts stand in quotes, lists in [brackets]";
+        let hint = "see https://toml.io for the syntax: keys are `name = value`, texts are in quotes, lists in [brackets]";
         self.error(span, message, hint.to_owned())
     }
 
@@ -107,7 +107,7 @@ impl From<usize> for Step<'_> {
     }
 }
 
-/// The position of a value, or of the deepest part of the way to it that exists.
+/// The position of a value, or of the deepest existing part of its path.
 pub fn span_of(table: &DeTable<'_>, way: &[Step<'_>]) -> Option<Span> {
     let Some(Step::Key(first)) = way.first() else { return None };
     let mut value = table.get(*first)?;
@@ -154,7 +154,7 @@ pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'
     }
 }
 
-/// An error of the decoder in the words of this program.
+/// Rewords an error of the decoder.
 fn plain_words(message: &str) -> (String, Option<String>) {
     let names = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     if let Some(rest) = message.strip_prefix("unknown field ") {
@@ -186,13 +186,13 @@ fn plain_words(message: &str) -> (String, Option<String>) {
                 other => other,
             };
             let hint = format!("write {expected} here");
-            return (format!("{found} where {expected} belongs"), Some(hint));
+            return (format!("expected {expected}, found {found}"), Some(hint));
         }
     }
     let known = [
         ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
         ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
-        ("seconds belong here", "expected seconds", "write a number or a list of numbers without unit, as in { at_s = [5, 10] }"),
+        ("expected seconds", "expected seconds", "write a number or a list of numbers without a unit, as in { at_s = [5, 10] }"),
     ];
     for (beginning, message_here, hint) in known {
         if message.starts_with(beginning) {

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all.
+//! Atomic writing of files.
 
 use super::error::StoreError;
 use camino::Utf8Path;

@@ -1,21 +1,21 @@
-//! What can go wrong with the files of a campaign.
+//! Errors of a campaign's files.
 
 use std::{io, path::Path, path::PathBuf};
 
 /// A file of a campaign that cannot be read or written. Exit code 7.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("cannot {verb} {}: {source}", path.display())]
     Io {
         /// What was tried: "read", "write", ...
         verb: &'static str,
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is damaged.
     #[error("{} is damaged{}: {detail}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Damaged {
         /// Which file.
@@ -40,7 +40,7 @@ pub enum StoreError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Who holds it, if it says so.
+        /// Its holder, if known.
         holder: String,
     },
 }

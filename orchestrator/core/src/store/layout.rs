@@ -1,4 +1,4 @@
-//! Where things lie in a campaign's directory.
+//! Paths in a campaign's directory.
 
 use crate::ids::RunId;
 use camino::{Utf8Path, Utf8PathBuf};

@@ -14,7 +14,7 @@ pub struct CampaignLock {
 }
 
 impl CampaignLock {
-    /// Takes the lock, or says who holds it.
+    /// Takes the lock; the error names the holder.
     pub fn take(path: &Utf8Path) -> Result<Self, StoreError> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;
@@ -22,7 +22,7 @@ impl CampaignLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // who holds it is a courtesy: the lock stands without it
+                // naming the holder is a courtesy: the lock works without it
                 let _ = file.read_to_string(&mut pid);
                 let holder = if pid.trim().is_empty() { String::new() } else { format!(" (process {})", pid.trim()) };
                 return Err(StoreError::Locked { path: path.into(), holder });

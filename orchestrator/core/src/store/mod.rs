@@ -1,4 +1,4 @@
-//! What lies on disk: the layout of a campaign's directory, locks, whole files, and the index over all of it.
+//! Files of a campaign: the layout of its directory, locks, atomic writing.
 
 mod atomic_file;
 mod error;

@@ -19,11 +19,11 @@ fn ansible(file: &Path) -> Result<(BTreeMap<String, BTreeSet<String>>, Value), S
     let program = Tool::Ansible.find().expect("found before").with_file_name("ansible-inventory");
     let mut command = Command::new(program);
     command.arg("-i").arg(file).arg("--list").env("ANSIBLE_INVENTORY_ENABLED", "ini,yaml").env("ANSIBLE_INVENTORY_UNPARSED_FAILED", "true");
-    let said = command.env("LC_ALL", "C.UTF-8").env_remove("ANSIBLE_CONFIG").output().expect("starts");
-    if !said.status.success() {
-        return Err(String::from_utf8_lossy(&said.stderr).into_owned());
+    let finished = command.env("LC_ALL", "C.UTF-8").env_remove("ANSIBLE_CONFIG").output().expect("starts");
+    if !finished.status.success() {
+        return Err(String::from_utf8_lossy(&finished.stderr).into_owned());
     }
-    let value: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let value: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
     fn hosts(value: &Value, group: &str) -> BTreeSet<String> {
         let of =
             |key: &str| value[group][key].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
@@ -225,7 +225,7 @@ fn what_only_ansible_reads_is_asked_of_it() {
     assert_eq!(found.iter().map(|h| (h.name.as_str(), h.port)).collect::<Vec<_>>(), [("p1", Some(7))]);
     fs::write(&program, "#!/bin/sh\necho broken >&2; exit 3\n").expect("writes");
     let failed = inventory::read(&program, "all").expect_err("fails");
-    assert!(matches!(&failed, InventoryError::Ansible { said, .. } if said.contains("hosts.sh")), "{failed}");
+    assert!(matches!(&failed, InventoryError::Ansible { message, .. } if message.contains("hosts.sh")), "{failed}");
 }
 
 #[test]
@@ -235,19 +235,19 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
         ("hosts", "n1\n[a]\nn[1:\n", 3, "without its `]`"),
         ("hosts", "[a]\nn1 port\n", 2, "`port` is not a variable"),
         ("hosts", "[a]\nn1 x='y\n", 2, "quote is not closed"),
-        ("hosts", "[a:children]\nb\n", 2, "there is no [b]"),
-        ("hosts", "n1\n[b:vars]\nx=1\n", 2, "there is no [b]"),
-        ("hosts", "[a:kids]\n", 1, "neither of hosts"),
+        ("hosts", "[a:children]\nb\n", 2, "the file has no [b]"),
+        ("hosts", "n1\n[b:vars]\nx=1\n", 2, "the file has no [b]"),
+        ("hosts", "[a:kids]\n", 1, "unknown kind of section"),
         ("hosts", "[a b]\nn1\n", 1, "without spaces"),
         ("hosts", "[a:children]\nb\n[b:children]\na\n", 4, "part of itself"),
         ("hosts.yml", "all:\n  hosts: [n1]\n", 2, "not a mapping"),
-        ("hosts.yml", "all:\n  hosts:\n    n1: {\n", 4, "not YAML"),
+        ("hosts.yml", "all:\n  hosts:\n    n1: {\n", 4, "cannot parse YAML"),
     ];
     let its_own = [
-        ("hosts", "n1 ansible_port=0\n", 1, "is not a port"),
+        ("hosts", "n1 ansible_port=0\n", 1, "is not a valid port"),
         ("hosts", "n1\nn2 ansible_host=\"{{ address }}\"\n", 2, "is a template"),
-        ("hosts", "-oProxyCommand=sh\n", 1, "cannot be given to ssh"),
-        ("hosts.yml", "all:\n  host:\n    n1:\n", 2, "none of `hosts`"),
+        ("hosts", "-oProxyCommand=sh\n", 1, "ssh cannot take"),
+        ("hosts.yml", "all:\n  host:\n    n1:\n", 2, "expected `hosts`"),
     ];
     for (i, (name, text, line, words)) in bad.iter().chain(&its_own).enumerate() {
         let file = dir.path().join(name);

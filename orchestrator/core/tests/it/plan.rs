@@ -69,7 +69,7 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
 #[case::no_steps(
     "app = 'cube'\nprocesses = 1\ncheckpointer = 'dmtcp'\n[checkpoint]\nmoment = { after_step = 2 }",
     ExcludedBy::Combination,
-    "the output of cube does not tell its steps, so step 2 cannot be waited for; use at_s"
+    "the output of cube does not show its steps, so cvc cannot wait for step 2; use at_s"
 )]
 #[case::user("app = 'cube'\nprocesses = 8\n[[exclude]]\nwhen = { processes = [8, 27] }\nreason = 'too many'", ExcludedBy::Rule, "too many")]
 fn what_cannot_run_is_excluded_with_its_reason(#[case] matrix: &str, #[case] by: ExcludedBy, #[case] text: &str) {

@@ -116,13 +116,13 @@ fn the_stored_file_names_its_variant() {
 
 #[test]
 fn an_unknown_variant_is_refused_with_those_that_there_are() {
-    let said = read(FILE, Some("labtop")).expect_err("an unknown variant");
+    let output = read(FILE, Some("labtop")).expect_err("an unknown variant");
     let line = 1 + FILE.lines().position(|l| l.starts_with("[variants")).expect("the first variant");
-    assert!(said.contains(&format!("sizes.toml:{line}:2: unknown variant `labtop`")), "{said}");
-    assert!(said.contains("did you mean `laptop`? variants of this file: laptop, short"), "{said}");
+    assert!(output.contains(&format!("sizes.toml:{line}:2: unknown variant `labtop`")), "{output}");
+    assert!(output.contains("did you mean `laptop`? variants of this file: laptop, short"), "{output}");
     let without = FILE.split("[variants.laptop]").next().expect("a text");
-    let said = read(without, Some("laptop")).expect_err("no variants at all");
-    assert!(said.contains("unknown variant `laptop`") && said.contains("variants of this file: none"), "{said}");
+    let output = read(without, Some("laptop")).expect_err("no variants at all");
+    assert!(output.contains("unknown variant `laptop`") && output.contains("variants of this file: none"), "{output}");
 }
 
 /// Every campaign that is committed, with each of its variants.

@@ -1,4 +1,4 @@
-//! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lives.
+//! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lasts.
 
 use super::{protocol::Request, spool::Spool};
 use camino::Utf8Path;
@@ -14,32 +14,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Delay between looks at the events.
+/// Delay between checks for new events.
 const TICK: Duration = Duration::from_millis(5);
-/// Delay between touches of the file that says that a controller is there, and words to it.
+/// Delay between touches of the file that shows that a controller is there, and between heartbeats to it.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// A request with its name, as it comes over the connection.
+/// A named request, as it comes over the connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Named {
-    /// Its name: a request is carried out once under each.
+    /// Its name: each name is carried out once.
     pub name: String,
     /// The request.
     pub request: Request,
 }
 
-/// What the relay itself says, between events.
+/// Messages of the relay itself, between events.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "relay", rename_all = "kebab-case")]
-pub enum RelaySaid {
-    /// It is alive; whether an agent is, where that can be told.
+pub enum RelayMessage {
+    /// It is alive; and whether an agent is alive, if known.
     Alive {
         /// `None` where the agent is on another machine.
         agent: Option<bool>,
-        /// For how long the agent has given no beat, seconds.
+        /// Time since the agent's last heartbeat, seconds.
         silent_s: f64,
     },
-    /// A request could not be put into the spool.
+    /// A request could not be written to the spool.
     Refused {
         /// Name of the request.
         name: String,
@@ -48,10 +48,10 @@ pub enum RelaySaid {
     },
 }
 
-/// Relays until standard input ends. Events after number `from` are told, old ones first.
+/// Relays until standard input ends. Sends the events after number `from`, old ones first.
 ///
 /// # Errors
-/// When the spool is not there, or the connection is gone.
+/// When the spool does not exist, or the connection is gone.
 pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
     let spool = Spool::at(root);
     let closed = Arc::new(AtomicBool::new(false));
@@ -62,7 +62,7 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
                 let Ok(line) = line else { break };
                 let Ok(named) = serde_json::from_str::<Named>(&line) else { continue };
                 if let Err(error) = spool.ask(&named.name, &named.request) {
-                    say(&RelaySaid::Refused { name: named.name, problem: error.to_string() });
+                    say(&RelayMessage::Refused { name: named.name, problem: error.to_string() });
                 }
             }
             closed.store(true, Ordering::Release);
@@ -71,7 +71,7 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
     let path = spool.events();
     let mut follow = Follow { offset: 0, from, partial: Vec::new() };
     let mut last: Option<Instant> = None;
-    // by its changes, not by its age: clocks of two machines may differ
+    // by its changes, not by its age: the clocks of two machines may differ
     let mut beat = (None, Instant::now());
     while !closed.load(Ordering::Acquire) {
         follow.tell(&path).map_err(StoreError::io("tell", &path))?;
@@ -83,19 +83,19 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
             if now != beat.0 {
                 beat = (now, Instant::now());
             }
-            if !say(&RelaySaid::Alive { agent, silent_s: beat.1.elapsed().as_secs_f64() }) {
+            if !say(&RelayMessage::Alive { agent, silent_s: beat.1.elapsed().as_secs_f64() }) {
                 break;
             }
             last = Some(Instant::now());
         }
         std::thread::sleep(TICK);
     }
-    // it waits for input that nobody sends any more
+    // it waits for input that will never come
     drop(reader);
     Ok(())
 }
 
-/// Whether it could be said.
+/// Writes a line to the controller. Returns whether that succeeded.
 fn say<T: Serialize>(what: &T) -> bool {
     let Ok(mut line) = serde_json::to_vec(what) else { return true };
     line.push(b'\n');
@@ -114,7 +114,7 @@ impl Follow {
     fn tell(&mut self, path: &Utf8Path) -> io::Result<()> {
         let mut file = match File::open(path) {
             Ok(file) => file,
-            // the agent has not begun
+            // the agent has not started
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
         };

@@ -1,17 +1,17 @@
-//! What stops an agent.
+//! Errors that stop an agent.
 
 use crate::crew::CrewError;
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
 use std::{io, time::Duration};
 
-/// Why an agent could not work. It is in the event log as well.
+/// The reason why an agent could not work, which is in the event log as well.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The spool.
     #[error(transparent)]
     Spool(#[from] StoreError),
-    /// Something that it needs.
+    /// Something that it needs failed.
     #[error("{0}")]
     Unable(String),
 }
@@ -38,11 +38,11 @@ pub(super) enum SpreadError {
     Slow(Duration),
 }
 
-/// Why an agent cannot make its site ready.
+/// The reason why an agent cannot make its site ready.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadyError {
     /// The controller is of another version.
-    #[error("its controller speaks protocol {controller}, and it {agent}: use the same version of cvc")]
+    #[error("the controller speaks protocol {controller}, and the agent {agent}: use the same version of cvc")]
     Protocol {
         /// The controller's protocol.
         controller: u32,
@@ -55,11 +55,11 @@ pub(super) enum ReadyError {
     /// The nodes.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// The site is not what the orders say.
+    /// The site does not match the orders.
     #[error("{0}")]
     Site(String),
-    /// A file or directory did not get to a node.
-    #[error("{node}: cannot put {path} there: {problem}")]
+    /// A file or directory could not be copied to a node.
+    #[error("{node}: cannot copy {path} there: {problem}")]
     Spread {
         /// Which node.
         node: String,

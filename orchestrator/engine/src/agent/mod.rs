@@ -25,7 +25,7 @@ mod spot_interruption;
 mod start;
 
 pub use attach::attach;
-pub use attach::{Named, RelaySaid};
+pub use attach::{Named, RelayMessage};
 pub use error::AgentError;
 pub use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request};

@@ -1,4 +1,4 @@
-//! Gathering the nodes of a site: a sentinel on each, what they are like, which storage areas they share.
+//! Gathers the nodes of a site: a sentinel on each, their facts, and the storage areas that they share.
 
 use super::{
     error::{ReadyError, SpreadError},
@@ -26,25 +26,25 @@ use std::{
 };
 use tokio::{process::Command, task::JoinSet};
 
-/// How long to look for a file on the nodes before concluding that they do not see it: what one node writes, others may see late.
+/// Time limit for nodes to see a file that another one writes, which they may see late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
-/// Delay between looks.
+/// Delay between checks.
 const SEEN_TICK: Duration = Duration::from_millis(500);
 
 /// Time limit for copying programs to a node.
 const SPREAD_LIMIT: Duration = Duration::from_secs(300);
 
-/// How cvc itself gets to a node.
+/// How cvc itself reaches a node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeAccess {
     pub node: Node,
-    /// What stands before a command for it; `None` is this machine.
+    /// The command prefix that reaches it; `None` for this machine.
     pub argv: Option<Vec<String>>,
 }
 
-/// Between this machine and a node, for long connections.
+/// ssh's options for long connections between this machine and a node.
 fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
-    // silence is noticed by beats: this only ends what would stay for ever
+    // heartbeats notice silence: this only ends what would stay forever
     let interval = (lost_after_s / 3.0).ceil().max(1.0);
     let mut argv: Vec<String> = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o"].map(String::from).into();
     argv.extend([format!("ServerAliveInterval={interval}"), "-o".into(), "ServerAliveCountMax=3".into()]);
@@ -58,7 +58,7 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
     argv
 }
 
-/// Every node, and this machine first; and the names of the nodes of mappings, in their order.
+/// Returns all nodes, this machine first, and the names of the nodes of mappings in their order.
 fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<String>), ReadyError> {
     let me = paths::host_name().unwrap_or_default();
     let node = |name: &str, among: &str| Node { name: name.to_owned(), among: among.to_owned(), hostname: String::new() };
@@ -90,7 +90,7 @@ fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<Stri
     Ok((accesses, Transport::Slurm(slurm.launcher), names))
 }
 
-/// Starts the sentinels and asks the nodes what they are like. All nodes must be there, unless `may_lack` those that are lost.
+/// Starts the sentinels and asks the nodes for their facts. All nodes must answer, unless `may_lack` allows lost ones.
 pub(super) async fn gather(
     orders: &Orders,
     cluster: &Cluster,
@@ -107,7 +107,7 @@ pub(super) async fn gather(
     let (crew, mut failed) = Crew::start_some(accesses.iter().map(member).collect(), settings).await;
     let without: Vec<String> = failed.iter().filter(|f| f.lacks_program()).map(|f| f.host.clone()).collect();
     if !without.is_empty() {
-        // the program is not there yet: it is put there, and tried once more
+        // the program is not there yet: copy it and try once more
         for access in accesses.iter().filter(|w| without.contains(&w.node.name)) {
             note(format!("cvc-node to {}", access.node.name));
             spread_file(access, &orders.program).await?;
@@ -135,8 +135,8 @@ pub(super) async fn gather(
                 Ok(facts) => {
                     instances.insert(node, facts);
                 }
-                // a number without its machine is better than none
-                Err(error) => note(format!("{node} does not know which instance it is: {error}")),
+                // a measurement without its machine is better than none
+                Err(error) => note(format!("cannot ask {node} for its instance: {error}")),
             }
         }
     }
@@ -193,7 +193,7 @@ async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), 
     }
 }
 
-/// A directory that was made only for a look: removed again, if nothing has come into it.
+/// A directory that was made for a check; removed again on drop if it is empty.
 struct Made(Option<Utf8PathBuf>);
 
 impl Drop for Made {
@@ -204,8 +204,8 @@ impl Drop for Made {
     }
 }
 
-/// Whether what is written in a storage area here is seen on the other nodes, and the other way round for none of them: shared or node-local.
-/// An error says which nodes see it and which do not.
+/// Finds out whether a storage area is shared by all nodes or local to each. An error names the nodes that see this machine's files and
+/// those that do not.
 pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<StorageKind, ReadyError> {
     let others = nodes.others();
     if others.is_empty() {
@@ -218,7 +218,7 @@ pub(super) async fn storage_kind(nodes: &Nodes, directory: &Utf8Path) -> Result<
     let begin = Instant::now();
     let see = loop {
         let see = seeing(nodes, &others, directory).await?;
-        // what is on a disk of this machine no other node sees later either
+        // no other node will ever see a disk of this machine
         if see.len() == others.len() || begin.elapsed() > SEEN_LIMIT || (see.is_empty() && on_own_disk(nodes, directory).await) {
             break see;
         }
@@ -246,8 +246,8 @@ async fn on_own_disk(nodes: &Nodes, directory: &Utf8Path) -> bool {
     spaces.first().is_some_and(|s| OWN.contains(&s.place.file_system.as_str()))
 }
 
-/// Which of these nodes see a file that is new in a directory of this machine. Each looks for its very name, which no node has looked for
-/// before: directories are remembered, and so is what was not in them.
+/// Finds the nodes that see a new file in a directory of this machine. The name is unique, because file systems cache directories and even
+/// missing entries.
 async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<Vec<String>, ReadyError> {
     let file = tempfile::Builder::new()
         .prefix(".cvc-shared-")
@@ -258,7 +258,7 @@ async fn seeing(nodes: &Nodes, others: &[&str], directory: &Utf8Path) -> Result<
     Ok(found.into_iter().filter(|(_, files)| files.iter().any(|f| f.found.is_some())).map(|(node, _)| node).collect())
 }
 
-/// Asks the nodes again what they are like, and where these directories lie.
+/// Asks the nodes again for their facts, and for the file systems of these directories.
 pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Item = &Utf8PathBuf>) -> Result<(), ReadyError> {
     let paths: Vec<PathBuf> = directories.map(|d| d.clone().into_std_path_buf()).collect();
     let mut names = vec![nodes.head.name.as_str()];
@@ -267,7 +267,7 @@ pub(super) async fn ask_places(nodes: &mut Nodes, directories: impl Iterator<Ite
     Ok(())
 }
 
-/// Which other nodes this machine does not reach by ssh, as MPI launchers call it, and why.
+/// Finds the nodes that this machine cannot reach by ssh in the way of MPI launchers, with the reasons.
 pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     let others = nodes.others();
     let mut asking = JoinSet::new();
@@ -289,14 +289,14 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     problems
 }
 
-/// Where the storage areas of a site are.
+/// The directories of a site's storage areas.
 pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8PathBuf> {
     // as runs see them: relative ones are below the spool
     let areas = orders.context.site.storage.iter();
     areas.map(|(name, area)| (name.clone(), area.path.as_ref().map_or_else(|| root.to_owned(), |p| paths::expand_below(root, p)))).collect()
 }
 
-/// Of these files of this machine, which other nodes lack, and where they are different.
+/// Finds the nodes that lack these files of this machine or have different ones.
 pub(super) async fn differing(
     nodes: &Nodes,
     files: &[Utf8PathBuf],

@@ -1,4 +1,4 @@
-//! What controller and agent say to each other.
+//! The messages between controller and agent.
 
 use crate::attempt::{Found, SiteContext, Task};
 use camino::Utf8PathBuf;
@@ -10,25 +10,25 @@ use cvc_core::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of the protocol; a spool of another one is refused.
+/// Version of the protocol; a spool of another version is refused.
 pub const PROTOCOL: u32 = 1;
 
-/// What an agent is started with.
+/// The orders of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     /// [`PROTOCOL`] of the controller.
     pub protocol: u32,
-    /// What the runs depend on.
+    /// The context of the runs.
     pub context: SiteContext,
-    /// The points that are meant for this site: of each the agent says whether it can run.
+    /// The points of this site; the agent reports which of them can run.
     pub points: Vec<PlannedPoint>,
-    /// Where `cvc-node` lies on the nodes.
+    /// Path of `cvc-node` on the nodes.
     pub program: Utf8PathBuf,
-    /// Without a controller and without a run under way, the agent ends after so long, seconds.
+    /// Time without a controller and without a run under way after which the agent ends, seconds.
     pub idle_s: f64,
 }
 
-/// What a controller asks for. A request has a name, and one of a name that was given before is not done again.
+/// A request of a controller. Requests have names, and each name is carried out once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
@@ -39,7 +39,7 @@ pub enum Request {
         /// Which run.
         run: RunId,
     },
-    /// The controller has what it needs of this attempt: its directory can go.
+    /// The controller has fetched this attempt: remove its directory.
     Forget {
         /// Which run.
         run: RunId,
@@ -48,17 +48,17 @@ pub enum Request {
         /// Attempt.
         attempt: u32,
     },
-    /// Cut off what is under way, end everything on all nodes, and go.
+    /// Cut off running attempts, end everything on all nodes, and exit.
     Close,
 }
 
-/// What an agent tells.
+/// An event that an agent reports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// An agent begins: what earlier ones said of themselves does not hold any more.
+    /// An agent starts: what earlier ones reported about themselves no longer holds.
     Began,
-    /// It is getting ready: one line for people.
+    /// A preparation step: one line for people.
     Note {
         /// What it does.
         what: String,
@@ -71,7 +71,7 @@ pub enum Event {
         cores: u32,
         /// Points that cannot run here, with the reason.
         obstacles: BTreeMap<PointId, String>,
-        /// What is installed, to be held against the lock file.
+        /// The installed software, to compare with the lock file.
         found: Found,
     },
     /// It cannot work.
@@ -127,37 +127,37 @@ pub enum Event {
         dispatch: u32,
         /// Why.
         reason: String,
-        /// The job that the agent is in reached its time limit, and the run had had it for itself from the beginning.
+        /// The agent's job reached its time limit, and the run had had the whole job.
         time_limit: bool,
     },
-    /// A node is not heard of any more, and takes no runs until it is.
+    /// A node is silent, and takes no runs until it answers again.
     NodeLost {
         /// Which node.
         node: String,
-        /// What was seen.
+        /// The reason.
         reason: String,
     },
-    /// The cloud takes a node back: it takes no runs any more, and what runs there goes on until it ends or the node goes.
+    /// The cloud is about to reclaim a node: it takes no more runs, and its present run goes on until it or the node ends.
     NodeLeaving {
         /// Which node.
         node: String,
-        /// When; `None` if the cloud has not said it in a way that is understood.
+        /// When; `None` if the cloud's notice has no readable time.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         leaves_at: Option<jiff::Timestamp>,
-        /// What becomes of it: `terminate`, `stop`, `hibernate`.
+        /// The cloud's action: `terminate`, `stop`, `hibernate`.
         action: String,
     },
-    /// A lost node is there again.
+    /// A lost node is back.
     NodeBack {
         /// Which node.
         node: String,
     },
-    /// The agent is about to go: what is under way is cut off.
+    /// The agent is about to end: it cuts off running attempts.
     Closing {
         /// Why.
         reason: String,
     },
-    /// The agent goes, and has left nothing running.
+    /// The agent ends and has left nothing running.
     Closed {
         /// Why.
         reason: String,
@@ -185,7 +185,7 @@ mod tests {
         let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
         let event = Event::NodeLeaving { node: "n2".into(), leaves_at: Some(at), action: "terminate".into() };
         let line = serde_json::to_string(&Numbered { seq: 1, at, event }).expect("JSON");
-        // names of an event's fields stand beside those of its line
+        // an event's fields are at the same level as those of its line
         let read: Numbered = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
         assert!(matches!(read.event, Event::NodeLeaving { leaves_at: Some(l), .. } if l == at), "{read:?}");
     }

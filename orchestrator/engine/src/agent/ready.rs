@@ -1,4 +1,4 @@
-//! Everything before an agent's first run: the nodes gathered, storage areas told apart, software found, points that cannot run.
+//! Everything before an agent's first run: gathers the nodes, classifies storage areas, finds software, and checks which points can run.
 
 use super::{
     error::ReadyError,
@@ -25,13 +25,13 @@ use std::{
 /// An agent that can take runs.
 pub(super) struct ReadyAgent {
     pub executor: LocalExecutor,
-    /// The event that says what there is.
+    /// The event that reports nodes and software.
     pub ready: Event,
-    /// Whether the other nodes see the spool, as far as any was there to be asked.
+    /// Whether the other nodes see the spool, if there are any.
     pub spool_kind: Option<StorageKind>,
 }
 
-/// Gathers the nodes and finds out what they can run.
+/// Gathers the nodes and checks what they can run.
 ///
 /// # Errors
 /// When nodes cannot be gathered or asked, or the event log cannot be written.
@@ -83,12 +83,12 @@ pub(super) async fn get_ready(
     Ok(ReadyAgent { executor, ready, spool_kind })
 }
 
-/// Writes down what was noted meanwhile.
+/// Logs the notes so far as events.
 fn write_notes(noted: &mut Vec<String>, log: &mut EventLog) -> Result<(), ReadyError> {
     noted.drain(..).try_for_each(|what| Ok(log.write(Event::Note { what })?))
 }
 
-/// Finds out which storage areas all nodes see, and corrects the context where the user did not say. Returns what is wrong with each of the
+/// Finds out which storage areas all nodes see, and completes the context where the user did not say. Returns the problem of each of the
 /// others.
 async fn find_area_kinds(
     context: &mut SiteContext,
@@ -113,7 +113,7 @@ async fn find_area_kinds(
     problems
 }
 
-/// Takes over what a storage area was found to be; an area whose path the user gave must be what the user says.
+/// Records the kind of a storage area; an area whose path the user gave must be of the declared kind.
 fn correct_kind(area: &mut StorageArea, found: StorageKind, name: &str, directory: &Utf8Path) -> Option<String> {
     if area.path.is_none() {
         area.kind = found;
@@ -123,10 +123,10 @@ fn correct_kind(area: &mut StorageArea, found: StorageKind, name: &str, director
         StorageKind::Shared => ("shared", "each node sees files of its own there"),
         StorageKind::NodeLocal => ("node-local", "all nodes see the same files there"),
     };
-    Some(format!("storage area {name} ({directory}) is called {called}, but {is}: correct its `kind`"))
+    Some(format!("storage area {name} ({directory}) is declared as {called}, but {is}: correct its `kind`"))
 }
 
-/// The kernels that were compiled here go to the nodes that do not see them.
+/// Copies the kernels that were compiled here to the nodes that do not see them.
 async fn spread_kernels(nodes: &Nodes, accesses: &[NodeAccess], directory: &Utf8Path) -> Result<(), ReadyError> {
     let programs: Vec<Utf8PathBuf> =
         directory.read_dir_utf8().map(|d| d.flatten().map(|e| e.into_path()).filter(|p| p.is_file()).collect()).unwrap_or_default();
@@ -138,7 +138,7 @@ async fn spread_kernels(nodes: &Nodes, accesses: &[NodeAccess], directory: &Utf8
     Ok(())
 }
 
-/// Points that cannot run here, with the reason: what is missing on this machine, or is not the same on all nodes.
+/// Finds the points that cannot run here, with the reason: something is missing on this machine or differs between nodes.
 async fn obstacles(
     site: &ReadySite,
     nodes: &Nodes,
@@ -152,8 +152,10 @@ async fn obstacles(
         if let Some(reason) = site.obstacle(point).or_else(|| area_problems.get(&point.storage).cloned()) {
             obstacles.insert(id.clone(), reason);
         } else if point.mapping.nodes() as usize > nodes.all.len() {
-            obstacles
-                .insert(id.clone(), format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), nodes.all.len()));
+            obstacles.insert(
+                id.clone(),
+                format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), nodes.all.len()),
+            );
         } else {
             let of_point = programs(site, point);
             files.extend(of_point.iter().cloned());
@@ -178,8 +180,8 @@ async fn obstacles(
     Ok(obstacles)
 }
 
-/// Points under DMTCP of several nodes inside a Slurm job whose nodes do not reach each other by ssh: what srun starts is Slurm's, and cannot be
-/// restarted.
+/// Finds points under DMTCP on several nodes of a Slurm job whose nodes do not reach each other by ssh: what srun starts belongs to Slurm
+/// and cannot be restarted.
 async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
     let by_ssh = |p: &PlannedPoint| checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh;
     let needs = |p: &&PlannedPoint| by_ssh(p) && p.point.mapping.nodes() > 1;

@@ -1,4 +1,4 @@
-//! The agent's work: takes requests, carries out attempts, tells what happened, watches its nodes, and goes when nobody needs it.
+//! The agent's main loop: takes requests, carries out attempts, reports events, watches its nodes, and ends when nobody needs it.
 
 use super::{
     error::AgentError,
@@ -6,9 +6,9 @@ use super::{
     protocol::{Event, Orders, Request},
     ready::{ReadyAgent, get_ready},
     spool::{self, EventLog, Spool, put_json},
-    spot_interruption::{Heard, Watch},
+    spot_interruption::{NodeNotice, Watch},
 };
-use crate::attempt::{AttemptEvent, AttemptReporter, Attempted, LATER, LocalExecutor, OutcomeFile, RunError, Task, area_name};
+use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, LATER, LocalExecutor, OutcomeFile, RunError, Task, area_name};
 use camino::Utf8Path;
 use cvc_core::{
     campaign::{StorageKind, WARNING_S},
@@ -33,9 +33,9 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Delay between looks for requests.
+/// Delay between checks for requests.
 const TICK: Duration = Duration::from_millis(10);
-/// Delay between signs of life.
+/// Delay between heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
 /// Delay between attempts to reach lost nodes again.
 const REVIVE: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ const CUT_LIMIT: Duration = Duration::from_secs(20);
 /// An attempt under way.
 struct UnderWay {
     dispatch: u32,
-    /// No other attempt had ended before it began: all of a job's time was for it.
+    /// Whether no attempt had ended before it began, so that it had the whole job.
     first: bool,
     nodes: Vec<String>,
     stop_request: watch::Sender<StopRequest>,
@@ -60,24 +60,24 @@ struct Agent {
     executor: Arc<LocalExecutor>,
     /// Whether the other nodes see this spool, as far as any was there to be asked.
     spool_kind: Option<StorageKind>,
-    /// Requests that were taken in.
+    /// Requests that were handled.
     taken: HashSet<String>,
     under_way: HashMap<RunId, UnderWay>,
-    attempts: JoinSet<(Box<Task>, Result<Attempted, RunError>)>,
+    attempts: JoinSet<(Box<Task>, Result<AttemptResult, RunError>)>,
     tell: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
     lost: BTreeSet<String>,
-    /// Nodes that the cloud takes back.
+    /// Nodes that the cloud is about to reclaim.
     leaving: BTreeSet<String>,
-    /// Hears of that, where the cloud may.
+    /// Watches for that, if the cloud may reclaim nodes.
     watch: Option<Watch>,
     /// An attempt to reach lost nodes again, and when the last one ended.
     reviving: Option<JoinHandle<()>>,
     revived: Instant,
-    /// When something was last asked for or ended.
+    /// Time of the last request or end of an attempt.
     active: Instant,
     /// When this agent began.
     begun: Instant,
-    /// When it last said that it is alive.
+    /// Time of its last heartbeat.
     beaten: Option<Instant>,
     /// Whether an attempt has ended here.
     worked: bool,
@@ -89,7 +89,7 @@ struct Agent {
 /// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
     let begun = Instant::now();
-    // an error means that it leads a session already
+    // an error means that it already leads a session
     let _ = nix::unistd::setsid();
     let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
     let spool = Spool::at(&root);
@@ -97,12 +97,12 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     let _lock = spool.lock()?;
     let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
     let (mut log, events) = EventLog::open(&spool.events())?;
-    // before it is known to be alive: whoever waits for that reads the log from here
+    // before others see that it is alive: they read the log from here
     log.write(Event::Began)?;
     put_json(&spool.agent_file(), &me)?;
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
-    // one that takes over works with the nodes that are left
+    // an agent that takes over uses the remaining nodes
     let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
     let ready = tokio::select! {
         ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready.map_err(|e| e.to_string()),
@@ -116,7 +116,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
             return Err(AgentError::Unable(reason));
         }
     };
-    let (tell, mut news) = mpsc::unbounded_channel();
+    let (tell, mut attempt_events) = mpsc::unbounded_channel();
     let mut agent = Agent {
         spool,
         orders,
@@ -138,36 +138,36 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         worked: false,
     };
     let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
-    match agent.work(&events, ready, &mut terminate, &mut news).await {
-        Ok(reason) => agent.close(reason, &mut news).await,
+    match agent.work(&events, ready, &mut terminate, &mut attempt_events).await {
+        Ok(reason) => agent.close(reason, &mut attempt_events).await,
         Err(error) => {
-            // nothing may be left running, whatever it was; the first error is the one to be told
-            let _ = agent.close(&format!("it could not go on: {error}"), &mut news).await;
+            // nothing may be left running in any case; the first error is reported
+            let _ = agent.close(&format!("it could not go on: {error}"), &mut attempt_events).await;
             Err(error)
         }
     }
 }
 
 impl Agent {
-    /// Does what is asked for; why it is to go.
+    /// Carries out requests until it must end; returns the reason.
     async fn work(
         &mut self,
         events: &[Event],
         ready: Event,
         terminate: &mut Signal,
-        news: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
+        attempt_events: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
     ) -> Result<&'static str, AgentError> {
-        // what an earlier agent was at comes before it takes new runs
+        // finish what an earlier agent left before taking new runs
         self.recover(events).await?;
         self.log.write(ready)?;
         self.watch = self.orders.context.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.executor.nodes, ec2.market));
         loop {
             tokio::select! {
                 biased;
-                Some((run, what)) = news.recv() => self.hear(run, what)?,
+                Some((run, what)) = attempt_events.recv() => self.on_attempt_event(run, what)?,
                 Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => {
-                    while let Ok((run, what)) = news.try_recv() {
-                        self.hear(run, what)?;
+                    while let Ok((run, what)) = attempt_events.try_recv() {
+                        self.on_attempt_event(run, what)?;
                     }
                     let (task, result) = ended.map_err(|e| AgentError::Unable(format!("internal error (please report): {e}")))?;
                     self.ended(&task, result)?;
@@ -179,7 +179,7 @@ impl Agent {
                     }
                     self.beat();
                     self.watch_nodes()?;
-                    self.hear_cloud()?;
+                    self.on_cloud_notices()?;
                     self.revive();
                     if self.idle() {
                         return Ok("no controller came for a long time");
@@ -189,7 +189,7 @@ impl Agent {
         }
     }
 
-    /// Ends what an earlier agent was at, and tells what became of it.
+    /// Ends what an earlier agent left, and reports the results.
     async fn recover(&mut self, events: &[Event]) -> Result<(), AgentError> {
         let mut settled: HashSet<(RunId, u32)> = HashSet::new();
         let mut started: HashMap<(RunId, u32), (u32, u64)> = HashMap::new();
@@ -203,7 +203,7 @@ impl Agent {
                     started.insert((run.clone(), *dispatch), (*pid, *start_ticks));
                 }
                 Event::Ready { .. } => worked_before = true,
-                // it cut off what it was at: requests without an end came later, and are for this agent
+                // it cut off its own attempts: requests without an end came later and are for this agent
                 Event::Closed { .. } => worked_before = false,
                 Event::Began
                 | Event::Note { .. }
@@ -242,8 +242,8 @@ impl Agent {
             None => {
                 let restarts = std::env::var("SLURM_RESTART_COUNT").ok().filter(|c| c != "0");
                 let reason = match restarts {
-                    Some(count) => format!("its job was put back into the queue (restart {count})"),
-                    None => "the agent on the head ended before it did".to_owned(),
+                    Some(count) => format!("its job was requeued (restart {count})"),
+                    None => "the agent on the head node ended first".to_owned(),
                 };
                 self.log.write(Event::Lost { run, dispatch, reason, time_limit: false }).map_err(AgentError::from)
             }
@@ -255,16 +255,16 @@ impl Agent {
         Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records, wall_s })?)
     }
 
-    /// Says that it is alive.
+    /// Writes a heartbeat.
     fn beat(&mut self) {
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
-            // a file system that is away for a moment is no reason to stop
+            // a short failure of the file system is not a reason to stop
             let _ = fs::write(self.spool.beat(), b"");
             self.beaten = Some(Instant::now());
         }
     }
 
-    /// Takes in what is new. Whether the agent is to go.
+    /// Handles new requests. Returns whether the agent must end.
     fn take_requests(&mut self) -> Result<bool, AgentError> {
         for name in self.spool.names()? {
             if self.taken.contains(&name) {
@@ -293,15 +293,15 @@ impl Agent {
 
     fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
         let run = task.planned.id.clone();
-        // the controller may not have heard yet that a node is lost: that is no attempt
+        // the controller may not know yet that a node is lost: this does not count as an attempt
         self.watch_nodes()?;
-        self.hear_cloud()?;
+        self.on_cloud_notices()?;
         let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
-        // an earlier controller chose it, and the cloud or the scheduler has given others since
+        // an earlier controller chose it, and the site has other nodes now
         let unknown = task.nodes.iter().find(|n| self.executor.nodes.all.iter().all(|known| known.name != **n));
-        let lost = lost.or_else(|| unknown.map(|node| format!("{node}, on which it was to be, is not there any more")));
+        let lost = lost.or_else(|| unknown.map(|node| format!("its node {node} no longer exists")));
         let leaving = task.nodes.iter().chain([&self.executor.nodes.head.name]).find(|n| self.leaving.contains(*n));
-        let leaving = leaving.map(|node| format!("{node} is being taken back by the cloud, and it had not begun"));
+        let leaving = leaving.map(|node| format!("the cloud is reclaiming {node}, and the run had not begun"));
         if let Some(reason) = lost.or(leaving) {
             return Ok(self.log.write(Event::Lost { run, dispatch: task.dispatch, reason, time_limit: false })?);
         }
@@ -315,7 +315,7 @@ impl Agent {
         let attempt = async move {
             let result = executor.attempt(&task, stop_signal, &reporter).await;
             tracing::info!(outcome = ?result, "attempt ended");
-            if let Ok(Attempted::Ended(file)) = &result {
+            if let Ok(AttemptResult::Ended(file)) = &result {
                 let kept = if file.outcome == Outcome::Succeeded { dir.run(&run) } else { dir.failed(&run, file.attempt) };
                 keep_log(&log, before, &kept);
             }
@@ -325,14 +325,14 @@ impl Agent {
         Ok(())
     }
 
-    /// The controller has everything of an attempt.
+    /// Removes an attempt that the controller has fetched.
     fn forget(&mut self, run: &RunId, dispatch: u32, attempt: u32, name: &str) {
         let campaign = self.spool.campaign();
         for dir in [campaign.run(run), campaign.failed(run, attempt)] {
-            // a later attempt may stand under the run's own name: its outcome says which it is
+            // the directory may belong to a later attempt: its outcome tells
             let of = fs::read(dir.join("outcome.json")).ok().and_then(|text| serde_json::from_slice::<OutcomeFile>(&text).ok());
             if of.is_some_and(|file| file.attempt == attempt) {
-                // what cannot be removed now goes with the spool
+                // what cannot be removed now is removed with the spool
                 let _ = fs::remove_dir_all(&dir);
             }
         }
@@ -340,31 +340,31 @@ impl Agent {
         self.spool.drop_request(name);
     }
 
-    fn hear(&mut self, run: RunId, news: AttemptEvent) -> Result<(), AgentError> {
+    fn on_attempt_event(&mut self, run: RunId, attempt_event: AttemptEvent) -> Result<(), AgentError> {
         let Some(dispatch) = self.under_way.get(&run).map(|u| u.dispatch) else { return Ok(()) };
-        let event = match news {
+        let event = match attempt_event {
             AttemptEvent::Started(ProcessId { pid, start_ticks }) => Event::Started { run, dispatch, pid, start_ticks },
             AttemptEvent::Stage(stage) => Event::Stage { run, stage },
         };
         Ok(self.log.write(event)?)
     }
 
-    fn ended(&mut self, task: &Task, result: Result<Attempted, RunError>) -> Result<(), AgentError> {
+    fn ended(&mut self, task: &Task, result: Result<AttemptResult, RunError>) -> Result<(), AgentError> {
         let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
         self.under_way.remove(&run);
         self.worked = true;
         self.active = Instant::now();
-        // before the end that it has caused, or the controller would take the same nodes again
+        // reported before the end that it caused, or the controller would choose the same nodes again
         self.watch_nodes()?;
         match result {
-            Ok(Attempted::Ended(file)) => self.finished(run, dispatch, file),
-            Ok(Attempted::Interrupted) => Ok(self.log.write(Event::Interrupted { run, dispatch })?),
-            Ok(Attempted::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, dispatch, reason, time_limit })?),
-            Ok(Attempted::Failed { cause, detail }) => {
+            Ok(AttemptResult::Ended(file)) => self.finished(run, dispatch, file),
+            Ok(AttemptResult::Interrupted) => Ok(self.log.write(Event::Interrupted { run, dispatch })?),
+            Ok(AttemptResult::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, dispatch, reason, time_limit })?),
+            Ok(AttemptResult::Failed { cause, detail }) => {
                 let outcome = Outcome::Failed { cause, detail };
                 Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
             }
-            // its directory could not be written: that is its failure
+            // its directory could not be written, which is its failure
             Err(error) => {
                 let outcome = Outcome::Failed { cause: Cause::Store, detail: error.to_string() };
                 Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
@@ -372,16 +372,16 @@ impl Agent {
         }
     }
 
-    /// Takes in which nodes the cloud takes back.
-    fn hear_cloud(&mut self) -> Result<(), AgentError> {
+    /// Handles notices of nodes that the cloud is about to reclaim.
+    fn on_cloud_notices(&mut self) -> Result<(), AgentError> {
         while let Some(heard) = self.watch.as_mut().and_then(Watch::next) {
             match heard {
-                Heard::Leaving(node, notice) => {
+                NodeNotice::Leaving(node, notice) => {
                     self.leaving.insert(node.clone());
                     self.log.write(Event::NodeLeaving { node, leaves_at: notice.time.parse().ok(), action: notice.action })?;
                 }
-                Heard::Deaf(node, why) => {
-                    let what = format!("whether the cloud takes {node} back is not heard before it goes: {why}");
+                NodeNotice::Silent(node, why) => {
+                    let what = format!("spot interruptions of {node} cannot be seen in advance: {why}");
                     self.log.write(Event::Note { what })?;
                 }
             }
@@ -397,7 +397,7 @@ impl Agent {
             }
         }
         if self.reviving.is_some() {
-            // what was left on those that are back is still being removed
+            // leftovers on returned nodes are still being removed
             return Ok(());
         }
         let back: Vec<String> = self.lost.iter().filter(|n| !now.contains_key(*n)).cloned().collect();
@@ -408,7 +408,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tries now and then to reach lost nodes, but those of runs under way, which are about to fail by their loss.
+    /// Tries now and then to reach lost nodes, except those of running attempts, which are about to fail.
     fn revive(&mut self) {
         if self.reviving.as_ref().is_some_and(JoinHandle::is_finished) {
             self.reviving = None;
@@ -430,13 +430,13 @@ impl Agent {
         self.reviving = Some(tokio::spawn(revive.in_current_span()));
     }
 
-    /// Before the end: what was left on nodes that are there again, or nearly, is removed.
+    /// Before the end, removes leftovers on nodes that are back or nearly so.
     async fn last_revival(&mut self) {
         let executor = Arc::clone(&self.executor);
         let reviving = self.reviving.take();
         let last = async move {
             if let Some(reviving) = reviving {
-                // one that failed has nothing to say
+                // a failed attempt to reconnect has no result
                 let _ = reviving.await;
             }
             if !executor.nodes.crew.lost().borrow().is_empty() {
@@ -448,7 +448,7 @@ impl Agent {
         let _ = tokio::time::timeout(REVIVE_LAST, last).await;
     }
 
-    /// Whether nobody has needed it for long.
+    /// Whether it has been idle for long enough to end.
     fn idle(&self) -> bool {
         let limit = Duration::from_secs_f64(self.orders.idle_s);
         if !self.under_way.is_empty() || self.active.elapsed() < limit {
@@ -458,7 +458,7 @@ impl Agent {
         seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
     }
 
-    /// Whether the job that this agent is in has no more time than Slurm gives between its warning and the end.
+    /// Whether the agent's job has no more time left than Slurm gives between its warning and the end.
     fn near_time_limit(&self) -> bool {
         let Some(slurm) = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
         let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
@@ -468,8 +468,8 @@ impl Agent {
         near_end(limit, left, self.begun.elapsed())
     }
 
-    /// Removes what the campaign's directories are on the other nodes; on this one the controller does, or they are the same. What could not be
-    /// removed.
+    /// Removes the campaign's directories on the other nodes. On this one the controller does so, or they are the same. Returns what could
+    /// not be removed.
     async fn clear_others(&self) -> Vec<String> {
         let nodes = &self.executor.nodes;
         let others = nodes.others();
@@ -500,8 +500,8 @@ impl Agent {
             .collect()
     }
 
-    /// Ends everything. What cannot be written down is no reason not to: the first such failure is told at the end.
-    async fn close(mut self, reason: &str, news: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>) -> Result<(), AgentError> {
+    /// Ends everything, even if events cannot be written. The first such failure is returned at the end.
+    async fn close(mut self, reason: &str, attempt_events: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>) -> Result<(), AgentError> {
         let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
         let of_job = self.near_time_limit().then(|| {
             let limit_s = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
@@ -518,12 +518,12 @@ impl Agent {
         let begin = Instant::now();
         while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
             let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await else { break };
-            while let Ok((run, what)) = news.try_recv() {
-                written = written.and(self.hear(run, what));
+            while let Ok((run, what)) = attempt_events.try_recv() {
+                written = written.and(self.on_attempt_event(run, what));
             }
             if let Ok((task, result)) = ended {
                 let result = match result {
-                    Ok(Attempted::Interrupted) => Ok(Attempted::Lost {
+                    Ok(AttemptResult::Interrupted) => Ok(AttemptResult::Lost {
                         reason: of_job.clone().unwrap_or_else(|| reason.to_owned()),
                         time_limit: of_job.is_some() && first.contains(&task.planned.id),
                     }),
@@ -564,7 +564,8 @@ fn keep_log(log: &Utf8Path, before: u64, run: &Utf8Path) {
     }
 }
 
-/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that, by
+/// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that,
+/// by
 /// what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
 fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
     let left = left.unwrap_or_else(|| limit.saturating_sub(passed));

@@ -1,4 +1,4 @@
-//! The spool: the directory through which controller and agent talk.
+//! The spool: the directory through which controller and agent exchange messages.
 
 use super::protocol::{Event, Numbered, Orders, Request};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -24,7 +24,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// At this path.
+    /// The spool at this path.
     pub fn at(root: &Utf8Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -34,7 +34,7 @@ impl Spool {
         &self.root
     }
 
-    /// As the directory of a campaign: that is where runs are.
+    /// The spool as a campaign's directory, which holds runs.
     pub fn campaign(&self) -> CampaignDir {
         CampaignDir::at(&self.root)
     }
@@ -44,7 +44,7 @@ impl Spool {
         self.root.join("agent.json")
     }
 
-    /// What the agent says on standard error.
+    /// File with the agent's standard error.
     pub fn log(&self) -> Utf8PathBuf {
         self.root.join("agent.log")
     }
@@ -54,17 +54,17 @@ impl Spool {
         self.root.join(TRACE)
     }
 
-    /// Touched while a controller is there.
+    /// File that is touched while a controller is there.
     pub fn controller(&self) -> Utf8PathBuf {
         self.root.join("controller")
     }
 
-    /// Touched by the agent all the time.
+    /// File that the agent touches regularly.
     pub fn beat(&self) -> Utf8PathBuf {
         self.root.join("beat")
     }
 
-    /// What happened.
+    /// File with the events.
     pub fn events(&self) -> Utf8PathBuf {
         self.root.join("events.jsonl")
     }
@@ -81,43 +81,43 @@ impl Spool {
         Ok(())
     }
 
-    /// Taken by the one agent of the spool, as long as it lives.
+    /// Lock that the spool's only agent holds while it lives.
     pub(super) fn lock(&self) -> Result<CampaignLock, SpoolError> {
         CampaignLock::take(&self.root.join("agent.lock"))
     }
 
-    /// Whether an agent is alive, as far as this machine can tell: that is where the agent runs or nobody knows.
+    /// Whether an agent is alive; only meaningful on the machine where it runs.
     pub fn agent(&self) -> Option<ProcessId> {
         let id: ProcessId = serde_json::from_slice(&fs::read(self.agent_file()).ok()?).ok()?;
         id.is_alive().then_some(id)
     }
 
-    /// What the agent is to do.
+    /// Reads the agent's orders.
     pub(super) fn orders(&self) -> Result<Orders, SpoolError> {
         read_json(&self.root.join("orders.json"))
     }
 
-    /// Puts a request in. One of the same name stays as it is.
+    /// Adds a request. An existing one of the same name is kept.
     pub fn ask(&self, name: &str, request: &Request) -> Result<(), SpoolError> {
         let path = self.requests().join(format!("{name}.json"));
         if path.exists() { Ok(()) } else { put_json(&path, request) }
     }
 
-    /// Names of the requests that are there, in their order.
+    /// Names of the present requests, in their order.
     pub(super) fn names(&self) -> Result<BTreeSet<String>, SpoolError> {
         let dir = self.requests();
         let entries = dir.read_dir_utf8().map_err(StoreError::io("list", &dir))?;
         Ok(entries.flatten().filter_map(|e| e.file_name().strip_suffix(".json").map(str::to_owned)).collect())
     }
 
-    /// A request.
+    /// Reads a request.
     pub(super) fn request(&self, name: &str) -> Result<Request, SpoolError> {
         read_json(&self.requests().join(format!("{name}.json")))
     }
 
-    /// Takes requests away that are done with.
+    /// Removes handled requests.
     pub(super) fn drop_request(&self, name: &str) {
-        // gone already is as good
+        // already gone is fine
         let _ = fs::remove_file(self.requests().join(format!("{name}.json")));
     }
 }
@@ -140,7 +140,7 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
-    /// Opens the log, cuts a torn last line off, and gives what stands in it.
+    /// Opens the log, cuts off a torn last line, and returns its events.
     pub fn open(path: &Utf8Path) -> Result<(Self, Vec<Numbered>), SpoolError> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;

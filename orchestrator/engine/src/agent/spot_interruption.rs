@@ -1,4 +1,4 @@
-//! Nodes that the cloud takes back: it says so in their metadata services, two minutes before.
+//! Watches for nodes that the cloud is about to reclaim, which their metadata services announce two minutes before.
 
 use crate::{
     attempt::Nodes,
@@ -9,36 +9,36 @@ use cvc_probe::sentinel::Notice;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-/// Delay between questions, as the cloud recommends.
+/// Delay between queries, as the cloud recommends.
 const TICK: Duration = Duration::from_secs(5);
 /// Longer than a sentinel waits for the service.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Instead of the usual address of the service: the name that all of the cloud's own programs know.
+/// Variable with the address of the service, which all of the cloud's own programs know.
 const SERVICE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
-/// Where the metadata service is, if not where it always is.
+/// Address of the metadata service, if it is not the usual one.
 pub(super) fn service() -> Option<String> {
     std::env::var(SERVICE).ok().filter(|s| !s.is_empty())
 }
 
-/// What was heard.
+/// An observation about a node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum NodeNotice {
     /// The cloud takes this node back.
     Leaving(String, Notice),
-    /// Its service does not answer: nothing will be heard before it goes.
-    Deaf(String, String),
+    /// Its service does not answer: there will be no notice.
+    Silent(String, String),
 }
 
-/// Asks all nodes again and again. Ends with whoever holds it.
+/// Queries all nodes repeatedly. Ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
-    heard: mpsc::UnboundedReceiver<Heard>,
+    heard: mpsc::UnboundedReceiver<NodeNotice>,
     asking: JoinHandle<()>,
 }
 
 impl Watch {
-    /// Of nodes that are of this market; `None` where the cloud takes nothing back.
+    /// Starts to watch nodes of this market; `None` if the cloud does not reclaim them.
     pub fn begin(nodes: &Nodes, market: Market) -> Option<Self> {
         match market {
             Market::OnDemand => return None,
@@ -51,8 +51,8 @@ impl Watch {
         Some(Self { heard, asking })
     }
 
-    /// What was heard since the last time.
-    pub fn next(&mut self) -> Option<Heard> {
+    /// The observations since the last call.
+    pub fn next(&mut self) -> Option<NodeNotice> {
         self.heard.try_recv().ok()
     }
 }
@@ -63,7 +63,7 @@ impl Drop for Watch {
     }
 }
 
-async fn ask(crew: Crew, mut names: BTreeSet<String>, tell: mpsc::UnboundedSender<Heard>) {
+async fn ask(crew: Crew, mut names: BTreeSet<String>, tell: mpsc::UnboundedSender<NodeNotice>) {
     let service = service();
     let mut deaf: BTreeSet<String> = BTreeSet::new();
     while !names.is_empty() {
@@ -77,11 +77,11 @@ async fn ask(crew: Crew, mut names: BTreeSet<String>, tell: mpsc::UnboundedSende
                 }
                 Ok(Some(notice)) => {
                     names.remove(&node);
-                    Heard::Leaving(node, notice)
+                    NodeNotice::Leaving(node, notice)
                 }
-                // those who wait for nodes are told of it otherwise
+                // those who wait for nodes learn of it otherwise
                 Err(CrewError::Lost { .. }) => continue,
-                Err(error) if deaf.insert(node.clone()) => Heard::Deaf(node, error.to_string()),
+                Err(error) if deaf.insert(node.clone()) => NodeNotice::Silent(node, error.to_string()),
                 Err(_) => continue,
             };
             if tell.send(heard).is_err() {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an agent may take to say who it is.
+/// Time limit for an agent to identify itself.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Starts the agent of a spool, unless one is alive; its process.
@@ -47,10 +47,10 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
                 return Ok(id);
             }
             let text = fs::read(&log).unwrap_or_default();
-            let said = String::from_utf8_lossy(text.get(before as usize..).unwrap_or_default()).trim().to_owned();
+            let message = String::from_utf8_lossy(text.get(before as usize..).unwrap_or_default()).trim().to_owned();
             let how =
-                ended.map_or_else(|| format!("did not say who it is within {} s", LIMIT.as_secs()), |s| format!("ended at once ({s})"));
-            return Err(StoreError::damaged(&log, 0, format!("the agent {how}: {said}")));
+                ended.map_or_else(|| format!("did not identify itself within {} s", LIMIT.as_secs()), |s| format!("ended at once ({s})"));
+            return Err(StoreError::damaged(&log, 0, format!("the agent {how}: {message}")));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

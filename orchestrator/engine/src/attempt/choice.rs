@@ -1,4 +1,4 @@
-//! What a run is made of: everything that is decided before anything is written.
+//! Everything that is decided about a run before anything is written.
 
 use super::{
     error::RunError,
@@ -20,7 +20,7 @@ use cvc_core::{app::descriptor::Descriptor, ids::RunId, store::CampaignDir};
 use cvc_probe::sentinel::InstanceFacts;
 use serde_json::{Value, json};
 
-/// What a run is made of.
+/// The choices for a run.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub run: RunId,
@@ -37,13 +37,13 @@ pub(super) struct Choice {
     pub work: Utf8PathBuf,
     /// Short private directory.
     pub tmp: Utf8PathBuf,
-    /// What marks its processes.
+    /// The marker of its processes.
     pub marker: String,
     /// Its nodes.
     pub used: AllocatedNodes,
-    /// What those of its ranks are like.
+    /// Facts of the nodes of its ranks.
     pub node_facts: Vec<Value>,
-    /// Which machines of a cloud they are.
+    /// Their machines in a cloud.
     pub instances: Vec<InstanceFacts>,
     /// Network interface between nodes.
     pub interface: Option<String>,
@@ -62,7 +62,7 @@ impl Choice {
         let app = context.apps.get(&point.app).map(|a| a.descriptor.clone()).ok_or_else(|| problem("it is not loaded".into()))?;
         let install = match site.mpi.get(&point.mpi) {
             Some(Ok(install)) => install.clone(),
-            _ => return Err(problem(format!("MPI library `{}` is not there", point.mpi))),
+            _ => return Err(problem(format!("MPI library `{}` is not installed", point.mpi))),
         };
         let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
         let checkpointer = checkpointer(point.checkpointer);
@@ -71,7 +71,7 @@ impl Choice {
         }
         let (work, tmp) = (work_dir(context, campaign, point, &run), tmp_dir(campaign, &run));
         let ranks = nodes.choose(&task.nodes, &point.mapping).ok_or_else(|| {
-            problem(format!("{} needs {} nodes, and {} are there", point.mapping, point.mapping.nodes(), task.nodes.len()))
+            problem(format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), task.nodes.len()))
         })?;
         let on_request = checkpointer.course(&context.checkpoint).on_request;
         let dmtcp = site.dmtcp.as_ref().ok().filter(|_| on_request).map(|install| (install.clone(), DmtcpLayout::of(&work, &tmp)));
@@ -107,9 +107,9 @@ impl Choice {
     }
 }
 
-/// What a node is like, in few words: it is kept with every run.
+/// A short description of a node, which is kept with every run.
 fn facts_of(node: &Node, nodes: &Nodes, work: &Utf8Path) -> Value {
-    // a node that was away when the others were asked has not said it
+    // a node that was away when the others were asked is unknown
     let Some(facts) = nodes.facts.get(&node.name) else { return json!({ "name": node.name, "host": node.hostname }) };
     let place =
         facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());

@@ -1,4 +1,4 @@
-//! From what a run left to its outcome and its records. A run's outcome is decided by evidence, never by exit code 0 alone.
+//! Turns what a run left into its outcome and its records. Evidence decides the outcome, never exit code 0 alone.
 
 use super::{
     dmtcp::Checkpoint,
@@ -40,7 +40,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     let dir = &evidence.prepared.dir;
     let mut judge =
         Judge { evidence, stdout: text(&dir.join("stdout")), stderr: text(&dir.join("stderr")), records: Vec::new(), failure: None };
-    // a restarted program goes on with its output: both parts together are what it said
+    // a restarted program continues its output: both parts together are its output
     let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
     let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
     let seen = mpi::check_io(
@@ -66,13 +66,13 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     Ok((outcome, judge.records, facts))
 }
 
-/// What of DMTCP's own logs is kept beside the run.
+/// Keeps DMTCP's own logs beside the run.
 fn keep_logs(prepared: &Prepared) {
     let Some((_, layout)) = &prepared.dmtcp else { return };
     let Ok(entries) = layout.kvdir.read_dir_utf8() else { return };
     for entry in entries.flatten() {
         if entry.path().is_file() && entry.file_name() != "port" {
-            // a log that cannot be copied is missed by nobody who does not look for it
+            // a missing log is not an error
             let _ = std::fs::copy(entry.path(), prepared.dir.join(entry.file_name()));
         }
     }
@@ -86,7 +86,7 @@ impl Judge<'_> {
         Ok(found)
     }
 
-    /// A full disk is the reason of whatever else went wrong.
+    /// A full disk is the cause of whatever else went wrong.
     fn disk(&mut self) {
         let full = |text: &str| text.contains("No space left on device");
         if full(&self.stderr) || full(&self.stdout) {
@@ -95,24 +95,24 @@ impl Judge<'_> {
         }
     }
 
-    /// What could not begin is no failure of the program's, nor of its checkpoint.
+    /// A run that could not begin is not a failure of the program or its checkpoint.
     fn script(&mut self) {
         let dir = &self.evidence.prepared.dir;
         let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
         match ScriptFailure::find(dir, code) {
             Some(ScriptFailure::Setup) => {
-                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.said()));
+                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.message()));
             }
             Some(ScriptFailure::Coordinator) => {
-                let said = text(&dir.join("coordinator.out"));
-                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&said)));
+                let message = text(&dir.join("coordinator.out"));
+                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&message)));
             }
             None => {}
         }
     }
 
     /// The last words of the run: its errors, or its output if there are none.
-    fn said(&self) -> String {
+    fn message(&self) -> String {
         last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
     }
 
@@ -126,8 +126,8 @@ impl Judge<'_> {
             match own_end {
                 Some(exit) => {
                     let how = exit.code.map_or_else(|| exit.signal.clone().unwrap_or_default(), |code| format!("exit code {code}"));
-                    let said = last_lines(&self.stderr);
-                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {said}"));
+                    let message = last_lines(&self.stderr);
+                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {message}"));
                 }
                 None => self.fail(failure.cause, failure.detail.clone()),
             }
@@ -222,7 +222,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the run was meant to be killed after its checkpoint, for good.
+    /// Whether the run is killed for good after its checkpoint.
     fn killed_early(&self) -> bool {
         self.evidence.course.cut_short
     }
@@ -252,15 +252,15 @@ impl Judge<'_> {
         let app = &self.evidence.prepared.app;
         match exit.code {
             Some(code) if !app.success.exit_codes.contains(&code) => {
-                // without a word of the program, it is the launcher that failed
+                // if the program printed nothing, the launcher failed
                 let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
-                let said = self.said();
-                self.fail(cause, format!("exit code {code}: {said}"));
+                let message = self.message();
+                self.fail(cause, format!("exit code {code}: {message}"));
             }
             None => {
                 let signal = exit.signal.as_deref().unwrap_or("a signal");
-                let said = self.said();
-                self.fail(Cause::Application, format!("ended by {signal}: {said}"));
+                let message = self.message();
+                self.fail(Cause::Application, format!("ended by {signal}: {message}"));
             }
             Some(_) => {}
         }
@@ -268,22 +268,22 @@ impl Judge<'_> {
         self.verification(&stdout, Cause::Application, "")
     }
 
-    /// The application's own word.
+    /// Checks what the application itself reports.
     fn verification(&mut self, output: &str, cause: Cause, where_: &str) -> Result<(), RunError> {
         let success = self.evidence.prepared.app.success.clone();
         if let Some(forbidden) = &success.forbid
             && let Some(found) = self.regex(forbidden)?.find(output)
         {
-            self.fail(cause, format!("it says `{}`{where_}", found.as_str().trim()));
+            self.fail(cause, format!("it printed `{}`{where_}", found.as_str().trim()));
         }
         if !self.regex(&success.pattern)?.is_match(output) {
-            let said = last_lines(output);
-            self.fail(cause, format!("its output{where_} does not say `{}`: {said}", success.pattern));
+            let message = last_lines(output);
+            self.fail(cause, format!("its output{where_} lacks `{}`: {message}", success.pattern));
         }
         Ok(())
     }
 
-    /// Whether files hold what the program says.
+    /// Checks whether files hold what the program reports.
     fn outputs(&mut self) -> Result<(), RunError> {
         if !self.verifies() {
             return Ok(());
@@ -292,8 +292,8 @@ impl Judge<'_> {
         for outputs in &evidence.outputs {
             let pattern = self.regex(&outputs.claim.size)?;
             let stdout = std::mem::take(&mut self.stdout);
-            let said: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
-            let wrong = outputs.judge(&said);
+            let message: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let wrong = outputs.judge(&message);
             self.stdout = stdout;
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);
@@ -313,7 +313,7 @@ impl Judge<'_> {
         if sizes.is_empty() || total == 0 {
             self.fail(
                 Cause::Checkpoint,
-                format!("there is no checkpoint of its own: no file {} below {}", own.files.join(", "), prepared.work),
+                format!("the program wrote no checkpoint: no file {} below {}", own.files.join(", "), prepared.work),
             );
             return Ok(());
         }
@@ -392,15 +392,15 @@ impl Judge<'_> {
                         format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
                     );
                 }
-                // the restart script's own code says little: what the program verified does
+                // the restart script's own exit code says little, unlike the program's verification
                 self.verification(&output, Cause::Restart, " after the restart")?;
                 self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
             }
         }
         if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
-            let said = last_lines(&restarted.stderr);
+            let message = last_lines(&restarted.stderr);
             if let Some(failure) = &mut self.failure {
-                failure.detail.push_str(&format!(" ({said})"));
+                failure.detail.push_str(&format!(" ({message})"));
             }
         }
         let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
@@ -413,7 +413,7 @@ impl Judge<'_> {
 fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -> Vec<Label> {
     let Placed { node, rank, image } = placed;
     let who = match image.role {
-        // where nothing tells its node, nothing tells its rank
+        // an image of unknown node is of unknown rank
         Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
         Role::Launcher => ("role", image.program.clone()),
     };
@@ -445,8 +445,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let digest = std::fs::read(&prepared.program).map(|b| cvc_core::ids::short_digest(&b)).unwrap_or_default();
     let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
     if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
-        notes
-            .push("points ran side by side on other nodes of the site (side_by_side = true): its times are not those of a site of its own");
+        notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
     }
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
@@ -483,7 +482,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     json!(facts)
 }
 
-/// Of which machines of a cloud a run's numbers are: what is the same for all of them once, else each value in the order of the nodes.
+/// Facts of a run's cloud machines: equal values once, others in the order of the nodes.
 fn instance_facts(instances: &[InstanceFacts]) -> Value {
     let told = |of: fn(&InstanceFacts) -> Option<&str>| {
         let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();

@@ -1,4 +1,4 @@
-//! What of a campaign the runs of one site depend on: all that an engine needs, here or on the head of a cluster.
+//! The parts of a campaign that the runs of one site depend on: all that an engine needs, here or on the head node of a cluster.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
@@ -9,7 +9,7 @@ use cvc_core::{
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// What of a campaign the runs of one site depend on.
+/// The parts of a campaign that the runs of one site depend on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SiteContext {
     /// Name of the campaign.
@@ -26,15 +26,15 @@ pub struct SiteContext {
     pub checkpoint: CheckpointSettings,
     /// What is traced.
     pub trace: TraceSettings,
-    /// What relative paths of the site are relative to: the directory of the campaign file, or on a cluster that of the agent.
+    /// Base of the site's relative paths: the directory of the campaign file or, on a cluster, of the agent.
     pub base: Utf8PathBuf,
-    /// What one of its nodes costs, where a cloud said so when it was launched. What the user says of a site is in the site itself.
+    /// Price of one of its nodes, if a cloud gave it at launch. The user's price is in the site itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<NodeRate>,
 }
 
 impl SiteContext {
-    /// Of a site of this campaign.
+    /// The context of a site of this campaign.
     pub fn of(spec: &Spec, name: &str) -> Option<Self> {
         let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(".")).to_owned();
         Some(Self {

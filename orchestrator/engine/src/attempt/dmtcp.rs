@@ -1,4 +1,5 @@
-//! One run under DMTCP: wait until the program computes, ask for checkpoints at the asked moments, wait until each is whole, read its images.
+//! One run under DMTCP: waits until the program computes, requests checkpoints at the given moments, waits until each is complete, and
+//! reads its images.
 
 use super::{
     nodes::{LATER, SOON},
@@ -27,51 +28,51 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Delay between looks at files and states.
+/// Delay between checks of files and states.
 const TICK: Duration = Duration::from_millis(25);
 /// Tolerance between the coordinator's clock, in milliseconds, and cvc's.
 const CLOCK_SLACK: Duration = Duration::from_millis(500);
-/// Time without a change after which a file that gzip writes is whole.
+/// Time without a change after which a file that gzip writes is complete.
 const STABLE: Duration = Duration::from_millis(300);
-/// Maximum time of a start until the coordinator's port is known.
+/// Time limit from a start until the coordinator's port is known.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of a command to the coordinator.
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 /// Time without a change after which an unexpected number of peers is accepted, if no rank is missing.
 const PEERS_STABLE: Duration = Duration::from_secs(3);
 
-/// One checkpoint that is whole.
+/// A complete checkpoint.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     /// Number, from 1.
     pub number: u32,
-    /// Times by the coordinator's log; not there before DMTCP 4.
+    /// Times from the coordinator's log; `None` before DMTCP 4.
     pub events: Option<Events>,
     /// By cvc's clock: request to the last change of an image.
     pub request_to_stored_s: f64,
-    /// When the last image was changed last: with gzip, files grow for a moment after every process has reported.
+    /// Time of the last change of any image: with gzip, files grow for a moment after every process has reported.
     pub last_write: jiff::Timestamp,
-    /// What was stored, by node; read only after the program's end where that would disturb what is measured.
+    /// The stored images by node; read only after the program's end if reading would disturb the measurement.
     pub dirs: Vec<(String, CheckpointDir)>,
     /// Peers that the coordinator saw.
     pub peers: u32,
 }
 
 /// There is no checkpoint.
-fn no(detail: impl Into<String>) -> RunFailure {
+fn no_checkpoint(detail: impl Into<String>) -> RunFailure {
     RunFailure::new(Cause::Checkpoint, detail)
 }
 
-/// Ends the ranks through the coordinator: sooner than a program that ignores SIGTERM can be ended, and without its tidying up.
+/// Ends the ranks through the coordinator, which is faster for a program that ignores SIGTERM and prevents its clean-up.
 pub(super) async fn kill(prepared: &Prepared) {
     let Some((install, layout)) = &prepared.dmtcp else { return };
     if let Ok(port) = std::fs::read_to_string(&layout.portfile) {
-        // where the coordinator is gone, so are the ranks
+        // if the coordinator is gone, so are the ranks
         let _ = DmtcpClient { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     pub checkpoints: Vec<Checkpoint>,
@@ -92,8 +93,8 @@ impl DmtcpClient<'_> {
     async fn say(&self, letter: &str) -> Result<String, RunFailure> {
         let argv =
             [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
-        let said = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no(e.to_string()))?;
-        Ok(format!("{}\n{}", said.stdout, said.stderr))
+        let message = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no_checkpoint(e.to_string()))?;
+        Ok(format!("{}\n{}", message.stdout, message.stderr))
     }
 
     async fn status(&self) -> Option<Status> {
@@ -137,7 +138,7 @@ async fn take_all(
     let port = port(layout, shepherd).await?;
     let coordinator = DmtcpClient { prepared, install, layout, port };
     let goes_on = !settings.moment.kills() && !settings.restart_check;
-    // until the program computes, a checkpoint would be one of a start
+    // a checkpoint before the program computes would only show its start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
     let begin = Instant::now();
     let moments: Vec<f64> = match &settings.moment {
@@ -157,7 +158,7 @@ async fn take_all(
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
             if !shepherd.at_work() {
-                return Err(no(format!(
+                return Err(no_checkpoint(format!(
                     "the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload"
                 )));
             }
@@ -166,7 +167,7 @@ async fn take_all(
         reporter.stage(&format!("checkpoint {number}"));
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let peers = peers(&coordinator, shepherd, limit).await?;
-        // inflating images takes the cores that the program computes on: the last ones can wait until it has ended
+        // decompressing images takes cores from the program: the last ones can wait until it has ended
         let later = number == last && goes_on && prepared.point.compression == Compression::Gzip;
         taken.push(take(&coordinator, shepherd, number, peers, limit, later).await?);
     }
@@ -182,10 +183,10 @@ async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, R
             return Ok(text.trim().to_owned());
         }
         if !shepherd.at_work() {
-            return Err(no("the run ended before DMTCP's coordinator was there: see coordinator.out"));
+            return Err(no_checkpoint("the run ended before DMTCP's coordinator was there: see coordinator.out"));
         }
         if begin.elapsed() > START_LIMIT {
-            return Err(no(format!("DMTCP's coordinator did not say its port within {} s", START_LIMIT.as_secs())));
+            return Err(no_checkpoint(format!("DMTCP's coordinator did not report its port within {} s", START_LIMIT.as_secs())));
         }
         tokio::time::sleep(TICK).await;
     }
@@ -212,11 +213,11 @@ async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Du
             }
         }
         if !shepherd.at_work() {
-            return Err(no("the program ended before its checkpoint: choose an earlier moment or a larger workload"));
+            return Err(no_checkpoint("the program ended before its checkpoint: choose an earlier moment or a larger workload"));
         }
         if begin.elapsed() > limit {
             let seen = status.map_or("no answer".into(), |s| format!("{} peers, running: {}", s.peers, s.running));
-            return Err(no(format!("DMTCP's coordinator expected {} peers and saw {seen}", prepared.peers)));
+            return Err(no_checkpoint(format!("DMTCP's coordinator expected {} peers and saw {seen}", prepared.peers)));
         }
         tokio::time::sleep(TICK).await;
     }
@@ -256,7 +257,7 @@ async fn take(
     };
     let last_write = stored(prepared, layout).await?.last_change.unwrap_or(request.begin_clock);
     let request_to_stored_s = last_write.duration_since(request.begin_clock).unwrap_or_default().as_secs_f64();
-    let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no(e.to_string()))?;
+    let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no_checkpoint(e.to_string()))?;
     Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers })
 }
 
@@ -324,7 +325,7 @@ impl<'a> CheckpointRequest<'a> {
                 return Err(self.late().await);
             }
             if !shepherd.at_work() {
-                return Err(no(format!("the program ended during checkpoint {}", self.number)));
+                return Err(no_checkpoint(format!("the program ended during checkpoint {}", self.number)));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -338,9 +339,10 @@ impl<'a> CheckpointRequest<'a> {
         match log_of(SystemTime::from(events.start), self.begin_clock, self.limit) {
             LogOf::This => Ok(Some(events)),
             LogOf::Earlier => Ok(None),
-            LogOf::OtherClock => {
-                Err(no(format!("DMTCP's coordinator and cvc have different clocks: it began at {}, after the time limit", events.start)))
-            }
+            LogOf::OtherClock => Err(no_checkpoint(format!(
+                "the clocks of DMTCP's coordinator and cvc differ: it began at {}, after the time limit",
+                events.start
+            ))),
         }
     }
 
@@ -349,7 +351,7 @@ impl<'a> CheckpointRequest<'a> {
         let clients = self.coordinator.say("-l").await.unwrap_or_default();
         // it is in the log for whoever looks for the reason
         let _ = std::fs::write(self.coordinator.prepared.dir.join("dmtcp-clients.txt"), clients);
-        no(format!(
+        no_checkpoint(format!(
             "checkpoint {} was not whole within {} s: see dmtcp-clients.txt and coordinator.log; raise checkpoint.timeout_s if the storage is slow",
             self.number,
             self.limit.as_secs_f64()
@@ -373,7 +375,7 @@ pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
     }
 }
 
-/// What lies in the checkpoint directories of all nodes.
+/// The contents of the checkpoint directories of all nodes.
 struct Stored {
     /// Images that have their final name.
     images: usize,
@@ -406,11 +408,11 @@ async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, Run
 fn lost(error: CrewError) -> RunFailure {
     match error {
         CrewError::Lost { .. } | CrewError::Timeout { .. } => RunFailure::new(Cause::NodeLost, error.to_string()),
-        other => no(other.to_string()),
+        other => no_checkpoint(other.to_string()),
     }
 }
 
-/// Waits until the images are not changed any more and none is called temporary.
+/// Waits until the images stop changing and none has a temporary name.
 async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), RunFailure> {
     // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
     let mut since: Option<(Option<SystemTime>, Instant)> = None;
@@ -425,13 +427,16 @@ async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: I
             _ => since = Some((now.last_change, Instant::now())),
         }
         if begin.elapsed() > limit {
-            return Err(no(format!("checkpoint {number} is not whole: its images still change after {} s", limit.as_secs_f64())));
+            return Err(no_checkpoint(format!(
+                "checkpoint {number} is not complete: its images still change after {} s",
+                limit.as_secs_f64()
+            )));
         }
         tokio::time::sleep(TICK).await;
     }
 }
 
-/// Reads the images where they lie, again and again until each is whole: with gzip they grow for a moment after the event log is there.
+/// Reads the images in place, repeatedly until each is complete: with gzip they grow for a moment after the event log is written.
 async fn images(
     prepared: &Prepared,
     layout: &DmtcpLayout,
@@ -459,8 +464,8 @@ async fn images(
             return Ok(dirs);
         }
         if begin.elapsed() > limit {
-            return Err(no(format!(
-                "checkpoint {number} is not whole: {ranks} images of {} ranks, {temporary} still being written{}{}",
+            return Err(no_checkpoint(format!(
+                "checkpoint {number} is not complete: {ranks} images of {} ranks, {temporary} still being written{}{}",
                 prepared.point.processes(),
                 if broken.is_empty() { "" } else { "; " },
                 broken.join("; ")
@@ -476,7 +481,7 @@ struct Output {
     step: Option<Regex>,
     limit: Duration,
     offset: u64,
-    /// The last line as far as it is there.
+    /// The beginning of the last line.
     line: Vec<u8>,
     last_step: Option<u64>,
     spoke: bool,
@@ -487,7 +492,7 @@ impl Output {
         let step = prepared.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
         Ok(Self {
             path: prepared.dir.join("stdout"),
-            step: step.map_err(|e| no(format!("progress.step: {e}")))?,
+            step: step.map_err(|e| no_checkpoint(format!("progress.step: {e}")))?,
             limit: Duration::from_secs_f64(prepared.job.timeout_s),
             offset: 0,
             line: Vec::new(),
@@ -496,8 +501,8 @@ impl Output {
         })
     }
 
-    /// Takes in what is new. A line may be waited for with its line feed still to come: it is looked at again when it is longer.
-    fn look(&mut self) {
+    /// Reads what is new. An incomplete line is checked too, and again when it is longer.
+    fn read_new(&mut self) {
         let mut new = Vec::new();
         let read = std::fs::File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset))?;
@@ -530,15 +535,15 @@ impl Output {
     async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), RunFailure> {
         let begin = Instant::now();
         loop {
-            self.look();
+            self.read_new();
             if there(self) {
                 return Ok(());
             }
             if !shepherd.at_work() {
-                return Err(no(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
+                return Err(no_checkpoint(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
             }
             if begin.elapsed() > self.limit {
-                return Err(RunFailure::new(Cause::Timeout, format!("{what} did not come in time")));
+                return Err(RunFailure::new(Cause::Timeout, format!("{what} did not happen in time")));
             }
             tokio::time::sleep(TICK).await;
         }

@@ -1,4 +1,4 @@
-//! What stops an attempt before it can become a result. A failed run is data, not an error.
+//! Errors that stop an attempt before it has a result. A failed run is data, not an error.
 
 use crate::{crew::CrewError, host::HostError, render::RenderError};
 use cvc_core::store::StoreError;
@@ -18,7 +18,7 @@ pub enum RunError {
     /// A template, cvc's own or of a descriptor.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Something that a run's descriptor says cannot be used.
+    /// Something in the application's descriptor cannot be used.
     #[error("application {app}: {problem}")]
     Descriptor {
         /// Which application.
@@ -26,15 +26,15 @@ pub enum RunError {
         /// What is wrong.
         problem: String,
     },
-    /// The shepherd's program is not there.
+    /// The shepherd's program cannot be started.
     #[error("cannot start the shepherd {program}: {problem}")]
     Shepherd {
         /// Its path.
         program: String,
-        /// What the system said.
+        /// The system's error.
         problem: String,
     },
-    /// Something in cvc itself that must not be.
+    /// A bug in cvc.
     #[error("internal error (please report): {0}")]
     Broken(String),
 }

@@ -1,4 +1,4 @@
-//! What runs leave on this machine, as text, and whose it is.
+//! Reads what runs leave on this machine as text.
 
 use super::nodes::AllocatedNodes;
 use camino::Utf8Path;
@@ -7,7 +7,7 @@ use cvc_probe::image::DirImage;
 use std::collections::BTreeMap;
 
 /// Maximum number of bytes of a program's output that are searched.
-const MOST_OUTPUT: u64 = 64 << 20;
+const MAX_OUTPUT: u64 = 64 << 20;
 
 /// A file of the run as text, at most its last 64 MiB.
 pub(super) fn text(path: &Utf8Path) -> String {
@@ -15,7 +15,7 @@ pub(super) fn text(path: &Utf8Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(MOST_OUTPUT)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_OUTPUT)))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -40,7 +40,7 @@ pub(super) fn same_host(a: &str, b: &str) -> bool {
     a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))
 }
 
-/// The node that an image was written on. Where all nodes see the same directory, the restart script says it.
+/// The node on which an image was written. In a shared directory the restart script tells it.
 pub(super) fn node_of<'n>(
     used: &'n AllocatedNodes,
     image: &DirImage,

@@ -27,9 +27,9 @@ use cvc_core::{
 use cvc_probe::shepherd::{Exit, Job};
 use std::future::{Future, pending};
 
-/// How something that a shepherd watches over came to its end.
+/// How a program under a shepherd ended.
 enum Ending {
-    /// It ended by itself, or after its checkpoint as it was to.
+    /// It ended by itself, or after its checkpoint as intended.
     Exited(Option<Exit>),
     /// It was ended early.
     CutOff { failure: RunFailure, exit: Option<Exit> },
@@ -37,11 +37,11 @@ enum Ending {
     Interrupted,
 }
 
-/// What is known of a run that has ended.
-struct Ran {
+/// What is known about a program that has ended.
+struct EndedProgram {
     driven: Driven,
     exit: Option<Exit>,
-    /// Why it is a failure whatever it left: a node was lost, ranks were misplaced.
+    /// The reason why it failed in any case: a node was lost, ranks were misplaced.
     cut_off: Option<RunFailure>,
 }
 
@@ -55,11 +55,11 @@ struct Execution<'a> {
     reporter: &'a AttemptReporter,
 }
 
-/// Starts the run, takes its checkpoints, waits for its end, restarts it if that is to be tried, and gathers the evidence. Its shepherd is
-/// reported as soon as it is known.
+/// Starts the run, takes its checkpoints, waits for its end, restarts it if required, and gathers the evidence. Reports its shepherd as
+/// soon as it is known.
 ///
 /// # Errors
-/// When the run cannot be carried out. Whatever else becomes of it is its outcome.
+/// When the run cannot be carried out. Anything else is its outcome.
 pub(super) async fn execute(
     context: &SiteContext,
     prepared: &Prepared,
@@ -85,7 +85,7 @@ pub(super) async fn execute(
 
 impl Execution<'_> {
     /// Runs the program to its end; `None` when the user has interrupted it.
-    async fn run(&mut self) -> Result<Option<Ran>, RunError> {
+    async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
         let mut shepherd = Shepherd::start(self.shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
@@ -108,7 +108,7 @@ impl Execution<'_> {
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
         prepared.used.end_others().await;
-        Ok(Some(Ran { driven, exit, cut_off }))
+        Ok(Some(EndedProgram { driven, exit, cut_off }))
     }
 
     /// Ends the run after its checkpoints, and keeps what a restart from them needs.
@@ -118,7 +118,7 @@ impl Execution<'_> {
             restart::keep_session_files(self.prepared).await?;
         }
         dmtcp::kill(self.prepared).await;
-        // what already ended by itself tells why there was no checkpoint: its own exit is kept
+        // the exit of a program that already ended by itself explains the missing checkpoint: keep it
         let exit = shepherd.end().await;
         if let (true, Some(last)) = (restarts, driven.checkpoints.last()) {
             restart::forget_saved_files(self.prepared, last).await;
@@ -126,14 +126,14 @@ impl Execution<'_> {
         Ok(exit)
     }
 
-    /// Returns the reason of a bad end that the run itself cannot know: a node out of reach, ranks in other places than the mapping's.
-    async fn explain_end(&self, ran: &Ran) -> Option<RunFailure> {
+    /// Returns a cause of failure that the run itself cannot know: an unreachable node, misplaced ranks.
+    async fn explain_end(&self, ran: &EndedProgram) -> Option<RunFailure> {
         let used = &self.prepared.used;
         // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
         let failed_by_itself = ran.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
         if failed_by_itself
             && used.transport == Transport::Ssh
-            && let Some(refused) = used.crew.knock(&used.others()).await.first()
+            && let Some(refused) = used.crew.probe_starts(&used.others()).await.first()
         {
             let detail = format!("{} cannot be reached from {}: {}", refused.host, used.head.name, refused.reason());
             return Some(RunFailure::new(Cause::NodeLost, detail));
@@ -142,7 +142,7 @@ impl Execution<'_> {
     }
 
     /// Returns what is to be started again, if anything is.
-    fn restart_job(&self, ran: &mut Ran) -> Result<Option<Job>, RunError> {
+    fn restart_job(&self, ran: &mut EndedProgram) -> Result<Option<Job>, RunError> {
         match self.course.restart {
             Restart::Nothing => Ok(None),
             Restart::OwnFiles if ran.exit.as_ref().is_some_and(|e| e.code == Some(0)) => self.prepared.own_restart_job(),
@@ -161,12 +161,12 @@ impl Execution<'_> {
     }
 
     /// Restarts the program; `None` when the user has interrupted it.
-    async fn restart(&mut self, job: &Job, ran: &mut Ran) -> Result<Option<Restarted>, RunError> {
+    async fn restart(&mut self, job: &Job, ran: &mut EndedProgram) -> Result<Option<Restarted>, RunError> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
         restart::restore_session_files(prepared).await?;
         let mut shepherd = Shepherd::start(self.shepherd_program, job, &prepared.dir.join("restart.job.json")).await?;
-        // where its ranks are was seen in the run before
+        // the placement of its ranks was checked before
         let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
@@ -181,15 +181,15 @@ impl Execution<'_> {
     }
 
     /// Gathers the evidence and judges it.
-    async fn collect(&self, ran: Ran, restarted: Option<&Restarted>) -> Result<Executed, RunError> {
-        let Ran { mut driven, exit, cut_off } = ran;
+    async fn collect(&self, ran: EndedProgram, restarted: Option<&Restarted>) -> Result<Executed, RunError> {
+        let EndedProgram { mut driven, exit, cut_off } = ran;
         let prepared = self.prepared;
         self.reporter.stage("collecting");
         dmtcp::read_rest(prepared, &mut driven).await;
         let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
         let shepherd_lost = exit.is_none() || restarted.is_some_and(|r| r.exit.is_none());
         let own = collect::own_files(prepared).await?;
-        let outputs = outputs::look(prepared).await?;
+        let outputs = outputs::find_outputs(prepared).await?;
         let (context, course) = (self.context, self.course);
         let evidence = Evidence { prepared, context, course, exit, driven: &driven, restarted, cut_off, own, outputs };
         let (outcome, records, facts) = collect::collect(&evidence)?;
@@ -197,7 +197,7 @@ impl Execution<'_> {
     }
 }
 
-/// Waits for the end of what a shepherd watches over, or ends it: for a lost node, for misplaced ranks, for the user.
+/// Waits for the end of a program under a shepherd, or ends it because of a lost node, misplaced ranks or the user.
 async fn watch(
     prepared: &Prepared,
     shepherd: &mut Shepherd,
@@ -212,7 +212,7 @@ async fn watch(
         wrong = misplaced => Some(RunFailure::new(Cause::Misplaced, wrong.to_string())),
         () = stop_now(stop_signal) => None,
     };
-    // launchers may wait for ever for a node that is gone: its ranks are ended everywhere, and the launcher with them
+    // launchers may wait forever for a node that is gone: end the ranks everywhere, and the launcher with them
     let (_, exit) = tokio::join!(used.end_others(), shepherd.end());
     match why {
         Some(failure) => Ending::CutOff { failure, exit },

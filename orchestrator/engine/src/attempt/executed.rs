@@ -1,4 +1,4 @@
-//! What the execution of a run leaves.
+//! The result of executing a run.
 
 use super::run_failure::RunFailure;
 use cvc_core::{
@@ -6,7 +6,7 @@ use cvc_core::{
     record::Record,
 };
 
-/// What a run left.
+/// The result of executing a run.
 #[derive(Debug)]
 pub(super) struct Executed {
     pub outcome: Outcome,

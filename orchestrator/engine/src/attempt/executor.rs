@@ -1,25 +1,25 @@
-//! The contract of what carries out attempts: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
+//! The contract of executors: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
 
 use super::{context::SiteContext, outcome_file::OutcomeFile, reporter::AttemptReporter, task::Task};
 use async_trait::async_trait;
 use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal};
 use std::collections::BTreeSet;
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
-pub enum Attempted {
+pub enum AttemptResult {
     /// It ended, and its directory has its final name.
     Ended(OutcomeFile),
     /// The user cut it off; nothing of it is left.
     Interrupted,
-    /// It was lost with what carried it out; nothing of it is left, and it does not count.
+    /// It was lost with its agent or nodes; nothing of it is left, and it does not count.
     Lost {
         /// Why.
         reason: String,
         /// The job that it was in reached its time limit.
         time_limit: bool,
     },
-    /// What carried it out has ended in a way that is the run's failure; there is no directory of it yet.
+    /// Its agent or job ended in a way that is the run's failure; it has no directory yet.
     Failed {
         /// What kind of failure it is.
         cause: Cause,
@@ -35,8 +35,8 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
     /// Carries out one attempt and returns once its directory has its final name on this machine, or nothing is left of it.
     ///
     /// # Errors
-    /// When the campaign cannot go on. A failed run is a result: [`Attempted::Ended`] or [`Attempted::Failed`].
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, E>;
+    /// When the campaign cannot go on. A failed run is a result: [`AttemptResult::Ended`] or [`AttemptResult::Failed`].
+    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, E>;
 
     /// Returns the cores of one node.
     fn cores(&self) -> u32;
@@ -50,7 +50,7 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
         choose_free(self.nodes(), wanted, used)
     }
 
-    /// Returns whether runs on other nodes of the site may go on beside one another.
+    /// Returns whether runs may share the site on different nodes.
     fn side_by_side(&self) -> bool;
 
     /// Returns why runs of a point cannot be carried out here, with hints; `None` if they can.
@@ -60,7 +60,7 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
     /// one that was killed; `None` where an agent does so.
     fn local_context(&self) -> Option<&SiteContext>;
 
-    /// Drops what is kept of an attempt for a caller that might ask for it again: its end is recorded.
+    /// Forgets an attempt whose end the caller has recorded.
     fn forget(&self, task: &Task);
 }
 

@@ -11,11 +11,11 @@ use cvc_core::{
 use cvc_probe::{sentinel::FileFound, shepherd::Exit};
 use regex::Regex;
 
-/// What there is to judge a run by.
+/// The evidence about a run.
 pub(super) struct Evidence<'a> {
     pub prepared: &'a Prepared,
     pub context: &'a SiteContext,
-    /// The course that the run was to take.
+    /// The intended course of the run.
     pub course: Course,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
@@ -24,7 +24,7 @@ pub(super) struct Evidence<'a> {
     pub cut_off: Option<RunFailure>,
     /// Files of the program's own checkpoint, by node.
     pub own: Vec<(String, FileFound)>,
-    /// Files that the program tells the size of.
+    /// Files whose sizes the program reports.
     pub outputs: Vec<Outputs>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The first reason counts: what follows from it is no reason of its own.
+    /// Keeps only the first reason, because later ones follow from it.
     pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.failure.get_or_insert_with(|| RunFailure::new(cause, detail));
     }

@@ -1,4 +1,4 @@
-//! How a run is started: scripts, environment and files as data. Nothing is looked at or written here.
+//! How a run is started: scripts, environment and files as data. Pure: reads and writes nothing.
 
 use super::{
     choice::Choice,
@@ -23,13 +23,13 @@ use cvc_probe::sentinel::{NewFile, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is started for every rank, in the working directory.
+/// Name of the script that starts every rank, in the working directory.
 pub(super) const RANK_SCRIPT: &str = ".cvc-rank.sh";
 
 /// Source of the library that repairs DMTCP between nodes, in the working directory.
 const BETWEEN_NODES: &str = "dmtcp-nodes.c";
 
-/// Variables of the caller that a run may get.
+/// Variables of the caller that are passed on to a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ambient {
     /// The minimal environment that programs start from.
@@ -69,7 +69,7 @@ impl LaunchPlan {
     pub fn of(choice: &Choice, context: &SiteContext, point: &Point, ambient: &Ambient) -> Result<Self, RunError> {
         let mut request = request(choice, context, point);
         let quirks = quirks_of(choice, point, &request);
-        // what is set against a hazard must reach the library's daemons as well
+        // remedies for a hazard must reach the library's daemons as well
         request.export.extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
         let mut launch = mpi::launch(&choice.install, &request);
         launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
@@ -129,7 +129,7 @@ impl LaunchPlan {
     }
 }
 
-/// What the launcher is asked for.
+/// The request to the launcher.
 fn request(choice: &Choice, context: &SiteContext, point: &Point) -> LaunchRequest {
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
     export.extend(choice.app.command.env.keys().cloned());
@@ -165,7 +165,7 @@ fn quirks_of(choice: &Choice, point: &Point, request: &LaunchRequest) -> Vec<Qui
     })
 }
 
-/// The environment of a run: the caller's least, the launcher's, what is set against hazards, the descriptor's, the tracer's.
+/// The environment of a run: the caller's minimum, the launcher's, the remedies for hazards, the descriptor's, the tracer's.
 fn environment(
     choice: &Choice,
     launch: &Launch,
@@ -218,7 +218,8 @@ fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && Utf8Path::new(name).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)))
 }
 
-/// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script, because
+/// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script,
+/// because
 /// its port is only known there.
 pub(super) fn wrap(launch: &[String], program: &Utf8Path, args: &[String]) -> Vec<String> {
     launch.iter().cloned().chain([program.to_string()]).chain(args.iter().cloned()).collect()

@@ -1,11 +1,11 @@
-//! The executor of this machine: on a cluster the agent has one.
+//! The executor on this machine; on a cluster, in the agent.
 
 use super::{
     context::SiteContext,
     error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
-    executor::{Attempted, Executor, choose_free},
+    executor::{AttemptResult, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
     outcome_file::{OutcomeFile, conclude, seal},
     prepare::{Prepared, prepare},
@@ -51,7 +51,7 @@ pub struct LocalExecutor {
     pub dir: CampaignDir,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
-    /// What is to be removed once lost nodes are back.
+    /// Directories to remove once lost nodes are back.
     pub pending_cleanup: PendingCleanup,
     /// Whether Slurm starts steps in this job.
     pub steps: Steps,
@@ -73,13 +73,13 @@ impl LocalExecutor {
     /// # Errors
     /// When its directory cannot be written.
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
-    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, RunError> {
+    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError> {
         let run = task.planned.id.clone();
         let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {
             Ok(prepared) => prepared,
             Err(error) => {
                 let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
-                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).map(Attempted::Ended);
+                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).map(AttemptResult::Ended);
             }
         };
         let used = &prepared.used;
@@ -107,10 +107,10 @@ impl LocalExecutor {
             self.clear_others(&prepared, false).await;
             remove_all(&prepared.work)?;
             remove_all(&prepared.dir)?;
-            return Ok(Attempted::Interrupted);
+            return Ok(AttemptResult::Interrupted);
         }
         if let Some(rate) = self.rate() {
-            // it had its nodes all that time, whatever came of it
+            // it used its nodes all that time, whatever the result
             executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
         }
         // its script removes it, unless it was killed; the name is the run's own
@@ -120,16 +120,16 @@ impl LocalExecutor {
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);
         }
         self.clear_others(&prepared, true).await;
-        self.finish(&run, &prepared.work, task.attempt, executed).map(Attempted::Ended)
+        self.finish(&run, &prepared.work, task.attempt, executed).map(AttemptResult::Ended)
     }
 
-    /// What a node of the site costs, if anybody has said so.
+    /// Price of a node of the site, if known.
     fn rate(&self) -> Option<NodeRate> {
         let context = &self.site.context;
         context.rate.clone().or_else(|| NodeRate::of_settings(&context.site.price, Some(self.site.cores)))
     }
 
-    /// What must be there before anything is started: room on every node, and directories on those beside this one.
+    /// Checks the space on every node, and makes directories on the other nodes.
     async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), RunFailure> {
         if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
             return Err(RunFailure::new(Cause::DiskFull, detail));
@@ -147,7 +147,7 @@ impl LocalExecutor {
         Ok(())
     }
 
-    /// Removes what a run left on the other nodes, but what is to be kept.
+    /// Removes what a run left on the other nodes, except what is kept.
     async fn clear_others(&self, prepared: &Prepared, may_keep: bool) {
         let used = &prepared.used;
         let others = used.others();
@@ -170,7 +170,7 @@ impl LocalExecutor {
         let _ = used.crew.unguard(&others, &used.marker, SOON).await;
     }
 
-    /// Removes directories on nodes; on one that is lost, when it is there again.
+    /// Removes directories on nodes; on a lost one, once it is back.
     async fn remove_or_defer(&self, nodes: &[&str], dirs: &[PathBuf]) {
         for (node, removed) in self.nodes.crew.remove(nodes, dirs, &[], LATER).await {
             if removed.is_err() {
@@ -189,8 +189,8 @@ impl LocalExecutor {
         }
     }
 
-    /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was whole. Processes of this machine that were
-    /// ended, and the outcome if the run was whole.
+    /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was complete. Returns the number of processes
+    /// ended on this machine, and the outcome if the run was complete.
     pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
         let run = &task.planned.id;
         let work = work_dir(&self.site.context, &self.dir, &task.point, run);
@@ -207,7 +207,7 @@ impl LocalExecutor {
         Ok(recovered)
     }
 
-    /// What is missing to the room that a run needs, on every node where it writes.
+    /// Checks the space that a run needs on every node where it writes.
     async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, RunFailure> {
         let Some(needed) = needed else { return Ok(None) };
         let used = &prepared.used;
@@ -224,7 +224,7 @@ impl LocalExecutor {
             if free < share {
                 let on = if used.transport == Transport::Local { String::new() } else { format!("{node}: ") };
                 return Ok(Some(format!(
-                    "{on}{} needs about {} MiB and has {} MiB free: make room, or choose another storage area",
+                    "{on}{} needs about {} MiB and has {} MiB free: free some space, or choose another storage area",
                     prepared.work,
                     mib(share),
                     mib(free)
@@ -234,7 +234,7 @@ impl LocalExecutor {
         Ok(None)
     }
 
-    /// Writes down how the run ended and gives its directory its final name; only after that may a journal say so.
+    /// Records how the run ended and gives its directory its final name, before a journal may record it.
     fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
         let file = conclude(&self.dir, run, attempt, &executed)?;
         self.clear_work(&self.dir.partial(run), work)?;
@@ -268,7 +268,7 @@ impl LocalExecutor {
 
 #[async_trait]
 impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<Attempted, E> {
+    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, E> {
         Ok(LocalExecutor::attempt(self, task, stop_signal, reporter).await?)
     }
 
@@ -320,7 +320,7 @@ fn failure_of(error: &RunError) -> RunFailure {
     RunFailure::new(cause, error.to_string())
 }
 
-/// What it is for a run that a node could not do what it was asked.
+/// The result of a run for which a node could not do what it was asked.
 fn cause_of_crew(error: &CrewError) -> Cause {
     match error {
         _ if error.is_disk_full() => Cause::DiskFull,
@@ -333,13 +333,13 @@ fn cause_of_crew(error: &CrewError) -> Cause {
 fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
     remove_all(work)?;
     if let Some(parent) = work.parent() {
-        // others are in it: then it stays
+        // others use it: then it stays
         let _ = fs::remove_dir(parent);
     }
     Ok(())
 }
 
-/// Bytes that a user may still write where this directory lies.
+/// Bytes that a user may still write to the file system of this directory.
 pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
     let absolute = Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
     let existing = absolute.ancestors().find(|d| d.exists())?;

@@ -29,7 +29,7 @@ mod slurm_steps;
 mod task;
 
 pub use context::SiteContext;
-pub use executor::{Attempted, Executor};
+pub use executor::{AttemptResult, Executor};
 pub use local_executor::{LocalExecutor, PendingCleanup, free_bytes};
 pub use outcome_file::{OutcomeFile, conclude_failed, seal, sealed_outcome};
 pub use recover::recover_run;

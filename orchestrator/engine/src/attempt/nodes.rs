@@ -1,4 +1,4 @@
-//! The nodes that an executor has: what they are called, how they are reached, who answers on them.
+//! The nodes of an executor: their names, transport and sentinels.
 
 use crate::{crew::Crew, transport::Transport};
 use cvc_core::{campaign::StorageKind, mapping::Mapping};
@@ -17,26 +17,26 @@ const GRACE_S: f64 = 1.5;
 pub struct Node {
     /// Its name in the campaign: in reports, and for the crew.
     pub name: String,
-    /// What the other nodes call it: in host files.
+    /// Its name among the other nodes, for host files.
     pub among: String,
-    /// What it calls itself.
+    /// Its own host name.
     pub hostname: String,
 }
 
-/// The nodes that an executor has.
+/// The nodes of an executor.
 #[derive(Debug)]
 pub struct Nodes {
     /// The sentinels on them.
     pub crew: Crew,
-    /// The member that is this machine, and what the others call it.
+    /// The member that is this machine, and its name among the others.
     pub head: Node,
     /// Nodes of mappings, in their order.
     pub all: Vec<Node>,
-    /// How ranks get to them.
+    /// Transport of ranks to them.
     pub transport: Transport,
-    /// What each is like, by name.
+    /// Facts of each, by name.
     pub facts: BTreeMap<String, Facts>,
-    /// Which machine of a cloud each is, by name.
+    /// Cloud machine of each, by name.
     pub instances: BTreeMap<String, InstanceFacts>,
     /// Network interface between them.
     pub interface: Option<String>,
@@ -58,7 +58,7 @@ impl Nodes {
         }
     }
 
-    /// Names of the nodes beside this machine that are heard of.
+    /// Names of the other nodes that answer.
     pub fn others(&self) -> Vec<&str> {
         let lost = self.crew.lost().borrow().clone();
         self.all.iter().map(|n| n.name.as_str()).filter(|n| *n != self.head.name && !lost.contains_key(*n)).collect()
@@ -84,7 +84,7 @@ impl Nodes {
 pub struct AllocatedNodes {
     pub crew: Crew,
     pub head: Node,
-    /// Where its ranks are to be, in the order of the mapping.
+    /// The nodes of its ranks, in the order of the mapping.
     pub ranks: Vec<Node>,
     pub transport: Transport,
     /// Whether all of them see the same files where it works.
@@ -103,7 +103,7 @@ impl AllocatedNodes {
         names
     }
 
-    /// Those beside this one.
+    /// The nodes except this one.
     pub fn others(&self) -> Vec<&str> {
         self.everywhere().split_off(1)
     }
@@ -116,12 +116,12 @@ impl AllocatedNodes {
         }
     }
 
-    /// Whether a node beside this one takes part.
+    /// Whether another node takes part.
     pub fn several(&self) -> bool {
         self.everywhere().len() > 1
     }
 
-    /// Ends all that there is of the run on the other nodes; how many processes that were.
+    /// Ends everything of the run on the other nodes. Returns the number of processes.
     pub async fn end_others(&self) -> usize {
         let others = self.others();
         if others.is_empty() {

@@ -1,4 +1,4 @@
-//! How a run ended, as it is written down, and how its directory gets its final name.
+//! The file that records how a run ended, and the final name of its directory.
 
 use super::{
     executed::{Executed, failed},
@@ -13,7 +13,7 @@ use cvc_core::{
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, fs};
 
-/// How a run ended, as it lies in its directory.
+/// How a run ended, as recorded in its directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeFile {
     /// Number of the attempt.
@@ -37,7 +37,7 @@ pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Opti
         .find(|file| file.attempt == attempt)
 }
 
-/// Writes down how a run ended.
+/// Records how a run ended.
 pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
     let partial = dir.partial(run);
     fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
@@ -67,7 +67,7 @@ pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Caus
     Ok(file)
 }
 
-/// Gives a whole directory its final name.
+/// Gives a complete directory its final name.
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     sync_directory(&partial)?;

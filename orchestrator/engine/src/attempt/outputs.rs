@@ -1,4 +1,5 @@
-//! Whether files hold what their program says that it wrote. An MPI library may report success on a full disk with half of a file written.
+//! Checks whether files hold what their program says that it wrote: an MPI library may report success on a full disk with half of a file
+//! written.
 
 use super::{
     error::RunError,
@@ -28,7 +29,7 @@ pub(super) struct Outputs {
 /// Patterns of a descriptor for this run.
 pub(super) fn patterns(prepared: &Prepared, templates: &[String]) -> Result<Vec<String>, RunError> {
     let values = template_values(&prepared.app, &prepared.point, prepared.program.as_str(), prepared.dir.as_str(), prepared.work.as_str());
-    // the working directory is where relative patterns start; its own path is no pattern
+    // the working directory is where relative patterns start; its own path is not a pattern
     let work = format!("{}/", prepared.work);
     let render = |template: &String| -> Result<String, RunError> {
         let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
@@ -45,8 +46,8 @@ pub(super) async fn files(prepared: &Prepared, patterns: &[String]) -> Result<Ve
     Ok(distinct(all.collect()))
 }
 
-/// Looks at what the descriptor says that the program writes.
-pub(super) async fn look(prepared: &Prepared) -> Result<Vec<Outputs>, RunError> {
+/// Finds the files that the program should write according to the descriptor.
+pub(super) async fn find_outputs(prepared: &Prepared) -> Result<Vec<Outputs>, RunError> {
     let mut all = Vec::new();
     for claim in &prepared.app.outputs {
         let patterns = patterns(prepared, &claim.files)?;
@@ -97,8 +98,8 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
 impl Outputs {
     /// Holds the files against what the output says of them; the failure that it is when they hold something else. An output that says
     /// nothing claims nothing.
-    pub(super) fn judge(&self, said: &[&str]) -> Option<RunFailure> {
-        let printed: Vec<_> = said.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
+    pub(super) fn judge(&self, message: &[&str]) -> Option<RunFailure> {
+        let printed: Vec<_> = message.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
         let range = taken(self.claim.take, &printed)?;
         let bytes: u64 = self.found.iter().map(|(_, f)| f.bytes).sum();
         if bytes >= *range.start() && (self.claim.at_least || bytes <= *range.end()) {
@@ -107,7 +108,7 @@ impl Outputs {
         let missing = range.start().saturating_sub(bytes);
         let patterns = self.patterns.join(", ");
         let files = match &self.found[..] {
-            [] => format!("there is no file {patterns}"),
+            [] => format!("no file {patterns} exists"),
             [(node, file)] => format!("{} on {node} has {bytes} bytes", file.path.display()),
             several => format!("the {} files {patterns} have {bytes} bytes together", several.len()),
         };
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(more.judge(&["500"]), None);
         assert!(more.judge(&["700"]).is_some());
         let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
-        assert_eq!(none.detail, "there is no file out*, and the program says that it wrote 10");
+        assert_eq!(none.detail, "no file out* exists, and the program says that it wrote 10");
     }
 
     /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.

@@ -1,4 +1,4 @@
-//! Whether every rank is where the mapping puts it. Each rank says on which node it is; a launcher's word is not asked for.
+//! Checks whether every rank is where the mapping puts it. Each rank reports its node; launchers are not trusted.
 
 use super::{evidence::same_host, nodes::SOON, prepare::Prepared, run_dirs::RANKS, run_failure::RunFailure};
 use crate::{crew, transport::Transport};
@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Delay between looks while ranks have not all said where they are.
+/// Delay between checks until all ranks have reported.
 const TICK: Duration = Duration::from_millis(250);
 /// Maximum number of ranks named in a message.
-const MOST_TOLD: usize = 4;
+const MAX_NAMED: usize = 4;
 
-/// How long to look for ranks after the run, where nodes may see late what others wrote.
+/// Time limit for ranks' reports after the run: nodes may see late what others wrote.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Ranks and the names of the hosts that they are on.
@@ -40,18 +40,18 @@ enum WrongRank {
 
 impl fmt::Display for WrongRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |hosts: &BTreeSet<String>| hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
+        let list_hosts = |hosts: &BTreeSet<String>| hosts.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
         match self {
             Self::Missing { rank } => write!(f, "rank {rank} did not start"),
-            Self::Elsewhere { rank, hosts, node } => write!(f, "rank {rank} is on {} instead of {node}", told(hosts)),
-            Self::TooMany { rank, hosts } => write!(f, "rank {rank} on {} is one too many", told(hosts)),
+            Self::Elsewhere { rank, hosts, node } => write!(f, "rank {rank} is on {} instead of {node}", list_hosts(hosts)),
+            Self::TooMany { rank, hosts } => write!(f, "rank {rank} on {} should not exist", list_hosts(hosts)),
         }
     }
 }
 
 impl fmt::Display for Misplacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut wrong: Vec<String> = self.wrong.iter().take(MOST_TOLD).map(ToString::to_string).collect();
+        let mut wrong: Vec<String> = self.wrong.iter().take(MAX_NAMED).map(ToString::to_string).collect();
         let more = self.wrong.len() - wrong.len();
         if more > 0 {
             wrong.push(format!("{more} more"));
@@ -68,7 +68,7 @@ impl Misplacement {
     }
 }
 
-/// Waits until all ranks have said where they are, and ends with what is wrong; never ends if nothing is.
+/// Waits until all ranks have reported, and returns what is wrong; never returns if nothing is.
 pub(super) async fn watch(prepared: &Prepared) -> Misplacement {
     if prepared.used.transport == Transport::Local {
         return std::future::pending().await;
@@ -86,7 +86,7 @@ pub(super) async fn watch(prepared: &Prepared) -> Misplacement {
     }
 }
 
-/// What is wrong with the placement of a run that has ended.
+/// The problem of the placement of a run that has ended, if any.
 pub(super) async fn check(prepared: &Prepared) -> Result<(), RunFailure> {
     if prepared.used.transport == Transport::Local {
         return Ok(());
@@ -108,7 +108,7 @@ pub(super) async fn check(prepared: &Prepared) -> Result<(), RunFailure> {
     }
 }
 
-/// What ranks have said so far. Every node is asked, also where all see the same: each sees at least what was written on it.
+/// The reports of ranks so far. Asks every node even if all see the same files: each sees at least what was written on it.
 async fn seen(prepared: &Prepared) -> Result<Seen, crew::CrewError> {
     let used = &prepared.used;
     let found = used.crew.listing(&used.everywhere(), prepared.work.join(RANKS).as_std_path(), &[], SOON).await;
@@ -135,7 +135,7 @@ fn judge(seen: &Seen, prepared: &Prepared) -> Result<(), Misplacement> {
     placed(&prepared.point.mapping, &names, seen)
 }
 
-/// Holds what ranks said against the mapping over these nodes (their names, and what they call themselves).
+/// Compares the reports with the mapping over these nodes (given by name and own host name).
 fn placed(mapping: &Mapping, nodes: &[(&str, &str)], seen: &Seen) -> Result<(), Misplacement> {
     let mut wrong = Vec::new();
     let mut rank = 0;

@@ -1,5 +1,5 @@
-//! Everything that a run needs, written down before anything is started: scripts, host and hint files, inputs. What it is, is decided by
-//! [`Choice`] and [`LaunchPlan`]; here it is written.
+//! Writes everything that a run needs before anything is started: scripts, host and hint files, inputs. [`Choice`] and [`LaunchPlan`]
+//! decide what.
 
 use super::{
     choice::Choice,
@@ -59,7 +59,7 @@ pub(super) struct Prepared {
     /// Values for the restart script.
     values: Value,
     pub tracer: TracerKind,
-    /// What the other nodes must have first.
+    /// What the other nodes need first.
     pub elsewhere: Request,
     /// Its nodes.
     pub used: AllocatedNodes,
@@ -146,7 +146,7 @@ fn write(path: &Utf8Path, content: impl AsRef<[u8]>) -> Result<(), StoreError> {
 /// Name of the script of a run, in its directory.
 const LAUNCH: &str = "launch.sh";
 
-/// What the shepherd of a run does.
+/// The job of a run's shepherd.
 fn job(choice: &Choice, timeout_s: f64) -> Job {
     let dir = &choice.dir;
     Job {

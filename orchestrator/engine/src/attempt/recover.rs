@@ -1,4 +1,4 @@
-//! After a controller was killed: what of its last run is still alive, and what was whole already.
+//! Recovery after a controller was killed: what of its last run is still alive, and what is already complete.
 
 use super::{
     context::SiteContext,
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ends everything that is left of a run: its shepherd with all below it, and whatever carries its mark or works in its directory.
+/// Ends everything that is left of a run: its shepherd with all below it, and all processes with its marker or working in its directory.
 pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Option<(u32, u64)>, work: &Utf8Path) -> Vec<u32> {
     let mark = format!("CVC_RUN={}", marker(campaign, run));
     let begin = Instant::now();
@@ -48,7 +48,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
     ended
 }
 
-/// Ends what is left of a run that was open when its engine was killed, and removes it unless it was whole.
+/// Ends what is left of a run that was open when its engine was killed, and removes it unless it was complete.
 pub fn recover_run<'b>(
     dir: &CampaignDir,
     context_of: impl Fn(&str) -> Option<&'b SiteContext>,
@@ -64,7 +64,7 @@ pub fn recover_run<'b>(
     let ended = end_leftovers(dir, run, shepherd, &work);
     let whole = sealed_outcome(dir, run, attempt);
     if whole.is_none() {
-        // where the run was whole, what is left of its work is what the campaign keeps
+        // if the run was complete, what is left of its work is what the campaign keeps
         remove_all(&work)?;
         remove_all(&partial)?;
     }

@@ -4,16 +4,16 @@ use cvc_core::ids::RunId;
 use cvc_probe::proc::ProcessId;
 use tokio::sync::mpsc;
 
-/// What happened in a run.
+/// An event of a running attempt.
 #[derive(Clone, Debug)]
 pub enum AttemptEvent {
     /// Its shepherd is alive.
     Started(ProcessId),
-    /// What it does now.
+    /// Its stage.
     Stage(String),
 }
 
-/// Tells of one run.
+/// Reports events of one run.
 #[derive(Clone, Debug)]
 pub struct AttemptReporter {
     /// The run.
@@ -24,12 +24,12 @@ pub struct AttemptReporter {
 
 impl AttemptReporter {
     /// Reports an event.
-    pub fn tell(&self, news: AttemptEvent) {
+    pub fn tell(&self, event: AttemptEvent) {
         // the receiver is gone once the campaign cannot go on
-        let _ = self.to.send((self.run.clone(), news));
+        let _ = self.to.send((self.run.clone(), event));
     }
 
-    /// Reports what the run does now.
+    /// Reports the stage of the run.
     pub fn stage(&self, stage: &str) {
         self.tell(AttemptEvent::Stage(stage.to_owned()));
     }

@@ -27,7 +27,7 @@ pub(super) struct Restarted {
     pub stderr: String,
 }
 
-/// Keeps the session files of a run: MPI libraries open them again after a restart, and remove them when they end.
+/// Keeps the session files of a run, which MPI libraries remove when they end and open again after a restart.
 pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), RunError> {
     let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
     copy_tree(&layout.tmpdir, &session(prepared, &prepared.used.head.name))?;
@@ -78,11 +78,11 @@ pub(super) async fn forget_saved_files(prepared: &Prepared, checkpoint: &Checkpo
     }
 }
 
-/// What the restart script starts on each node: DMTCP's own looks the hosts' names up with a tool that may not be there, and tells their
-/// processes an address that only they reach.
+/// Returns the commands that the restart script starts on each node. DMTCP's own script needs a name-lookup tool that may be missing, and
+/// gives processes an address that other nodes cannot reach.
 ///
 /// # Errors
-/// When nothing says on which node an image was written.
+/// When it is unknown on which node an image was written.
 pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Value, RunFailure> {
     let (used, Some((install, layout))) = (&prepared.used, &prepared.dmtcp) else { return Ok(Value::Null) };
     let hosts = images_by_host(&evidence::text(&layout.ckptdir.join("dmtcp_restart_script.sh")));
@@ -92,7 +92,7 @@ pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Va
     let mut images: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for placed in &merged.images {
         let file = &placed.image.file;
-        let node = placed.node.ok_or_else(|| RunFailure::new(Cause::Restart, format!("nothing says on which node {file} was written")))?;
+        let node = placed.node.ok_or_else(|| RunFailure::new(Cause::Restart, format!("cannot tell on which node {file} was written")))?;
         images.entry(node).or_default().push(layout.ckptdir.join(file).into_string());
     }
     let mut on = |node: &Node| {

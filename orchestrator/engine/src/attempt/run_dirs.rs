@@ -29,7 +29,7 @@ pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Po
     }
 }
 
-/// What the directory of a campaign in a storage area is called. On a cluster several controllers, or one with several directories, may have
+/// The name of a campaign's directory in a storage area. On a cluster several controllers, or one with several directories, may have
 /// campaigns of the same name, so that the place of this one is a part of it.
 pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
     if context.site.cluster.is_none() {

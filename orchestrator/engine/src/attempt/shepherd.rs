@@ -16,23 +16,23 @@ use tokio::{
     process::{Child, ChildStdin},
 };
 
-/// A shepherd at work. Dropping it closes its line, and it ends the run by itself.
+/// A running shepherd. Dropping it closes its input, and the shepherd ends the run by itself.
 #[derive(Debug)]
 pub(super) struct Shepherd {
     child: Child,
-    /// Kept apart: waiting for a child closes its standard input, and that would be the end of the run.
+    /// Kept separately: waiting for a child closes its standard input, which would end the run.
     line: Option<ChildStdin>,
     /// Its process.
     pub id: ProcessId,
     exit_file: Utf8PathBuf,
-    /// What it starts, until its end is logged.
+    /// The command that it starts, until its end is logged.
     argv: Option<Vec<String>>,
     began: Instant,
     stderr: Utf8PathBuf,
 }
 
 impl Shepherd {
-    /// Starts a shepherd and waits until it has said who it is.
+    /// Starts a shepherd and waits until it has identified itself.
     pub async fn start(program: &[String], job: &Job, job_file: &Utf8Path) -> Result<Self, RunError> {
         let fail = |problem: String| RunError::Shepherd { program: program.join(" "), problem };
         let json = serde_json::to_vec_pretty(job).map_err(|e| fail(e.to_string()))?;
@@ -59,17 +59,17 @@ impl Shepherd {
                 return Ok(Self { child, line, id, exit_file, argv: Some(job.argv.clone()), began: Instant::now(), stderr });
             }
             if let Ok(Some(status)) = child.try_wait() {
-                let said = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
-                return Err(fail(format!("it ended at once ({status}): {}", said.trim())));
+                let message = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
+                return Err(fail(format!("it ended at once ({status}): {}", message.trim())));
             }
             tokio::time::sleep(Duration::from_micros(if child.id().is_some() { 500 } else { 5000 })).await;
         }
-        Err(fail("it did not say who it is".into()))
+        Err(fail("it did not identify itself".into()))
     }
 
     /// Waits for the end of the run.
     pub async fn exit(&mut self) -> Option<Exit> {
-        // whatever the wait says, the file tells how the run ended
+        // the file tells how the run ended, whatever the wait returns
         let _ = self.child.wait().await;
         let exit: Option<Exit> = std::fs::read(&self.exit_file).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(argv) = self.argv.take() {
@@ -80,21 +80,21 @@ impl Shepherd {
 
     /// Logs how the launcher of the run ended.
     fn log_end(&self, argv: &[String], exit: Option<&Exit>) {
-        let said = std::fs::read(&self.stderr).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
-        let why = exit.and_then(|e| e.start_error.clone().or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {said}"))));
+        let message = std::fs::read(&self.stderr).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
+        let why = exit.and_then(|e| e.start_error.clone().or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {message}"))));
         match (exit, &why) {
             (Some(_), Some(why)) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(why)),
-            (Some(exit), None) => command_event("localhost", argv, self.began.elapsed(), Ended::Exit(exit.code, &said)),
+            (Some(exit), None) => command_event("localhost", argv, self.began.elapsed(), Ended::Exit(exit.code, &message)),
             (None, _) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(&"its shepherd was lost")),
         }
     }
 
-    /// Whether it is still at work.
+    /// Whether it is still running.
     pub fn at_work(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks for the end of the run, and waits for it.
+    /// Ends the run, and waits for its end.
     pub async fn end(&mut self) -> Option<Exit> {
         if let Some(line) = self.line.as_mut() {
             // it may have ended by itself: then nobody reads

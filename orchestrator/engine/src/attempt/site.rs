@@ -1,4 +1,4 @@
-//! A site that was asked what it has: cores, MPI libraries, DMTCP, programs. Plans do not depend on it; runs do.
+//! What a site has: cores, MPI libraries, DMTCP, programs. Runs depend on it, plans do not.
 
 use crate::{
     attempt::context::SiteContext,
@@ -22,16 +22,16 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How far a site is to be made ready.
+/// How far to prepare a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Only look.
+    /// Only check.
     Look,
-    /// Compile the built-in kernels where they are needed and not there.
+    /// Compile the built-in kernels if they are needed and missing.
     Build,
 }
 
-/// What a site has.
+/// The software of a site.
 #[derive(Debug)]
 pub struct ReadySite {
     /// What its runs depend on.
@@ -53,7 +53,7 @@ pub struct ReadySite {
 }
 
 impl ReadySite {
-    /// Asks this machine, whatever kind of site the context is of.
+    /// Checks this machine, whatever the kind of the site.
     pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
         let site = &context.site;
         let mut mpi = IndexMap::new();
@@ -113,10 +113,7 @@ impl ReadySite {
             return if paths::is_executable(&path) {
                 Ok(path)
             } else {
-                Err(Missing {
-                    what: format!("{} is not installed: there is no program {path}", app.name),
-                    hint: app.program.install.clone(),
-                })
+                Err(Missing { what: format!("{} is not installed: no program {path}", app.name), hint: app.program.install.clone() })
             };
         }
         let mut directories = Vec::new();
@@ -124,7 +121,7 @@ impl ReadySite {
             match self.kernels.get(&point.mpi) {
                 Some(Ok(directory)) => directories.push(directory.clone()),
                 Some(Err(missing)) => return Err(missing.clone()),
-                // not asked to build: whether they can be compiled is what counts
+                // only checked: it matters whether they can be compiled
                 None => {
                     if let Some(Ok(install)) = self.mpi.get(&point.mpi) {
                         return kernels::mpicc(install);
@@ -151,7 +148,7 @@ impl ReadySite {
         })
     }
 
-    /// Why a point cannot run here, if it cannot: everything that is missing, with its hint.
+    /// The reasons why a point cannot run here: everything that is missing, with hints.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
         let mut missing = Vec::new();
         match self.mpi.get(&point.mpi) {
@@ -162,7 +159,7 @@ impl ReadySite {
         let checkpointer = checkpointer(point.checkpointer);
         missing.extend(checkpointer.missing(&self.tools()).map(ToString::to_string));
         missing.extend(self.tracer().err().map(ToString::to_string));
-        // a missing library is said once, not again for the kernels that it would compile
+        // report a missing library once, not again for the kernels that it would compile
         if missing.is_empty()
             && let Some(app) = self.context.apps.get(&point.app)
             && let Err(m) = self.program(&app.descriptor, point)
@@ -190,7 +187,7 @@ fn cores() -> u32 {
     std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()).unwrap_or(1)
 }
 
-/// One piece of software, now.
+/// An installed component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundComponent {
     /// Version; `None` if it was not asked for.
@@ -201,12 +198,12 @@ pub struct FoundComponent {
     pub digest: Option<String>,
 }
 
-/// What a site has now, as far as it was looked for. `None`: it is not there.
+/// The components of a site that were checked; `None` if not installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found(pub BTreeMap<String, Option<FoundComponent>>);
 
 impl Found {
-    /// What a site that was asked has.
+    /// The components of a site.
     pub fn of(site: &ReadySite) -> Self {
         let mut found = BTreeMap::new();
         for (name, install) in &site.mpi {

@@ -1,8 +1,10 @@
-//! Whether Slurm starts steps in the agent's job.
+//! Waits until Slurm starts steps in the agent's job.
 //!
-//! A controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it again,
-//! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes and
-//! srun does not try again, and Hydra then waits for its proxies for ever. So no run is begun before a step is known to start.
+//! A controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it
+//! again,
+//! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes
+//! and
+//! srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
 
 use super::{nodes::SOON, prepare::Prepared};
 use crate::{host::output_within, transport::Transport};
@@ -13,7 +15,7 @@ use std::{
 };
 use tokio::process::Command;
 
-/// Maximum time until a controller starts steps.
+/// Time limit until a controller starts steps.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Delay between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,16 +36,16 @@ enum ToolError {
     Refused(String),
     #[error("cannot start {tool}: {source}")]
     NotStarted { tool: &'static str, source: std::io::Error },
-    #[error("{tool} gave no answer within {} s", SOON.as_secs())]
+    #[error("{tool} did not answer within {} s", SOON.as_secs())]
     NoAnswer { tool: &'static str },
 }
 
 impl ToolError {
-    /// Whether there is no use in trying again: the job itself is over.
+    /// Whether trying again is useless because the job itself is over.
     fn is_final(&self) -> bool {
         match self {
-            Self::Refused(said) => {
-                ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| said.contains(end))
+            Self::Refused(message) => {
+                ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| message.contains(end))
             }
             Self::NotStarted { .. } | Self::NoAnswer { .. } => false,
         }
@@ -55,7 +57,8 @@ impl ToolError {
 pub struct Steps(Mutex<Option<String>>);
 
 impl Steps {
-    /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that has
+    /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that
+    /// has
     /// begun anew since the last one.
     ///
     /// # Errors
@@ -91,10 +94,10 @@ impl Steps {
     }
 }
 
-/// When the controller began, if it answers.
+/// Start time of the controller, if it answers.
 async fn controller_began() -> Option<String> {
-    let said = run("scontrol", &["show".into(), "config".into()]).await.ok()?;
-    boot_time(&said).map(str::to_owned)
+    let message = run("scontrol", &["show".into(), "config".into()]).await.ok()?;
+    boot_time(&message).map(str::to_owned)
 }
 
 fn boot_time(configuration: &str) -> Option<&str> {
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn only_the_end_of_the_job_is_final() {
-        let is_final = |said: &str| ToolError::Refused(said.to_owned()).is_final();
+        let is_final = |message: &str| ToolError::Refused(message.to_owned()).is_final();
         assert!(is_final("srun: error: Unable to create step for job 1: Invalid job id specified"));
         assert!(!is_final("srun: error: Unable to create step for job 1: Memory required by task is not available"));
         assert!(!is_final("srun: error: Unable to create step for job 1: Unable to contact slurm controller (connect failure)"));

@@ -1,9 +1,9 @@
-//! One attempt at a run, as it is asked for.
+//! A request for one attempt at a run.
 
 use cvc_core::{plan::PlannedRun, point::Point};
 use serde::{Deserialize, Serialize};
 
-/// One attempt at a run, as it is asked for.
+/// A request for one attempt at a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The run.

@@ -1,4 +1,4 @@
-//! DMTCP: where it is, its argument vectors, and what its coordinator's event log says of a checkpoint.
+//! DMTCP: its installation, its argument vectors, and its coordinator's event log.
 
 use crate::{
     host::{Host, LocalHost},
@@ -9,7 +9,8 @@ use cvc_core::{campaign::DmtcpSettings, paths, point::Compression};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path on
+/// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path
+/// on
 /// all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
 pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
@@ -27,7 +28,7 @@ pub struct DmtcpInstall {
     pub version: String,
 }
 
-/// How to get DMTCP: it is in no distribution that is current.
+/// How to get DMTCP, which no current distribution has.
 pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
 
 /// Finds DMTCP on this machine: at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
@@ -48,23 +49,23 @@ pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
             .or_else(|| paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
             .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into()))?,
     };
-    let said = LocalHost
+    let message = LocalHost
         .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
         .await
         .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
-    let text = format!("{}\n{}", said.stdout, said.stderr);
-    let version = version_said(&text).ok_or_else(|| missing(format!("{launch} does not say its version")))?;
+    let text = format!("{}\n{}", message.stdout, message.stderr);
+    let version = parse_version(&text).ok_or_else(|| missing(format!("{launch} does not report its version")))?;
     let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
     Ok(DmtcpInstall { bin, version })
 }
 
 /// The version in what `dmtcp_launch --version` says.
-pub fn version_said(text: &str) -> Option<String> {
+pub fn parse_version(text: &str) -> Option<String> {
     let words = text.split_whitespace().map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
     words.into_iter().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
 }
 
-/// Where one run keeps its DMTCP files.
+/// Paths of the DMTCP files of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DmtcpLayout {
     /// Images.
@@ -136,7 +137,7 @@ impl DmtcpInstall {
         argv
     }
 
-    /// What stands before the MPI launcher; host and port of the coordinator follow.
+    /// The words before the MPI launcher; host and port of the coordinator follow.
     pub fn launch(&self, layout: &DmtcpLayout, compression: Compression) -> Vec<String> {
         let gzip = match compression {
             Compression::None => "--no-gzip",
@@ -154,7 +155,7 @@ impl DmtcpInstall {
     }
 }
 
-/// What `dmtcp_command -s` says.
+/// The answer of `dmtcp_command -s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Processes that take part, launchers included.
@@ -164,8 +165,8 @@ pub struct Status {
 }
 
 /// Reads the answer of `dmtcp_command -s`.
-pub fn parse_status(said: &str) -> Option<Status> {
-    let value = |key: &str| said.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
+pub fn parse_status(message: &str) -> Option<Status> {
+    let value = |key: &str| message.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
     Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
 }
 
@@ -211,7 +212,7 @@ pub enum EventLogError {
     },
 }
 
-/// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` when it has no whole one.
+/// The phases of the last checkpoint in a coordinator's event log (`dmtcp_coordinator_db-*.json`). `None` if it has no complete one.
 /// Its times are without a zone: the run's script starts the coordinator in UTC.
 ///
 /// # Errors
@@ -334,8 +335,8 @@ mod tests {
 
     #[test]
     fn status_is_read_from_the_command_s_words() {
-        let said = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
-        assert_eq!(parse_status(said), Some(Status { peers: 6, running: true }));
+        let message = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
+        assert_eq!(parse_status(message), Some(Status { peers: 6, running: true }));
         assert_eq!(parse_status("Coordinator not found"), None);
     }
 }

@@ -15,7 +15,7 @@ pub struct Placed<'a> {
     pub image: &'a DirImage,
 }
 
-/// What a node has stored. Sizes in bytes.
+/// The images stored by one node. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSums {
     /// Ranks with an image.
@@ -73,7 +73,7 @@ pub struct WrongLoad {
     pub expected: u64,
 }
 
-/// Takes directories together that were read on several nodes (`views`: the node, and what it sees).
+/// Merges directories that were read on several nodes (`views`: the node, and what it sees).
 ///
 /// A name of an image holds the process's number in the whole computation, so that a file of the same name is the same file, seen twice: it
 /// is counted once. `order` is the nodes in the order of the mapping; `written_on` says on which node an image was written, given the nodes
@@ -207,7 +207,7 @@ impl<'a> Merged<'a> {
 }
 
 impl Merged<'_> {
-    /// Holds the number of ranks whose images were written on each node against the mapping over these nodes.
+    /// Compares the number of ranks' images on each node with the mapping over these nodes.
     ///
     /// # Errors
     /// The first node with another number. Images of which the node is not known prove nothing, and then there is no error.

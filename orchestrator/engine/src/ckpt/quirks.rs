@@ -1,4 +1,4 @@
-//! The quirk table: hazards that are known, with what is set against each. Data in `quirks.toml`.
+//! The quirk table: known hazards and their remedies, from `quirks.toml`.
 
 use crate::{mpi::Launcher, transport::Transport};
 use cvc_core::point::CheckpointerKind;
@@ -14,16 +14,16 @@ pub struct Quirk {
     /// When it applies: every condition given must hold.
     #[serde(default)]
     pub when: Condition,
-    /// Environment that is set.
+    /// Environment variables to set.
     #[serde(default)]
     pub env: IndexMap<String, String>,
-    /// Arguments that the launcher gets.
+    /// Arguments to add to the launcher.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What a reader of the results has to know.
+    /// What readers of the results must know.
     #[serde(default)]
     pub note: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Condition {
     pub dmtcp_at_least: Option<(u32, u32)>,
 }
 
-/// What a run is like, as far as quirks ask.
+/// The properties of a run that quirks depend on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
     /// The run's checkpointer.

@@ -1,4 +1,4 @@
-//! What can go wrong with a crew.
+//! Errors of a crew.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub enum CrewError {
         /// How that was noticed.
         reason: String,
     },
-    /// No answer in time; the node may still be at it.
+    /// No answer in time; the node may still be working on it.
     #[error("{host}: `{request}` was not answered within {limit_s} s")]
     Timeout {
         /// Which host.
@@ -37,16 +37,16 @@ pub enum CrewError {
         problem: String,
     },
     /// The answer is one to another question.
-    #[error("{host}: `{request}` was answered by `{answer}`: cvc there is of another version")]
+    #[error("{host}: `{request}` was answered by `{answer}`: cvc there has another version")]
     Unexpected {
         /// Which host.
         host: String,
         /// What was asked.
         request: &'static str,
-        /// What came.
+        /// The answer's kind.
         answer: &'static str,
     },
-    /// There is no such member.
+    /// Not a member of the crew.
     #[error("{host}: not one of the nodes in use")]
     Unknown {
         /// Which host.
@@ -63,11 +63,11 @@ pub struct NotStarted {
     pub argv: Vec<String>,
     /// What went wrong.
     pub problem: String,
-    /// The end of what was said on standard error, and on standard output before anything that a sentinel says.
-    pub said: String,
+    /// The end of standard error, and of standard output before the sentinel's first message.
+    pub message: String,
 }
 
-/// What ssh, shells and the system say, and what helps. The first that fits counts.
+/// Messages of ssh, shells and the system, with hints. The first match counts.
 const HINTS: [(&[&str], &str); 12] = [
     (
         &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known"],
@@ -87,8 +87,11 @@ const HINTS: [(&[&str], &str); 12] = [
         &["kex_exchange_identification", "Connection reset", "Connection closed by"],
         "its sshd refuses more logins at the moment (MaxStartups), or is being stopped",
     ),
-    (&["Exec format error", "cannot execute binary file"], "cvc-node there is of another machine's kind: install it again"),
-    (&["GLIBC_"], "cvc-node needs a newer C library than the node has: build it on the oldest system of the site, or statically"),
+    (&["Exec format error", "cannot execute binary file"], "cvc-node there is for another kind of processor: install it again"),
+    (
+        &["GLIBC_"],
+        "cvc-node was linked dynamically and needs a newer C library than the node has: build it statically (`cargo xtask node`)",
+    ),
     (&["command not found", "No such file or directory", "not found"], "cvc-node is not installed there: run `cvc install` for the site"),
     (&["account is locked", "account has expired", "not available"], "the account cannot log in there"),
     (&["No space left"], "its disk is full"),
@@ -99,23 +102,23 @@ impl NotStarted {
     /// Why, in one line.
     #[must_use]
     pub fn reason(&self) -> String {
-        match self.said.lines().last() {
-            Some(said) => format!("{} ({said})", self.problem),
+        match self.message.lines().last() {
+            Some(message) => format!("{} ({message})", self.problem),
             None => self.problem.clone(),
         }
     }
 
-    /// Whether it is that its program is not there.
+    /// Whether its program is missing.
     #[must_use]
     pub fn lacks_program(&self) -> bool {
-        let of_shell = ["No such file or directory", "not found"].iter().any(|words| self.said.contains(words));
+        let of_shell = ["No such file or directory", "not found"].iter().any(|words| self.message.contains(words));
         of_shell || self.problem.contains("exit status: 127")
     }
 
     /// How to fix it.
     #[must_use]
     pub fn hint(&self) -> String {
-        let known = HINTS.iter().find(|(words, _)| words.iter().any(|w| self.said.contains(w) || self.problem.contains(w)));
+        let known = HINTS.iter().find(|(words, _)| words.iter().any(|w| self.message.contains(w) || self.problem.contains(w)));
         match known {
             Some((_, hint)) => (*hint).to_owned(),
             None => format!("try it by hand: {}", self.argv.join(" ")),
@@ -131,7 +134,7 @@ fn started(failed: &[NotStarted]) -> String {
     for one in failed {
         // writing to a String cannot fail
         let _ = write!(text, "\n  {}: {}", one.host, one.problem);
-        for line in one.said.lines() {
+        for line in one.message.lines() {
             let _ = write!(text, "\n    {line}");
         }
         let _ = write!(text, "\n    hint: {}", one.hint());
@@ -140,7 +143,7 @@ fn started(failed: &[NotStarted]) -> String {
 }
 
 impl CrewError {
-    /// The host that it is about; the first, where there are several.
+    /// The host concerned; the first of several.
     #[must_use]
     pub fn host(&self) -> &str {
         match self {
@@ -153,7 +156,7 @@ impl CrewError {
         }
     }
 
-    /// Whether the node itself is gone, not only what was asked of it.
+    /// Whether the node itself is gone, not only the request failed.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
@@ -170,8 +173,8 @@ impl CrewError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Start(_) | Self::Refused { .. } | Self::Unknown { .. } => None,
-            Self::Lost { .. } => Some("see whether the node is up and its network works; `cvc doctor` tries both"),
-            Self::Timeout { .. } => Some("the node is alive but slow: a disk or a file server that hangs, or more work than it can do"),
+            Self::Lost { .. } => Some("check that the node is up and its network works; `cvc doctor` checks both"),
+            Self::Timeout { .. } => Some("the node is alive but slow: check for a hanging disk or file server, or too much load"),
             Self::Unexpected { .. } => Some("install cvc-node there again"),
         }
     }

@@ -1,9 +1,9 @@
-//! Who is in a crew.
+//! The members of a crew.
 
 /// A node and how its sentinel is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name: in messages and answers.
+    /// Its name, for messages and answers.
     pub name: String,
     /// Program and arguments that start its sentinel and carry its standard input and output, such as `ssh -o … n2 /opt/cvc/cvc-node
     /// sentinel`. `None`: this process answers by itself.
@@ -13,15 +13,14 @@ pub struct Member {
 /// Times of a crew.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Between beats of a sentinel, and between pings to it, seconds.
+    /// Interval between heartbeats of a sentinel, and between pings to it, seconds.
     pub beat_s: f64,
-    /// A member of which nothing was heard for so long is lost; a sentinel that heard nothing for so long ends what it guards. Seconds. A
-    /// link that was cut is only sure to be heard again in time if the cut was shorter than half of it, since TCP waits longer and longer
-    /// between tries.
+    /// Silence after which a member is lost, and after which a sentinel ends what it guards, seconds. An interrupted network is only
+    /// noticed to be back in time if the interruption was shorter than half of this, because TCP retries at growing intervals.
     pub lost_after_s: f64,
-    /// How long a sentinel may take from its start to its first word, seconds.
+    /// Time limit from a sentinel's start to its hello, seconds.
     pub start_limit_s: f64,
-    /// How long sentinels may take to end what they guard when the crew is closed, before their lines are cut, seconds.
+    /// Time limit for sentinels to end what they guard when the crew is closed, before their connections are cut, seconds.
     pub close_limit_s: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Questions with the types of their answers.
+//! Requests with typed answers.
 
 use super::{Crew, CrewError};
 use cvc_probe::{
@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How a node's clock differs from this machine's.
+/// The offset of a node's clock from this machine's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skew {
     /// The node's clock minus this machine's, seconds.
     pub offset_s: f64,
-    /// Half of the time that the question took: the offset is not known better than this, seconds.
+    /// Half of the round trip of the request, which is the uncertainty of the offset, seconds.
     pub uncertainty_s: f64,
 }
 
@@ -35,7 +35,7 @@ fn unexpected(host: &str, request: &'static str, answer: &Answer) -> CrewError {
     CrewError::Unexpected { host: host.to_owned(), request, answer: answer.name() }
 }
 
-/// A method that asks all of some nodes the same.
+/// Defines a method that sends the same request to several nodes.
 macro_rules! ask_all {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty, $request:expr, $pattern:pat => $value:expr) => {
         $(#[$doc])*
@@ -59,25 +59,25 @@ macro_rules! ask_all {
 
 impl Crew {
     ask_all!(
-        /// What kind of nodes they are, and where these paths lie.
+        /// Asks for the nodes' facts, and the file systems of these paths.
         facts(paths: &[PathBuf]) -> Facts,
         Request::Facts { paths: paths.to_vec() },
         Answer::Facts(facts) => *facts
     );
     ask_all!(
-        /// What may still be written where these paths lie.
+        /// Asks for the free space at these paths.
         free(paths: &[PathBuf]) -> Vec<Space>,
         Request::Free { paths: paths.to_vec() },
         Answer::Free(spaces) => spaces
     );
     ask_all!(
-        /// Which machines of a cloud they are. The metadata service is at its usual address if none is given.
+        /// Asks for their cloud instances. The metadata service is at its usual address if none is given.
         instances(service: Option<&str>) -> InstanceFacts,
         Request::Instance { service: service.map(str::to_owned) },
         Answer::Instance(facts) => facts
     );
     ask_all!(
-        /// Whether the cloud takes them back.
+        /// Asks whether the cloud is about to reclaim them.
         notices(service: Option<&str>) -> Option<Notice>,
         Request::Notice { service: service.map(str::to_owned) },
         Answer::Notice(notice) => notice
@@ -89,49 +89,49 @@ impl Crew {
         Answer::Done => ()
     );
     ask_all!(
-        /// Which ranks of a run are where.
+        /// Asks for the placement of a run's ranks.
         ranks(marker: &str) -> Vec<RankProcess>,
         Request::Ranks { marker: marker.to_owned() },
         Answer::Ranks(ranks) => ranks
     );
     ask_all!(
-        /// From now on the run is ended where the line closes, and these directories of its own are removed there.
+        /// Guards a run from now on: when the connection closes, it is ended there and these directories of its own are removed.
         guard(marker: &str, dirs: &[PathBuf], remove: &[PathBuf]) -> (),
         Request::Guard { marker: marker.to_owned(), dirs: dirs.to_vec(), remove: remove.to_vec() },
         Answer::Done => ()
     );
     ask_all!(
-        /// Not any more.
+        /// Stops guarding a run.
         unguard(marker: &str) -> (),
         Request::Unguard { marker: marker.to_owned() },
         Answer::Done => ()
     );
     ask_all!(
-        /// Ends all that there is of a run: see [`Request::End`]. The limit must be longer than the grace.
+        /// Ends everything of a run: see [`Request::End`]. The limit must be longer than the grace period.
         end(marker: &str, dirs: &[PathBuf], grace_s: f64) -> Ended,
         Request::End { marker: marker.to_owned(), dirs: dirs.to_vec(), grace_s },
         Answer::Ended(ended) => ended
     );
     ask_all!(
-        /// Reads checkpoint images where they lie.
+        /// Reads checkpoint images in place.
         images(dir: &Path) -> CheckpointDir,
         Request::Images { dir: dir.to_owned() },
         Answer::Images(dir) => *dir
     );
     ask_all!(
-        /// What lies in a directory.
+        /// Lists a directory.
         listing(dir: &Path, suffixes: &[String]) -> ListingFound,
         Request::Listing { dir: dir.to_owned(), suffixes: suffixes.to_vec() },
         Answer::Listing(listing) => listing
     );
     ask_all!(
-        /// Files that match patterns below a directory.
+        /// Finds the files that match patterns below a directory.
         globs(dir: &Path, patterns: &[String]) -> Vec<FileFound>,
         Request::Globs { dir: dir.to_owned(), patterns: patterns.to_vec() },
         Answer::Globs(files) => files
     );
     ask_all!(
-        /// Lengths and digests of files.
+        /// Asks for lengths and digests of files.
         digest(files: &[PathBuf]) -> Vec<Digested>,
         Request::Digest { files: files.to_vec() },
         Answer::Digest(digests) => digests
@@ -143,19 +143,19 @@ impl Crew {
         Answer::Done => ()
     );
     ask_all!(
-        /// Makes a copy of a directory.
+        /// Copies a directory.
         copy(from: &Path, to: PathBuf) -> (),
         Request::Copy { from: from.to_owned(), to: to.clone() },
         Answer::Done => ()
     );
     ask_all!(
-        /// The end of a file.
+        /// Reads the end of a file.
         tail(path: &Path, most_bytes: u64) -> Tail,
         Request::Read { path: path.to_owned(), most_bytes },
         Answer::Read(tail) => tail
     );
 
-    /// How much a node's clock differs from this machine's.
+    /// Measures the offset of a node's clock from this machine's.
     ///
     /// # Errors
     /// As of [`Crew::ask`].

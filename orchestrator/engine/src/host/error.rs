@@ -1,4 +1,4 @@
-//! What can go wrong on a machine.
+//! Errors on a machine.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub enum HostError {
         host: String,
         /// The program and its arguments.
         argv: Vec<String>,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A program did not end in time and was ended.
@@ -34,21 +34,21 @@ pub enum HostError {
         action: &'static str,
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A host does not answer, or not as an sshd does.
-    #[error("{host}: cannot be reached: {said}")]
+    #[error("{host}: cannot be reached: {message}")]
     Unreachable {
         /// Which host.
         host: String,
-        /// What stands in the way.
+        /// The kind of obstacle.
         cause: Obstacle,
         /// The last lines of ssh.
-        said: String,
+        message: String,
     },
-    /// Nothing vouches for the key of a host.
-    #[error("{host}: its host key is not known: `{name}` offers {offered}, and it is in none of {}", files.join(", "))]
+    /// The key of a host is unknown.
+    #[error("{host}: unknown host key: `{name}` offers {offered}, which is in none of {}", files.join(", "))]
     KeyUnknown {
         /// Which host.
         host: String,
@@ -63,26 +63,26 @@ pub enum HostError {
     #[error("{0}")]
     KeyChanged(Box<ChangedKey>),
     /// The host does not let this user in.
-    #[error("{host}: does not let `{user}` in by {methods}; tried {}", if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") })]
+    #[error("{host}: rejected `{user}`: it accepts {methods}; tried {}", if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") })]
     Denied {
         /// Which host.
         host: String,
         /// The user there.
         user: String,
-        /// Ways that it would take.
+        /// Authentication methods that it accepts.
         methods: String,
         /// Keys that were offered.
         keys: Vec<String>,
     },
     /// The connection ended while something was done.
-    #[error("{host}: the connection was lost {during}: {said}")]
+    #[error("{host}: the connection was lost {during}: {message}")]
     Lost {
         /// Which host.
         host: String,
-        /// What was being done; whether it was done is not known.
+        /// What was being done, with unknown result.
         during: String,
         /// The last lines of ssh.
-        said: String,
+        message: String,
     },
     /// A program is not there.
     #[error("{host}: has no program `{program}`")]
@@ -93,26 +93,26 @@ pub enum HostError {
         program: String,
     },
     /// ssh failed for another reason.
-    #[error("{host}: ssh failed: {said}")]
+    #[error("{host}: ssh failed: {message}")]
     Ssh {
         /// Which host.
         host: String,
         /// Its last lines.
-        said: String,
+        message: String,
     },
-    /// What a transfer brought cannot be taken.
-    #[error("{host}: {path} is refused: {problem}")]
+    /// A transferred entry was rejected.
+    #[error("{host}: refused {path}: {problem}")]
     Refused {
         /// Which host.
         host: String,
-        /// The path, as the host calls it.
+        /// The path on the host.
         path: String,
         /// What is wrong with it.
         problem: String,
     },
 }
 
-/// A host that shows another key than the one that it is known by.
+/// A host that offers a different key from its known one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedKey {
     /// Which host.
@@ -123,7 +123,7 @@ pub struct ChangedKey {
     pub offered: String,
     /// Fingerprint of the key that was expected.
     pub known: String,
-    /// Where the expected key stands.
+    /// File with the expected key.
     pub file: String,
     /// Its line, from 1.
     pub line: usize,
@@ -137,7 +137,7 @@ impl std::fmt::Display for ChangedKey {
     }
 }
 
-/// Why a host cannot be reached.
+/// The reason why a host cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// No such name.
@@ -146,14 +146,14 @@ pub enum Obstacle {
     Refused,
     /// No answer in time.
     Silence,
-    /// The network has no way there.
+    /// The network has no route to it.
     NoRoute,
     /// It answered and hung up.
     HungUp,
 }
 
 impl HostError {
-    /// Whether the same might succeed in a while: the host or the network is away, and nothing is wrong with what was asked.
+    /// Whether the same operation may succeed later, because the host or the network is away.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
@@ -169,18 +169,18 @@ impl HostError {
         }
     }
 
-    /// how to fix it, where that can be said.
+    /// how to fix it, if known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { host, cause, .. } => Some(match cause {
-                Obstacle::Name => format!("give `{host}` an `address` in the campaign file, or a HostName in ~/.ssh/config; or see whether this machine is online"),
+                Obstacle::Name => format!("give `{host}` an `address` in the campaign file, or a HostName in ~/.ssh/config; check that this machine is online"),
                 Obstacle::Refused => "start sshd there, or give its `port`".into(),
-                Obstacle::Silence => format!("see whether it is up and its port open to this machine; behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
-                Obstacle::NoRoute => format!("see the network of this machine (VPN?); behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
-                Obstacle::HungUp => "see the log of its sshd (journalctl -u ssh): too many connections at once (MaxStartups), or this machine is not let in; of a jump host, whether it may forward".into(),
+                Obstacle::Silence => format!("check that it is up and its port open to this machine; behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
+                Obstacle::NoRoute => format!("check the network of this machine (VPN?); behind a login node it needs `ProxyJump` in ~/.ssh/config (Host {host})"),
+                Obstacle::HungUp => "see the log of its sshd (journalctl -u ssh): too many connections at once (MaxStartups), or it rejects this machine; a jump host must allow forwarding".into(),
             }),
             Self::KeyUnknown { name, .. } => Some(format!(
-                "ask its administrator for the fingerprint, or look there (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub); if it is the same, connect once by hand (ssh {}), or let cvc believe first contacts: ssh.host_keys = \"accept-new\"",
+                "ask its administrator for the fingerprint, or look there (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub); if it is the same, connect once by hand (ssh {}), or let cvc accept first contacts: ssh.host_keys = \"accept-new\"",
                 by_hand(name)
             )),
             Self::KeyChanged(changed) => Some(format!(
@@ -191,7 +191,7 @@ impl HostError {
             Self::Denied { host, user, .. } => Some(format!(
                 "put your public key there (ssh-copy-id {user}@{host}), load it into the agent (ssh-add), or give `user` and `identity_file` of the host"
             )),
-            Self::Lost { .. } => Some("nothing was lost that is on the host: the same command goes on where it was".into()),
+            Self::Lost { .. } => Some("everything on the host is safe: repeat the command to continue".into()),
             Self::NoProgram { program, .. } => Some(format!("install `{program}` there, or put it on the PATH that a login without terminal has")),
             Self::Refused { .. } => Some("remove it there, or leave it out".into()),
             Self::Ssh { .. } | Self::Start { .. } | Self::Timeout { .. } | Self::File { .. } => None,

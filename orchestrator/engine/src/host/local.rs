@@ -1,6 +1,6 @@
 //! This machine.
 
-use super::{Host, HostError, MOST_OUTPUT, Output, tool::log_run};
+use super::{Host, HostError, MAX_OUTPUT, Output, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
 use cvc_probe::atomic_file::Durability;
@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::{io::AsyncReadExt, process::Command};
 
-/// Variables of the caller that programs get; everything else stays out of logs and images.
+/// Variables of the caller that are passed on to programs; everything else stays out of logs and images.
 const PASSED_ON: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "MODULEPATH"];
 
 /// This machine.
@@ -21,7 +21,8 @@ pub struct LocalHost;
 impl LocalHost {
     async fn run_unlogged(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
         let start_error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
-        let (program, args) = argv.split_first().ok_or_else(|| start_error(std::io::Error::other("no program is named")))?;
+        let (program, args) =
+            argv.split_first().ok_or_else(|| start_error(std::io::Error::other("internal error (please report): no program to run")))?;
         let mut child = Command::new(program)
             .args(args)
             .env_clear()
@@ -47,14 +48,14 @@ impl LocalHost {
     }
 }
 
-/// Reads a stream to its end and keeps at most [`MOST_OUTPUT`] bytes of it.
+/// Reads a stream to its end and keeps at most [`MAX_OUTPUT`] bytes of it.
 pub async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut stream) = stream {
         let mut buffer = vec![0u8; 16 << 10];
         // a broken pipe ends the output like its end does
         while let Ok(n @ 1..) = stream.read(&mut buffer).await {
-            let room = MOST_OUTPUT.saturating_sub(kept.len());
+            let room = MAX_OUTPUT.saturating_sub(kept.len());
             kept.extend_from_slice(&buffer[..n.min(room)]);
         }
     }

@@ -1,4 +1,4 @@
-//! One machine on which things are done: run a program, put and get files. Argument vectors, never shell strings.
+//! A machine that runs programs and holds files. Argument vectors, never shell strings.
 
 mod error;
 mod local;
@@ -13,19 +13,19 @@ use async_trait::async_trait;
 use camino::Utf8Path;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a program that was run to its end left.
+/// The result of a program that ran to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// Its exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// Standard output, at most [`MOST_OUTPUT`] bytes of it.
+    /// Standard output, at most [`MAX_OUTPUT`] bytes of it.
     pub stdout: String,
     /// Standard error, likewise.
     pub stderr: String,
 }
 
-/// Bytes that are kept of each stream.
-pub const MOST_OUTPUT: usize = 1 << 20;
+/// Maximum number of bytes kept of each stream.
+pub const MAX_OUTPUT: usize = 1 << 20;
 
 /// One machine.
 #[async_trait]
@@ -34,7 +34,7 @@ pub trait Host: Send + Sync {
     fn name(&self) -> &str;
     /// Runs a program to its end, or ends it when the time is up. `env` is added to a minimal environment.
     async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError>;
-    /// Writes a file there, whole or not at all.
+    /// Writes a file there atomically.
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError>;
     /// Reads a file there.
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError>;

@@ -10,11 +10,11 @@ use std::{
 };
 use tokio::{process::Command, time::error::Elapsed};
 
-/// How variables begin that say who asks a cloud, and with which secret.
+/// Prefixes of variables with a cloud's credentials.
 const OF_CLOUDS: &[u8] = b"AWS_";
 
-/// A program of this machine, without the variables with which clouds are asked: cvc alone speaks to them, and what it starts (ssh and what the
-/// user's configuration of it starts, Ansible, agents, pip) goes on for long, on other machines too, and may write down what it was given.
+/// A command for a program of this machine without credentials for clouds. Only cvc itself uses them; the programs that it starts (ssh and
+/// what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may log their environment.
 pub fn tool(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -54,8 +54,8 @@ pub fn log_tool<E: Display>(command: &Command, began: Instant, ran: &Result<std:
     let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     match ran {
         Ok(output) => {
-            let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-            command_event("localhost", &argv, began.elapsed(), Ended::Exit(output.status.code(), &String::from_utf8_lossy(said)));
+            let message = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+            command_event("localhost", &argv, began.elapsed(), Ended::Exit(output.status.code(), &String::from_utf8_lossy(message)));
         }
         Err(error) => command_event("localhost", &argv, began.elapsed(), Ended::Failed(error)),
     }

@@ -1,4 +1,4 @@
-//! Whether I/O settings took effect: what the library itself said while the program ran, and how many ranks really wrote.
+//! Checks whether I/O settings took effect: what the library itself reported while the program ran, and how many ranks really wrote.
 
 use super::{
     io_evidence::{IoEvidence, Output},
@@ -16,7 +16,7 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, output: &Output<'
     if let (Some(writers), Some(wanted)) = (output.writers, request.aggregators)
         && u64::from(wanted) != writers
     {
-        seen.ignored.push(format!("{wanted} aggregators were asked for, {writers} ranks wrote"));
+        seen.ignored.push(format!("{wanted} aggregators requested, but {writers} ranks wrote"));
     }
     seen
 }
@@ -79,19 +79,19 @@ mod tests {
         assert_eq!((seen.aggregators, seen.cb_buffer, seen.ignored.len()), (Some(2), Some(1 << 20), 0), "{seen:?}");
         let clipped = HINTS.replace("cb_nodes                  value = 2", "cb_nodes                  value = 1");
         let seen = check(MpiIo::Romio, &clipped, "", None);
-        assert!(seen.ignored.iter().any(|i| i.contains("cb_nodes = 2 was asked for, ROMIO used 1")), "{seen:?}");
+        assert!(seen.ignored.iter().any(|i| i.contains("cb_nodes = 2 requested, but ROMIO used 1")), "{seen:?}");
         let seen = check(MpiIo::Romio, "no hints", "", None);
         assert_eq!(seen.unseen.len(), 5, "every hint that was asked for and not printed: {seen:?}");
     }
 
     #[test]
     fn ompio_is_judged_by_what_it_selected_and_by_who_wrote() {
-        let said = "[vm:1] io:base:file_select: Selected io module ompio\n[vm:1] select: component vulcan selected\n";
-        let seen = check(MpiIo::Ompio, "", said, Some(2));
+        let message = "[vm:1] io:base:file_select: Selected io module ompio\n[vm:1] select: component vulcan selected\n";
+        let seen = check(MpiIo::Ompio, "", message, Some(2));
         assert_eq!((seen.aggregators, seen.ignored.len()), (Some(2), 0), "{seen:?}");
-        let seen = check(MpiIo::Ompio, "", said, Some(1));
-        assert!(seen.ignored[0].contains("2 aggregators were asked for, 1 ranks wrote"));
-        let seen = check(MpiIo::Ompio, "", &said.replace("vulcan", "individual"), Some(2));
+        let seen = check(MpiIo::Ompio, "", message, Some(1));
+        assert!(seen.ignored[0].contains("2 aggregators requested, but 1 ranks wrote"));
+        let seen = check(MpiIo::Ompio, "", &message.replace("vulcan", "individual"), Some(2));
         assert!(seen.ignored[0].contains("individual"));
     }
 }

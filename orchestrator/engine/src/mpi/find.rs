@@ -1,4 +1,4 @@
-//! Finds an MPI library on this machine and asks what it says about itself.
+//! Finds an MPI library on this machine and asks it for its properties.
 
 use super::{
     launcher::{Ask, Launcher, MpiInstall},
@@ -35,7 +35,7 @@ pub async fn find_with(family: &'static dyn Launcher, name: &str, library: &MpiL
         ask.try_run(&[mpiexec.as_str(), "--version"]).await.map_err(|e| ask.unusable(format_args!("the launcher does not work: {e}")))?;
     if !family.recognizes(&answer) {
         let first = answer.lines().next().unwrap_or_default();
-        return Err(ask.unusable(format_args!("{mpiexec} is not a launcher of {}: it says `{first}`", family.launcher_title())));
+        return Err(ask.unusable(format_args!("{mpiexec} is not a launcher of {}: it reports `{first}`", family.launcher_title())));
     }
     let features = family.ask_features(&ask, &answer, library).await?;
     Ok(MpiInstall {
@@ -80,7 +80,7 @@ async fn locate(
         MpiSource::Mpiexec(program) => {
             let given = expand(program);
             let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
-            found.ok_or_else(|| absent(format!("there is no {program}"), "give a launcher that exists, or a prefix".into()))
+            found.ok_or_else(|| absent(format!("no {program}"), "give a launcher that exists, or a prefix".into()))
         }
         MpiSource::Module(module) => load_module(name, module, env).await,
     }

@@ -11,13 +11,13 @@ pub struct IoEvidence {
     pub selected: Vec<String>,
     /// Settings that the library contradicted: the run fails.
     pub ignored: Vec<String>,
-    /// Settings of which the library said nothing: the run fails if it ran to its end.
+    /// Settings that the library did not report: the run fails if it ran to its end.
     pub unseen: Vec<String>,
-    /// Settings that the library accepts and never reports, so that nobody can see what it made of them.
+    /// Settings that the library accepts and never reports, so that they cannot be verified.
     pub unobservable: Vec<String>,
 }
 
-/// The output of a run, as far as it tells of I/O.
+/// The parts of a run's output about I/O.
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
     /// Standard output.

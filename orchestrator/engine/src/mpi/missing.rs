@@ -1,4 +1,4 @@
-//! Software that is not there.
+//! Missing software.
 
 /// Software that is not installed, and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -176,7 +176,7 @@ impl Launcher for OpenMpi {
     }
 
     fn hang_hint(&self) -> &'static str {
-        "give the `interface` between the nodes, and see that no firewall is between them"
+        "give the `interface` between the nodes, and make sure that no firewall separates them"
     }
 
     fn silence_is_inconclusive(&self) -> bool {
@@ -189,7 +189,8 @@ fn runtime(install: &MpiInstall) -> Runtime {
     if has_prrte(install) { PRRTE } else { ORTE }
 }
 
-/// Whether ranks are placed one by one: by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by sequence
+/// Whether ranks are placed one by one: by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by
+/// sequence
 /// it does as it is told.
 fn by_sequence(request: &LaunchRequest) -> bool {
     request.transport != Transport::Local
@@ -295,14 +296,14 @@ fn check_ompio(install: &MpiInstall, request: &LaunchRequest, output: &Output<'_
     seen.selected.extend(io.iter().map(|c| format!("io {c}")).chain(fcoll.iter().map(|c| format!("fcoll {c}"))));
     if request.aggregators.is_some() || request.cb_buffer.is_some() {
         if io.is_empty() {
-            seen.unseen.push("OMPIO did not say that it opened a file".into());
+            seen.unseen.push("OMPIO did not report that it opened a file".into());
         } else if io.iter().any(|c| c != "ompio") {
-            seen.ignored.push(format!("io ompio was asked for, Open MPI selected {}", Vec::from_iter(io.clone()).join(" and ")));
+            seen.ignored.push(format!("io ompio requested, but Open MPI selected {}", Vec::from_iter(io.clone()).join(" and ")));
         }
         if fcoll.is_empty() && !io.is_empty() {
-            seen.unseen.push("OMPIO did not say which fcoll component it selected".into());
+            seen.unseen.push("OMPIO did not report which fcoll component it selected".into());
         } else if !fcoll.is_empty() && !fcoll.contains("vulcan") {
-            seen.ignored.push(format!("fcoll vulcan was asked for, Open MPI selected {}", Vec::from_iter(fcoll).join(" and ")));
+            seen.ignored.push(format!("fcoll vulcan requested, but Open MPI selected {}", Vec::from_iter(fcoll).join(" and ")));
         }
     }
     // a parameter that this version does not have is accepted without a word
@@ -311,11 +312,12 @@ fn check_ompio(install: &MpiInstall, request: &LaunchRequest, output: &Output<'_
         seen.ignored.push(format!("this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"));
     }
     if let Some(buffer) = request.cb_buffer {
-        seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not tell what it used", buffer.0));
+        seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not report what it used", buffer.0));
     }
     if let (Some(aggregators), None) = (request.aggregators, output.writers) {
-        seen.unobservable
-            .push(format!("io_ompio_num_aggregators = {aggregators}: this program does not count its writers, OMPIO does not tell"));
+        seen.unobservable.push(format!(
+            "io_ompio_num_aggregators = {aggregators}: this program does not count its writers, and OMPIO does not report them"
+        ));
     }
     // OMPIO tells no number of its own: the ranks that wrote are the evidence
     seen.aggregators = output.writers;

@@ -53,7 +53,7 @@ pub(super) fn check(request: &LaunchRequest, stdout: &str, seen: &mut IoEvidence
             seen.unseen.push(format!("{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"));
         } else if values.iter().any(|v| *v != wanted) {
             let values: Vec<_> = values.into_iter().collect();
-            seen.ignored.push(format!("{key} = {wanted} was asked for, ROMIO used {}", values.join(" and ")));
+            seen.ignored.push(format!("{key} = {wanted} requested, but ROMIO used {}", values.join(" and ")));
         }
     }
     let one = |key| values(stdout, key).first().and_then(|v| v.parse().ok());

@@ -62,7 +62,7 @@ fn show(install: &MpiInstall, request: &LaunchRequest) -> String {
 }
 
 #[test]
-fn what_the_launchers_are_told() {
+fn launch_command_lines() {
     let ways = [
         ("one node", Transport::Local),
         ("ssh", Transport::Ssh),
@@ -94,7 +94,7 @@ fn nodes_get_more_ranks_than_cores_only_where_that_is_allowed() {
 
 /// The script that stands for ssh, with one beside it that says how it was called.
 #[test]
-fn the_wrapper_of_ssh_understands_both_launchers_and_hands_on_the_mark() {
+fn the_wrapper_of_ssh_understands_both_launchers_and_passes_on_the_marker() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut request = request("2Nx1P", Transport::Ssh);
     request.marker = "r@/a dir".into();
@@ -112,8 +112,8 @@ fn the_wrapper_of_ssh_understands_both_launchers_and_hands_on_the_mark() {
         command.arg(&script).args(arguments).env_clear().envs([("PATH", path.as_str()), ("SHELL", shell), ("SET", "a b")]);
         command.envs(dmtcp.map(|d| ("CVC_DMTCP", format!("{}/{d}", dir.path().display()))));
         let output = command.output().expect("bash");
-        let said = String::from_utf8_lossy(&output.stdout).replace(&dir.path().display().to_string(), "DIR");
-        format!("{said}{}", String::from_utf8_lossy(&output.stderr).replace(&dir.path().display().to_string(), "DIR"))
+        let message = String::from_utf8_lossy(&output.stdout).replace(&dir.path().display().to_string(), "DIR");
+        format!("{message}{}", String::from_utf8_lossy(&output.stderr).replace(&dir.path().display().to_string(), "DIR"))
     };
     let hydra = ["-x", "n2", "\"/opt/mpich/bin/hydra_pmi_proxy\"", "--control-port", "n1:4711"];
     let orted = ["n2", "PATH=/opt/bin:$PATH ; export PATH ; /opt/bin/orted", "-mca", "orte_hnp_uri", "\"1.0;tcp://10.0.0.1:4711\""];
@@ -271,7 +271,7 @@ async fn a_third_family_is_one_file() {
     let output = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "it runs\n");
     let other = find("m", &library).await.expect_err("not MPICH").to_string();
-    assert!(other.contains("is not a launcher of MPICH (Hydra): it says `Toy MPI 0.3`"), "{other}");
+    assert!(other.contains("is not a launcher of MPICH (Hydra): it reports `Toy MPI 0.3`"), "{other}");
     let path = MpiLibrary { source: MpiSource::Path, ..library };
     let absent = find_with(&Toy, "m", &path).await.expect_err("not installed").to_string();
     assert!(absent.contains("apt-get install toy-mpi; Spack: spack install toy"), "{absent}");

@@ -7,7 +7,7 @@ use super::{
 };
 use serde::Serialize;
 
-/// How many times `a` is of `b`.
+/// The ratio of `a` to `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Values of the first and of the second sample.

@@ -3,7 +3,7 @@
 use super::moments::quantile;
 use serde::Serialize;
 
-/// How far out a value is.
+/// The class of an outlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outlier {

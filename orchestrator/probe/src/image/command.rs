@@ -15,12 +15,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which zone rules are shown.
+/// The zone rules to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RuleSet {
     /// By the order of the listing: everything up to `[heap]` is application data
     Literal,
-    /// By what each region is
+    /// By the kind of each region
     Structural,
     /// Both, and where they differ
     #[default]
@@ -43,7 +43,7 @@ pub struct ImageArgs {
     pub rules: RuleSet,
 }
 
-/// Why the command failed. `Display` is the whole message, hint included; everything that could be shown was written before.
+/// The reason why the command failed. `Display` gives the whole message, hint included; everything that could be shown was written before.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageCommandError {
     /// The image or the directory cannot be read.
@@ -56,7 +56,7 @@ pub enum ImageCommandError {
         path: PathBuf,
         /// All images, readable or not.
         images: usize,
-        /// What is wrong with each.
+        /// The problem of each.
         errors: Vec<ImageError>,
     },
     /// There is nothing to show.
@@ -169,7 +169,7 @@ fn json<T: Serialize>(value: &T, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Tells a reader that went away from an output that cannot be written.
+/// Distinguishes a reader that went away from an output that cannot be written.
 fn written(result: io::Result<()>) -> Result<(), ImageCommandError> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

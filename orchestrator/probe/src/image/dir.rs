@@ -81,8 +81,8 @@ pub struct BrokenImage {
     pub role: Role,
     /// Length of the file in bytes.
     pub file_bytes: u64,
-    /// What is wrong.
-    #[serde(serialize_with = "error_text", deserialize_with = "told_error")]
+    /// The problem.
+    #[serde(serialize_with = "error_text", deserialize_with = "remote_error")]
     pub error: ImageError,
 }
 
@@ -90,9 +90,9 @@ fn error_text<S: serde::Serializer>(error: &ImageError, serializer: S) -> Result
     serializer.collect_str(error)
 }
 
-fn told_error<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ImageError, D::Error> {
+fn remote_error<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ImageError, D::Error> {
     let text = String::deserialize(deserializer)?;
-    Ok(ImageError { path: PathBuf::new(), offset: None, gzip: false, kind: ImageErrorKind::Told(text) })
+    Ok(ImageError { path: PathBuf::new(), offset: None, gzip: false, kind: ImageErrorKind::Remote(text) })
 }
 
 /// An image that is still being written (`.dmtcp.temp`), or was when its process ended. Not read, not in the totals.
@@ -160,8 +160,8 @@ pub struct ReadDirOptions {
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Reads all images of a checkpoint directory, as many at a time as there are cores. An image that cannot be read is
-/// reported in [`CheckpointDir::broken`]; the others are read all the same.
+/// Reads all images of a checkpoint directory, one for each core at a time. An image that cannot be read is reported in
+/// [`CheckpointDir::broken`]; the others are still read.
 ///
 /// # Errors
 /// When the directory itself, or one of its `_files` directories, cannot be listed.
@@ -263,7 +263,7 @@ fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(candidates.len()) {
-            // This thread works as well: one that cannot be started is only one fewer.
+            // This thread works as well, so a thread that cannot be started is not an error.
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launchers_are_told_by_their_names() {
+    fn launchers_are_recognised_by_their_names() {
         for launcher in [
             "mpiexec",
             "mpiexec.hydra",

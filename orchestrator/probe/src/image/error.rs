@@ -1,11 +1,11 @@
-//! What can be wrong with an image.
+//! Errors of images.
 
 use std::{
     fmt, io,
     path::{Path, PathBuf},
 };
 
-/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says how to fix it.
+/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says How to fix it.
 #[derive(Debug)]
 pub struct ImageError {
     /// The image, or the directory that could not be listed.
@@ -47,7 +47,7 @@ pub enum ImageErrorKind {
     SecondSignature {
         /// The signature that the format asks for.
         expected: &'static str,
-        /// What stands there, made printable.
+        /// What is there instead, made printable.
         found: String,
     },
     /// v4 stores its header twice, and here the copies say different things.
@@ -56,11 +56,11 @@ pub enum ImageErrorKind {
     /// The image ends before its end marker.
     #[error("the image is truncated: expected {expected}, found the end after {present} of {needed} bytes")]
     Truncated {
-        /// What should have been there.
+        /// The missing part.
         expected: &'static str,
         /// Its length in bytes.
         needed: u64,
-        /// How many bytes of it there are.
+        /// Number of bytes that are there.
         present: u64,
     },
     /// The gzip stream ends before its trailer.
@@ -75,19 +75,19 @@ pub enum ImageErrorKind {
     /// Bytes after the end marker.
     #[error("expected the end of the image after its end marker, found {} byte(s) more", at_least(*count, *exact))]
     TrailingBytes {
-        /// How many were seen.
+        /// Number of bytes seen.
         count: u64,
         /// Are there no more than that? A stream is not inflated to its end just to count them.
         exact: bool,
     },
-    /// A number in a header that no process can have.
+    /// An impossible number in a header.
     #[error("absurd area header: {field} is {value:#x}, expected {expected}")]
     Absurd {
         /// The field of the area header.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What would be possible.
+        /// The possible range.
         expected: &'static str,
     },
     /// A run of a region without the region.
@@ -119,9 +119,9 @@ pub enum ImageErrorKind {
         /// Length of the uncompressed image.
         length: u64,
     },
-    /// What another process said of an image that it could not read, with path and place.
+    /// The message of another process about an image that it could not read, with path and place.
     #[error("{0}")]
-    Told(String),
+    Remote(String),
 }
 
 fn at_least(count: u64, exact: bool) -> String {
@@ -134,7 +134,7 @@ impl ImageError {
         Self { path: path.to_owned(), offset: None, gzip: false, kind: ImageErrorKind::Io(error) }
     }
 
-    /// how to fix it.
+    /// How to fix it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match &self.kind {
@@ -160,7 +160,7 @@ impl ImageError {
                 "the image is damaged here, or an earlier header has a wrong size; `mtcp_restart --simulate` reads the same headers"
             }
             ImageErrorKind::TooManyRegions { .. } => "the image is damaged, or made to exhaust memory",
-            ImageErrorKind::Told(_) => "`cvc image` on that machine says how to fix it",
+            ImageErrorKind::Remote(_) => "`cvc image` on that machine says how to fix it",
             ImageErrorKind::SizeIdentity { .. } => "the file changed while it was read: wait until the checkpoint is complete",
         }
     }
@@ -174,7 +174,7 @@ impl ImageError {
 
 impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let ImageErrorKind::Told(text) = &self.kind {
+        if let ImageErrorKind::Remote(text) = &self.kind {
             return f.write_str(text);
         }
         write!(f, "{}: {}", self.path.display(), self.kind)?;

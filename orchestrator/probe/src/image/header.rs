@@ -33,7 +33,7 @@ pub struct UniquePid {
     pub time: u64,
     /// Virtual pid: the one that the process sees.
     pub pid: i32,
-    /// How often the computation was restarted or checkpointed.
+    /// Number of restarts or checkpoints of the computation.
     pub generation: u32,
 }
 
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_3_0_are_told_from_those_of_3_2() {
+    fn the_words_of_3_0_and_3_2_are_distinguished() {
         let w3_0 = [0x5000, 0x7fff_0000, 0x7f00_0000, 0x1000, 0x7000, 0x8000, 0x3000, 0x7000, 0x7fa0_d1cf_3a70, 0, 0, 0];
         let header = V2Header::interpret(1, w3_0, Layout::C);
         assert_eq!((header.release, header.post_restart_addr, header.vvar_vclock), (V2Release::V3_0, 0x7fa0_d1cf_3a70, None));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layout_is_told_by_where_its_name_starts() {
+    fn each_layout_is_recognised_by_the_start_of_its_name() {
         assert_eq!(Layout::from_named(&page(&[(72, b"/usr/lib/x86_64-linux-gnu/libc.so.6\0")])), Some(Layout::A));
         assert_eq!(Layout::from_named(&page(&[(72, b"/bin/sh\0")])), Some(Layout::A));
         assert_eq!(Layout::from_named(&page(&[(72, b"[heap]\0")])), Some(Layout::A));

@@ -1,4 +1,4 @@
-//! What is known of an image once it is read.
+//! The model of an image.
 
 use super::{
     area::Area,

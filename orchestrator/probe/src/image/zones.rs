@@ -194,7 +194,7 @@ impl RuleSums {
 pub struct Zones {
     /// By the order of the listing alone: everything up to `[heap]` is application data.
     pub literal: RuleSums,
-    /// By what each region is.
+    /// By the kind of each region.
     pub structural: RuleSums,
 }
 

@@ -1,4 +1,4 @@
-//! From requests to answers.
+//! Answers requests.
 
 use super::{
     copy,
@@ -17,14 +17,14 @@ use std::{
 /// Delay between TERM and KILL of guarded runs.
 const GUARD_GRACE: Duration = Duration::from_millis(1500);
 
-/// A sentinel without its line: it answers, and remembers what it guards.
+/// A sentinel without its connection: it answers, and remembers what it guards.
 #[derive(Debug, Default)]
 pub struct Sentinel {
     /// By their markers.
     guarded: Mutex<BTreeMap<String, Guarded>>,
 }
 
-/// What is ended and removed when the line closes.
+/// What to end and remove when the connection closes.
 #[derive(Debug)]
 struct Guarded {
     dirs: Vec<PathBuf>,
@@ -47,10 +47,10 @@ pub(super) fn now_ns() -> i64 {
 }
 
 impl Sentinel {
-    /// Answers one request. It may take as long as reading terabytes does: call it on a thread of its own.
+    /// Answers one request. It may take as long as reading terabytes, so call it on a thread of its own.
     ///
     /// # Errors
-    /// What could not be done, in words, with the path.
+    /// What could not be done, with the path.
     pub fn answer(&self, request: &Request) -> Result<Answer, String> {
         match request {
             Request::Guard { marker, dirs, remove } => {
@@ -82,10 +82,10 @@ impl Sentinel {
         }
     }
 
-    /// Ends what is guarded, and guards it no more.
+    /// Ends what is guarded, and stops guarding it.
     pub fn end_guarded(&self) -> Vec<Ended> {
         let guarded = std::mem::take(&mut *self.guarded.lock());
-        // side by side: each may need its grace
+        // side by side, because each may need its grace period
         std::thread::scope(|scope| {
             let ending: Vec<_> = guarded.iter().map(|(marker, guarded)| scope.spawn(move || guarded.end(marker))).collect();
             ending.into_iter().filter_map(|thread| thread.join().ok()).collect()
@@ -93,10 +93,10 @@ impl Sentinel {
     }
 }
 
-/// Answers what needs no memory. [`Request::Guard`] does: only a [`Sentinel`] can keep it.
+/// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard.
 ///
 /// # Errors
-/// What could not be done, in words, with the path.
+/// What could not be done, with the path.
 pub fn answer(request: &Request) -> Result<Answer, String> {
     match request {
         Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),

@@ -1,4 +1,4 @@
-//! Copying a directory, with sockets and links as what they are.
+//! Copies directories, keeping sockets and links.
 
 use super::{mounts::absolute, remove};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Makes `to` a copy of `from`; what was there before goes.
+/// Replaces `to` by a copy of `from`.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     absolute(from)?;
     absolute(to)?;
@@ -17,8 +17,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     match copied {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("cannot copy {} to {}: {}", from.display(), to.display(), said.trim()))
+            let message = String::from_utf8_lossy(&output.stderr);
+            Err(format!("cannot copy {} to {}: {}", from.display(), to.display(), message.trim()))
         }
         Err(e) => Err(format!("cannot start cp: {e}")),
     }

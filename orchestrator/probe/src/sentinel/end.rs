@@ -1,4 +1,4 @@
-//! Ending all that is on this node of a run.
+//! Ends everything of a run on this node.
 
 use crate::{
     image::Role,
@@ -20,13 +20,13 @@ const KILL_LIMIT: Duration = Duration::from_secs(15);
 pub struct Ended {
     /// Processes that are gone.
     pub ended: Vec<EndedProcess>,
-    /// Processes that did not even go after KILL.
+    /// Processes that survived KILL.
     pub left: Vec<EndedProcess>,
     /// Shared-memory files that were removed.
     pub removed: Vec<PathBuf>,
 }
 
-/// A process that was to be ended.
+/// A process that should have ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EndedProcess {
     /// Its number.
@@ -35,7 +35,7 @@ pub struct EndedProcess {
     pub program: String,
 }
 
-/// Refuses what would find more than one run.
+/// Checks that a request matches only one run.
 pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), String> {
     if marker.is_empty() || marker.contains('\0') {
         return Err("the marker of a run is missing".into());
@@ -48,7 +48,7 @@ pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Everything of a run that is alive here.
+/// Finds all living processes of a run.
 fn find(marker: &str, dirs: &[PathBuf]) -> Vec<ProcessId> {
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
     let mut roots: BTreeSet<u32> = proc::marked(&format!("{}={marker}", proc::MARK)).iter().map(|p| p.pid).collect();
@@ -98,7 +98,7 @@ fn with_families(roots: &BTreeSet<u32>, parents: &HashMap<u32, u32>, own: u32, i
     all
 }
 
-/// TERM to each, and what is still there after the grace gets KILL, until nothing is left or nothing helps.
+/// Sends TERM to each and, after the grace period, KILL, until nothing is left or nothing helps.
 pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
     let begin = Instant::now();
     let mut met: BTreeMap<(u32, u64), EndedProcess> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What kind of node this is.
+//! Facts of this node.
 
 use super::mounts::{self, Place};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Facts of a node. What cannot be found out is missing, never guessed.
+/// Facts of a node. Unknown facts are missing, never guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its own name.
@@ -25,9 +25,9 @@ pub struct Facts {
     pub glibc: Option<String>,
     /// Changes with every start of the kernel. Nodes that are containers of one machine share it.
     pub boot_id: Option<String>,
-    /// Where the paths lie that were asked about.
+    /// File systems of the requested paths.
     pub places: Vec<Place>,
-    /// Paths of which that could not be found out: the path and why.
+    /// Paths whose file system is unknown, with the reason.
     pub unknown_places: Vec<(PathBuf, String)>,
     /// Network interfaces but the loopback, by name.
     pub interfaces: Vec<Interface>,
@@ -36,7 +36,7 @@ pub struct Facts {
 /// Processors of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuFacts {
-    /// What the processor calls itself.
+    /// Name of the processor.
     pub model: Option<String>,
     /// Machine, such as `x86_64`.
     pub architecture: String,
@@ -57,7 +57,7 @@ pub struct Interface {
     pub name: String,
     /// `up`, `down`, `unknown`, …
     pub state: String,
-    /// Megabits per second, where the driver says it.
+    /// Megabits per second, if the driver reports it.
     pub speed_mbit: Option<u64>,
     /// Largest packet in bytes.
     pub mtu: Option<u64>,
@@ -77,7 +77,7 @@ fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     })
 }
 
-/// Everything about this node.
+/// Collects the facts of this node.
 pub(super) fn facts(paths: &[PathBuf]) -> Facts {
     let mut places = Vec::new();
     let mut unknown_places = Vec::new();
@@ -138,10 +138,10 @@ fn cpu(cpuinfo: &str) -> CpuFacts {
     }
 }
 
-/// The C library that programs of this node use. Not that of this program, which may be linked with another one.
+/// The C library of this node's programs, not of this program, which is linked statically.
 fn glibc() -> Option<String> {
-    let said = Command::new("getconf").arg("GNU_LIBC_VERSION").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&said.stdout);
+    let message = Command::new("getconf").arg("GNU_LIBC_VERSION").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&message.stdout);
     text.trim().strip_prefix("glibc ").map(str::to_owned)
 }
 
@@ -175,7 +175,7 @@ fn interface(name: &str, flags: nix::net::if_::InterfaceFlags) -> Interface {
         name: name.to_owned(),
         // /sys may not be there, or be that of another network namespace
         state: file("operstate").unwrap_or_else(|| if up { "up" } else { "down" }.to_owned()),
-        // -1 where it is not known
+        // -1 if unknown
         speed_mbit: file("speed").and_then(|s| s.parse().ok()),
         mtu: file("mtu").and_then(|s| s.parse().ok()),
         addresses: Vec::new(),

@@ -1,4 +1,4 @@
-//! Looking at files: listings, patterns, digests, ends.
+//! Reads files: listings, patterns, digests, ends.
 
 use super::mounts::absolute;
 use serde::{Deserialize, Serialize};
@@ -10,26 +10,26 @@ use std::{
 };
 
 /// Maximum number of bytes that [`tail`] reads: it is for logs.
-const MOST_TAIL: u64 = 64 << 20;
+const MAX_TAIL: u64 = 64 << 20;
 /// Maximum number of files that patterns may match.
-const MOST_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its name; what is not UTF-8 is shown as U+FFFD.
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// When it was changed last, nanoseconds since 1970.
+    /// Time of its last change, nanoseconds since 1970.
     pub modified_ns: i64,
     /// Is it a directory?
     pub is_dir: bool,
-    /// Its number in the file system.
+    /// Its inode number.
     pub inode: u64,
 }
 
-/// What lies in a directory.
+/// The listing of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListingFound {
     /// Is the directory there?
@@ -45,9 +45,9 @@ pub struct FileFound {
     pub path: PathBuf,
     /// Length in bytes.
     pub bytes: u64,
-    /// When it was changed last, nanoseconds since 1970.
+    /// Time of its last change, nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its number in the file system.
+    /// Its inode number.
     pub inode: u64,
     /// Number of the file system's device, on that node.
     pub device: u64,
@@ -62,7 +62,7 @@ pub struct Digested {
     pub found: Option<Content>,
 }
 
-/// What a file holds.
+/// Length and digest of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Bytes that were read.
@@ -88,7 +88,7 @@ fn fail(path: &Path) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Opens a file. Not a pipe, which would keep its reader waiting for ever.
+/// Opens a file, but not a pipe, whose reader would wait forever.
 fn regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("expected a file"));
@@ -96,7 +96,7 @@ fn regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Names, sizes and times of what lies in a directory.
+/// Lists names, sizes and times of a directory's entries.
 pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, String> {
     absolute(dir)?;
     let listed = match fs::read_dir(dir) {
@@ -128,7 +128,7 @@ pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, S
     Ok(ListingFound { exists: true, entries })
 }
 
-/// The files that match; directories do not count.
+/// Finds the files that match; directories do not count.
 pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, String> {
     absolute(dir)?;
     let base = dir.to_str().ok_or_else(|| format!("{}: the path is not UTF-8", dir.display()))?;
@@ -155,8 +155,8 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
             if !metadata.is_file() {
                 continue;
             }
-            if found.len() == MOST_FILES {
-                return Err(format!("`{pattern}` stands for more than {MOST_FILES} files below {base}"));
+            if found.len() == MAX_FILES {
+                return Err(format!("`{pattern}` matches more than {MAX_FILES} files below {base}"));
             }
             found.push(FileFound {
                 path,
@@ -196,12 +196,12 @@ pub(super) fn digest(path: &Path) -> Result<Digested, String> {
     Ok(Digested { path: path.to_owned(), found: Some(Content { bytes, blake3: hasher.finalize().to_hex().to_string() }) })
 }
 
-/// The last bytes of a file.
+/// Reads the last bytes of a file.
 pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, String> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     let file_bytes = file.metadata().map_err(fail(path))?.len();
-    let most = most_bytes.min(MOST_TAIL);
+    let most = most_bytes.min(MAX_TAIL);
     file.seek(SeekFrom::Start(file_bytes.saturating_sub(most))).map_err(fail(path))?;
     let mut end = Vec::new();
     // a file that grows meanwhile is not followed

@@ -1,4 +1,4 @@
-//! Making directories and files.
+//! Makes directories and files.
 
 use super::{mounts::absolute, remove};
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file to be written.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFile {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// What.
+    /// Its content.
     pub content: String,
     /// Its permissions, such as `0o755`.
     pub mode: u32,
 }
 
-/// Removes, then makes. All paths are judged before anything is touched.
+/// Removes, then makes. Checks all paths before touching anything.
 pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> Result<(), String> {
     for path in dirs.iter().map(|(path, _)| path).chain(files.iter().map(|f| &f.path)) {
         absolute(path)?;
@@ -39,9 +39,9 @@ pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) 
 }
 
 fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
-    // private until it has the mode that was asked for
+    // private until it has the requested mode
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    // by hand, since the umask takes away from what a builder is told
+    // set explicitly, because the umask restricts a builder's mode
     fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
 }
 
@@ -59,7 +59,7 @@ fn write(file: &NewFile) -> std::io::Result<()> {
         fs::rename(&temporary, &file.path)
     })();
     if written.is_err() {
-        // what could not be finished is not left; if it cannot be removed either, the first error says more
+        // remove the partial file; if that fails too, the first error is more useful
         let _ = fs::remove_file(&temporary);
     }
     written

@@ -1,4 +1,4 @@
-//! What an EC2 instance is told about itself: the metadata service, in its second version, which wants a token.
+//! The EC2 metadata service, in its second version, which requires a token.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -11,9 +11,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Lifetime of a token, which is used for one query.
 const TOKEN_LIFE_S: &str = "60";
 /// Maximum length of an answer.
-const LONGEST: u64 = 16 << 10;
+const MAX_LENGTH: u64 = 16 << 10;
 
-/// The cloud takes a machine back.
+/// A notice that the cloud will reclaim a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// `terminate`, `stop`, `hibernate`.
@@ -22,7 +22,7 @@ pub struct Notice {
     pub time: String,
 }
 
-/// Which machine of a cloud a node is.
+/// The cloud instance that a node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceFacts {
     /// `i-...`.
@@ -46,17 +46,17 @@ struct Service<'a> {
 impl<'a> Service<'a> {
     fn open(address: Option<&'a str>) -> Result<Self, String> {
         let address = address.unwrap_or(METADATA).trim_end_matches('/');
-        // whatever the node has for other addresses: this one is the node's own
+        // without the node's proxies: this address is local
         let config = Agent::config_builder().timeout_global(Some(LIMIT)).proxy(None).max_redirects(0).http_status_as_error(false);
         let agent: Agent = config.build().into();
         let asked = agent.put(format!("{address}/latest/api/token")).header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
         let token = asked.send_empty().map_err(|e| format!("the metadata service at {address} does not answer: {e}"))?;
-        let token = text(token).map_err(|why| format!("the metadata service at {address} gives no token: {why}"))?;
-        let token = token.ok_or_else(|| format!("the metadata service at {address} gives no token: it knows no tokens"))?;
+        let token = text(token).map_err(|why| format!("the metadata service at {address} did not give a token: {why}"))?;
+        let token = token.ok_or_else(|| format!("the metadata service at {address} did not give a token: it does not support them"))?;
         Ok(Self { agent, address, token })
     }
 
-    /// What it has there; `None` if there is nothing of that name.
+    /// Reads a value; `None` if it does not exist.
     fn get(&self, name: &str) -> Result<Option<String>, String> {
         let what = || format!("{}/latest/meta-data/{name}", self.address);
         let answer = self.agent.get(what()).header("X-aws-ec2-metadata-token", &self.token).call();
@@ -67,20 +67,20 @@ impl<'a> Service<'a> {
 fn text(mut answer: Response<Body>) -> Result<Option<String>, String> {
     match answer.status().as_u16() {
         200 => {
-            answer.body_mut().with_config().limit(LONGEST).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string())
+            answer.body_mut().with_config().limit(MAX_LENGTH).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string())
         }
         404 => Ok(None),
         status => Err(format!("it answers {status}")),
     }
 }
 
-/// Whether the cloud takes this machine back.
+/// Asks whether the cloud is about to reclaim this machine.
 pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, String> {
-    let Some(said) = Service::open(address)?.get("spot/instance-action")? else { return Ok(None) };
-    serde_json::from_str(&said).map(Some).map_err(|e| format!("spot/instance-action of the metadata service: {e}: {said}"))
+    let Some(message) = Service::open(address)?.get("spot/instance-action")? else { return Ok(None) };
+    serde_json::from_str(&message).map(Some).map_err(|e| format!("spot/instance-action of the metadata service: {e}: {message}"))
 }
 
-/// Which machine this is.
+/// Asks which instance this machine is.
 pub(super) fn instance(address: Option<&str>) -> Result<InstanceFacts, String> {
     let service = Service::open(address)?;
     Ok(InstanceFacts {
@@ -142,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_metadata_service_is_said() {
+    fn a_wrong_metadata_service_is_reported() {
         let address = service(&[("spot/instance-action", "soon")], 2);
         assert!(notice(Some(&address)).expect_err("no JSON").contains("soon"));
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        let said = instance(Some(&format!("http://{silent}"))).expect_err("not listening");
-        assert!(said.contains(&format!("the metadata service at http://{silent} does not answer")), "{said}");
+        let message = instance(Some(&format!("http://{silent}"))).expect_err("not listening");
+        assert!(message.contains(&format!("the metadata service at http://{silent} does not answer")), "{message}");
     }
 }

@@ -28,4 +28,4 @@ pub use mounts::{Place, Space};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use serve::{Hello, PROTOCOL, Said, Terms, main, serve};
+pub use serve::{AgentHello, Hello, PROTOCOL, SentinelMessage, main, serve};

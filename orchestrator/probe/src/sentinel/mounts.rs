@@ -1,4 +1,4 @@
-//! Mounted file systems, and how much may still be written to them.
+//! Mounted file systems, and their free space.
 
 use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a path lies.
+/// The file system of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The path that was asked about.
@@ -27,7 +27,7 @@ pub struct Place {
     pub inode: u64,
 }
 
-/// What may still be written there.
+/// The free space of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Where.
@@ -87,12 +87,12 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Refuses what depends on a working directory.
+/// Refuses relative paths.
 pub(super) fn absolute(path: &Path) -> Result<(), String> {
     if path.is_absolute() { Ok(()) } else { Err(format!("{}: expected an absolute path", path.display())) }
 }
 
-/// Where a path lies.
+/// The file system of a path.
 pub(super) fn place(path: &Path) -> Result<Place, String> {
     absolute(path)?;
     let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
@@ -113,7 +113,7 @@ pub(super) fn place(path: &Path) -> Result<Place, String> {
     })
 }
 
-/// What may still be written where a path lies.
+/// The free space at a path.
 pub(super) fn space(path: &Path) -> Result<Space, String> {
     let place = place(path)?;
     let stat = statvfs(&place.existing).map_err(|e| format!("{}: {e}", place.existing.display()))?;

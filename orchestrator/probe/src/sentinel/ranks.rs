@@ -1,4 +1,4 @@
-//! Which ranks of a run are on this node.
+//! Finds the ranks of a run on this node.
 
 use crate::{
     image::Role,
@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A rank of a run, as its environment says.
+/// A rank of a run, from its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankProcess {
     /// Its rank in the whole run.

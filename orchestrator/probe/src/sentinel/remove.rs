@@ -1,4 +1,4 @@
-//! Removing, with rails: what is asked for comes from afar, and a mistake there must not cost a node its files.
+//! Removes files, within limits: requests come from another machine, and a mistake there must not cost a node its files.
 
 use super::mounts::{absolute, mounts};
 use nix::unistd::{Uid, User};
@@ -8,12 +8,12 @@ use std::{
 };
 
 /// Minimum number of components of a path that may be removed, the root included: `/tmp/run` has three.
-const FEWEST_PARTS: usize = 3;
+const MIN_PARTS: usize = 3;
 
 /// Whether a path may be removed with all that is in it.
 ///
 /// # Errors
-/// Why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
+/// The reason why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
 pub fn removable(path: &Path) -> Result<(), String> {
     absolute(path)?;
     let refuse = |why: &str| Err(format!("{}: not removed, {why}", path.display()));
@@ -27,8 +27,8 @@ pub fn removable(path: &Path) -> Result<(), String> {
     };
     let homes = homes();
     for path in [path, &real] {
-        if path.components().count() < FEWEST_PARTS {
-            return refuse("it is too near the root");
+        if path.components().count() < MIN_PARTS {
+            return refuse("it is too close to the root");
         }
         if homes.iter().any(|home| home.starts_with(path)) {
             return refuse("it is or holds a home directory");
@@ -50,7 +50,7 @@ fn homes() -> Vec<PathBuf> {
     homes
 }
 
-/// All of them or an error: nothing is removed when one of them may not be.
+/// Checks all paths: nothing is removed if one of them may not be.
 pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), String> {
     paths.iter().try_for_each(|p| removable(p))
 }
@@ -68,7 +68,7 @@ pub(super) fn remove_one(path: &Path) -> Result<(), String> {
     }
 }
 
-/// A program that is just ending may still write into a directory while it is removed: a second look takes that too.
+/// Removes a directory. A program that is just ending may still write into it, so it tries twice.
 fn remove_tree(path: &Path) -> io::Result<()> {
     for _ in 0..5 {
         match fs::remove_dir_all(path) {

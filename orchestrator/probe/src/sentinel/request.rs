@@ -1,4 +1,4 @@
-//! What a sentinel can be asked, and what it answers.
+//! Requests to a sentinel, and its answers.
 
 use super::{
     end::Ended,
@@ -13,24 +13,24 @@ use crate::image::CheckpointDir;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A question or an order. Paths are absolute.
+/// A request. Paths are absolute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
-    /// What kind of node this is. Answer: [`Answer::Facts`].
+    /// Asks for the facts of the node. Answer: [`Answer::Facts`].
     Facts {
-        /// Paths of which the file system is to be told.
+        /// Paths whose file system is requested.
         #[serde(default)]
         paths: Vec<PathBuf>,
     },
-    /// What time it is. Answer: [`Answer::Clock`].
+    /// Asks for the time. Answer: [`Answer::Clock`].
     Clock,
-    /// How much may still be written, and on what. Answer: [`Answer::Free`], in the order of the paths.
+    /// Asks for free space. Answer: [`Answer::Free`], in the order of the paths.
     Free {
         /// They need not exist: the nearest ancestor that does is meant.
         paths: Vec<PathBuf>,
     },
-    /// Makes a run's directories and files anew. Answer: [`Answer::Done`], or an error that says what could not be made.
+    /// Replaces a run's directories and files. Answer: [`Answer::Done`], or an error that says what could not be made.
     Make {
         /// Removed before, with all that is in them; a missing one is not an error.
         #[serde(default)]
@@ -38,50 +38,50 @@ pub enum Request {
         /// Directories with their modes; missing parents are made as well.
         #[serde(default)]
         dirs: Vec<(PathBuf, u32)>,
-        /// Files, written whole or not at all.
+        /// Files, written atomically.
         #[serde(default)]
         files: Vec<NewFile>,
     },
-    /// Which machine of a cloud this is. Answer: [`Answer::Instance`].
+    /// Asks for the cloud instance. Answer: [`Answer::Instance`].
     Instance {
         /// Address of the metadata service, if not [`super::METADATA`].
         #[serde(default)]
         service: Option<String>,
     },
-    /// Whether the cloud takes this machine back. Answer: [`Answer::Notice`].
+    /// Asks whether the cloud is about to reclaim this machine. Answer: [`Answer::Notice`].
     Notice {
         /// Address of the metadata service, if not [`super::METADATA`].
         #[serde(default)]
         service: Option<String>,
     },
-    /// Which ranks of a run are here. Answer: [`Answer::Ranks`].
+    /// Asks for the ranks of a run. Answer: [`Answer::Ranks`].
     Ranks {
         /// Value of `CVC_RUN` in the environment of the run's processes.
         marker: String,
     },
-    /// From now on a run's processes are to be ended when the line closes. Answer: [`Answer::Done`].
+    /// Guards a run: its processes are ended when the connection closes. Answer: [`Answer::Done`].
     Guard {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Where its processes work: those that DMTCP restarted are known by it.
+        /// Working directories of its processes, by which those restarted by DMTCP are found.
         dirs: Vec<PathBuf>,
-        /// What is then removed: directories that are the run's own on this node.
+        /// Directories to remove then: those that are the run's own on this node.
         #[serde(default)]
         remove: Vec<PathBuf>,
     },
-    /// Not any more. Answer: [`Answer::Done`].
+    /// Stops guarding a run. Answer: [`Answer::Done`].
     Unguard {
         /// Value of `CVC_RUN`.
         marker: String,
     },
-    /// Ends all that is here of a run: TERM, then KILL; marked processes and all below them, those that DMTCP restarted in its directories,
+    /// Ends everything of a run here: TERM, then KILL; marked processes and all below them, those that DMTCP restarted in its directories,
     /// launchers' proxies above them, and the shared-memory files that they leave. Answer: [`Answer::Ended`].
     End {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// Where its processes work.
+        /// Working directories of its processes.
         dirs: Vec<PathBuf>,
-        /// Between TERM and KILL, seconds.
+        /// Time between TERM and KILL, seconds.
         grace_s: f64,
     },
     /// Reads a checkpoint directory. Answer: [`Answer::Images`].
@@ -89,7 +89,7 @@ pub enum Request {
         /// The directory.
         dir: PathBuf,
     },
-    /// What lies in a directory, to see whether it still changes. Answer: [`Answer::Listing`].
+    /// Lists a directory, to see whether it still changes. Answer: [`Answer::Listing`].
     Listing {
         /// The directory.
         dir: PathBuf,
@@ -99,7 +99,7 @@ pub enum Request {
     },
     /// Files that match patterns. Answer: [`Answer::Globs`].
     Globs {
-        /// Where relative patterns start.
+        /// Base of relative patterns.
         dir: PathBuf,
         /// Patterns, such as `out/*.dat` or `/scratch/run-1/*.dat`.
         patterns: Vec<String>,
@@ -118,14 +118,14 @@ pub enum Request {
         #[serde(default)]
         files: Vec<PathBuf>,
     },
-    /// Makes a copy of a directory; what was there before goes. Answer: [`Answer::Done`].
+    /// Replaces a directory by a copy of another. Answer: [`Answer::Done`].
     Copy {
         /// The directory.
         from: PathBuf,
-        /// Where its copy is to be.
+        /// Path of the copy.
         to: PathBuf,
     },
-    /// The end of a file. Answer: [`Answer::Read`].
+    /// Reads the end of a file. Answer: [`Answer::Read`].
     Read {
         /// The file.
         path: PathBuf,
@@ -135,7 +135,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// What it is called in messages: as after `do`.
+    /// Its name in messages, as after `do`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -160,17 +160,17 @@ impl Request {
     }
 }
 
-/// What a sentinel answers.
+/// An answer of a sentinel.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It has been done.
+    /// Done.
     Done,
     /// To [`Request::Facts`].
     Facts(Box<Facts>),
     /// To [`Request::Clock`]: nanoseconds since 1970, by the node's own clock.
     Clock {
-        /// When the question was read.
+        /// Time at which the request was read.
         at_ns: i64,
     },
     /// To [`Request::Free`].
@@ -196,7 +196,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What it answers, in messages.
+    /// Its name in messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The line between an agent and a sentinel, seen from the sentinel.
+//! The connection between an agent and a sentinel, seen from the sentinel.
 
 use super::{
     answer::{Sentinel, now_ns},
@@ -18,41 +18,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Number of the protocol; both ends must speak the same.
+/// Version of the protocol; both ends must have the same.
 pub const PROTOCOL: u32 = 1;
 /// Maximum length of a request. Those that write files are the long ones.
-const LONGEST_REQUEST: u64 = 64 << 20;
-/// Number of unread lines from which beats are left out, since the agent is not reading.
-const MOST_WAITING: usize = 16;
+const MAX_REQUEST: u64 = 64 << 20;
+/// Number of unread lines from which heartbeats are left out, because the agent is not reading.
+const MAX_WAITING: usize = 16;
 /// Additional time to listen before silence counts as loss.
-const LAST_LOOK: Duration = Duration::from_millis(200);
-/// Delay between the end of input and the exit, in which answers that are nearly ready are still given.
+const LAST_POLL: Duration = Duration::from_millis(200);
+/// Delay between the end of input and the exit, to send answers that are nearly ready.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// A line of a sentinel. One of the parts is there.
+/// A line of a sentinel. Exactly one of its parts is present.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Said {
-    /// Which request this answers.
+pub struct SentinelMessage {
+    /// Number of the request that this answers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<u64>,
-    /// It was done.
+    /// The answer, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ok: Option<Answer>,
-    /// It could not be done.
+    /// The problem, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
     /// The answer to `hello`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hello: Option<Hello>,
-    /// Number of a beat.
+    /// Number of a heartbeat.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beat: Option<u64>,
-    /// When the beat was, nanoseconds since 1970.
+    /// Time of the heartbeat, nanoseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub at_ns: Option<i64>,
 }
 
-/// Who a sentinel is.
+/// The identity of a sentinel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`] of the sentinel.
@@ -73,31 +73,31 @@ impl Hello {
     }
 }
 
-/// What an agent says first: `{"hello":{"beat_s":1,"silence_s":10}}`.
+/// The first line of an agent: `{"hello":{"beat_s":1,"silence_s":10}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
-    /// Seconds between beats.
+pub struct AgentHello {
+    /// Seconds between heartbeats.
     pub beat_s: f64,
-    /// When the agent has said nothing for so long, not even `{"ping":1}`, it is gone; `None`: it may be silent as long as the line is open.
+    /// Silence, without even `{"ping":1}`, after which the agent counts as gone; `None`: it may be silent while the connection is open.
     pub silence_s: Option<f64>,
 }
 
-/// What happens to a sentinel.
+/// An event of a sentinel.
 enum Event {
     Line(Vec<u8>),
     Closed,
 }
 
-/// Serves a line until it closes, the agent falls silent, or a signal asks for the end; then everything guarded is ended.
+/// Serves a connection until it closes, the agent falls silent, or a signal arrives; then ends everything guarded.
 ///
 /// # Errors
-/// None at present that the line's end would not be.
+/// None at present: the end of the connection is not an error.
 pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, beat_s: f64) -> io::Result<()> {
     let (events, happens) = mpsc::channel();
     serve_events(input, output, beat_s, events, &happens)
 }
 
-/// Entry point of the sentinel's process. TERM, INT and HUP are like the end of the line.
+/// Entry point of the sentinel's process. TERM, INT and HUP act like the end of the connection.
 ///
 /// # Errors
 /// When signals cannot be waited for, or no thread can be started.
@@ -130,7 +130,7 @@ fn serve_events(
     events: Sender<Event>,
     happens: &Receiver<Event>,
 ) -> io::Result<()> {
-    let voice = Voice::start(output, events.clone())?;
+    let voice = MessageWriter::start(output, events.clone())?;
     std::thread::Builder::new().name("line".into()).spawn(move || listen(input, &events))?;
     let sentinel = Arc::new(Sentinel::default());
     let at_work = Arc::new(AtomicUsize::new(0));
@@ -143,32 +143,32 @@ fn serve_events(
         let now = Instant::now();
         let silent = silence.is_some_and(|limit| now.duration_since(heard) > limit);
         if now >= next_beat {
-            if voice.waiting.load(Ordering::Relaxed) < MOST_WAITING {
-                voice.say(&Said { beat: Some(beats), at_ns: Some(now_ns()), ..Said::default() });
+            if voice.waiting.load(Ordering::Relaxed) < MAX_WAITING {
+                voice.say(&SentinelMessage { beat: Some(beats), at_ns: Some(now_ns()), ..SentinelMessage::default() });
             }
             beats += 1;
-            // after a pause (the machine slept) beats go on from now, they are not made up for
+            // after a pause (the machine slept) heartbeats continue from now on
             next_beat = (next_beat + beat).max(now);
         }
         let silent_at = silence.map(|limit| heard + limit + Duration::from_millis(1));
         let until = silent_at.map_or(next_beat, |at| at.min(next_beat));
-        let wait = if silent { LAST_LOOK } else { until.saturating_duration_since(Instant::now()) };
+        let wait = if silent { LAST_POLL } else { until.saturating_duration_since(Instant::now()) };
         match happens.recv_timeout(wait) {
-            // when this process itself was stopped for a while, what was said meanwhile is still to be read: it got a moment for that
+            // if this process itself was stopped for a while, allow a moment to read what has arrived
             Err(RecvTimeoutError::Timeout) if silent => break,
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Event::Line(line)) => {
                 heard = Instant::now();
                 match understand(&line) {
-                    Heard::Nothing => {}
-                    Heard::Hello(terms) => {
+                    Input::Nothing => {}
+                    Input::Hello(terms) => {
                         beat = seconds(terms.beat_s);
                         silence = terms.silence_s.map(seconds);
-                        voice.say(&Said { hello: Some(Hello::of_this_process()), ..Said::default() });
+                        voice.say(&SentinelMessage { hello: Some(Hello::of_this_process()), ..SentinelMessage::default() });
                     }
-                    Heard::Wrong(id, problem) => voice.say(&Said { id, error: Some(problem), ..Said::default() }),
-                    Heard::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
+                    Input::Wrong(id, problem) => voice.say(&SentinelMessage { id, error: Some(problem), ..SentinelMessage::default() }),
+                    Input::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
                 }
             }
         }
@@ -181,22 +181,22 @@ fn serve_events(
     Ok(())
 }
 
-/// In a thread of its own, so that beats and other answers go on.
-fn work(sentinel: &Arc<Sentinel>, at_work: &Arc<AtomicUsize>, voice: &Voice, id: u64, request: Request) {
+/// Answers in a thread of its own, so that heartbeats and other answers continue.
+fn work(sentinel: &Arc<Sentinel>, at_work: &Arc<AtomicUsize>, voice: &MessageWriter, id: u64, request: Request) {
     at_work.fetch_add(1, Ordering::AcqRel);
     let (sentinel, done, mouth) = (Arc::clone(sentinel), Arc::clone(at_work), voice.clone());
     let started = std::thread::Builder::new().name(request.name().into()).spawn(move || {
         let answer = catch_unwind(AssertUnwindSafe(|| sentinel.answer(&request)));
-        let answer = answer.unwrap_or_else(|_| Err(format!("the sentinel failed at `{}`; this is an error of cvc", request.name())));
+        let answer = answer.unwrap_or_else(|_| Err(format!("internal error (please report): the sentinel failed at `{}`", request.name())));
         mouth.say(&match answer {
-            Ok(answer) => Said { id: Some(id), ok: Some(answer), ..Said::default() },
-            Err(problem) => Said { id: Some(id), error: Some(problem), ..Said::default() },
+            Ok(answer) => SentinelMessage { id: Some(id), ok: Some(answer), ..SentinelMessage::default() },
+            Err(problem) => SentinelMessage { id: Some(id), error: Some(problem), ..SentinelMessage::default() },
         });
         done.fetch_sub(1, Ordering::AcqRel);
     });
     if let Err(error) = started {
         at_work.fetch_sub(1, Ordering::AcqRel);
-        voice.say(&Said { id: Some(id), error: Some(format!("no thread can be started: {error}")), ..Said::default() });
+        voice.say(&SentinelMessage { id: Some(id), error: Some(format!("cannot start a thread: {error}")), ..SentinelMessage::default() });
     }
 }
 
@@ -205,8 +205,8 @@ fn listen(input: impl Read, events: &Sender<Event>) {
     let mut input = BufReader::new(input);
     loop {
         let mut line = Vec::new();
-        match input.by_ref().take(LONGEST_REQUEST).read_until(b'\n', &mut line) {
-            Ok(n) if n > 0 && (line.ends_with(b"\n") || (n as u64) < LONGEST_REQUEST) => {
+        match input.by_ref().take(MAX_REQUEST).read_until(b'\n', &mut line) {
+            Ok(n) if n > 0 && (line.ends_with(b"\n") || (n as u64) < MAX_REQUEST) => {
                 if events.send(Event::Line(line)).is_err() {
                     return;
                 }
@@ -221,53 +221,53 @@ fn listen(input: impl Read, events: &Sender<Event>) {
     }
 }
 
-/// What a line means.
-enum Heard {
+/// The meaning of a line.
+enum Input {
     Nothing,
-    Hello(Terms),
+    Hello(AgentHello),
     Request(u64, Request),
     Wrong(Option<u64>, String),
 }
 
-fn understand(line: &[u8]) -> Heard {
+fn understand(line: &[u8]) -> Input {
     if line.iter().all(u8::is_ascii_whitespace) {
-        return Heard::Nothing;
+        return Input::Nothing;
     }
     let mut value: serde_json::Value = match serde_json::from_slice(line) {
         Ok(value) => value,
-        Err(error) => return Heard::Wrong(None, format!("not a request: {error}")),
+        Err(error) => return Input::Wrong(None, format!("not a request: {error}")),
     };
     if value.get("ping").is_some() {
-        return Heard::Nothing;
+        return Input::Nothing;
     }
     if let Some(terms) = value.get_mut("hello") {
         return match serde_json::from_value(terms.take()) {
-            Ok(terms) => Heard::Hello(terms),
-            Err(error) => Heard::Wrong(None, format!("not a hello: {error}")),
+            Ok(terms) => Input::Hello(terms),
+            Err(error) => Input::Wrong(None, format!("not a hello: {error}")),
         };
     }
     let Some(id) = value.get("id").and_then(serde_json::Value::as_u64) else {
-        return Heard::Wrong(None, "not a request: it has no `id`".into());
+        return Input::Wrong(None, "not a request: it has no `id`".into());
     };
     match serde_json::from_value(value) {
-        Ok(request) => Heard::Request(id, request),
-        Err(error) => Heard::Wrong(Some(id), format!("not a request: {error}")),
+        Ok(request) => Input::Request(id, request),
+        Err(error) => Input::Wrong(Some(id), format!("not a request: {error}")),
     }
 }
 
-/// Writes everything that a sentinel says on one thread: a full pipe blocks only that one.
+/// Writes all lines of a sentinel on one thread, so that a full pipe blocks only that thread.
 #[derive(Clone)]
-struct Voice {
+struct MessageWriter {
     lines: Sender<Vec<u8>>,
     /// Lines that are not written yet.
     waiting: Arc<AtomicUsize>,
 }
 
-impl Voice {
+impl MessageWriter {
     fn start(mut output: impl Write + Send + 'static, events: Sender<Event>) -> io::Result<Self> {
         let (lines, to_say) = mpsc::channel::<Vec<u8>>();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let said = Arc::clone(&waiting);
+        let message = Arc::clone(&waiting);
         std::thread::Builder::new().name("voice".into()).spawn(move || {
             for line in to_say {
                 if output.write_all(&line).and_then(|()| output.flush()).is_err() {
@@ -275,16 +275,17 @@ impl Voice {
                     let _ = events.send(Event::Closed);
                     return;
                 }
-                said.fetch_sub(1, Ordering::AcqRel);
+                message.fetch_sub(1, Ordering::AcqRel);
             }
         })?;
         Ok(Self { lines, waiting })
     }
 
-    fn say(&self, said: &Said) {
-        let mut line = serde_json::to_vec(said).unwrap_or_else(|error| {
+    fn say(&self, message: &SentinelMessage) {
+        let mut line = serde_json::to_vec(message).unwrap_or_else(|error| {
             // a path that is not UTF-8 is the one thing that JSON cannot hold
-            let told = Said { id: said.id, error: Some(format!("the answer cannot be told: {error}")), ..Said::default() };
+            let told =
+                SentinelMessage { id: message.id, error: Some(format!("cannot encode the answer: {error}")), ..SentinelMessage::default() };
             serde_json::to_vec(&told).unwrap_or_default()
         });
         line.push(b'\n');

@@ -2,7 +2,7 @@
 
 use cvc_probe::{
     proc::ProcessId,
-    sentinel::{Answer, EndedProcess, Request, Said, answer, removable, serve},
+    sentinel::{Answer, EndedProcess, Request, SentinelMessage, answer, removable, serve},
 };
 use cvc_testkit::{Tool, require, wait_until};
 use nix::sys::signal::Signal;
@@ -42,18 +42,18 @@ impl Sentinel {
         self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn hear(&mut self) -> Said {
+    fn receive(&mut self) -> SentinelMessage {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
 
     /// The next line that is not a beat.
-    fn answer(&mut self) -> Said {
+    fn answer(&mut self) -> SentinelMessage {
         loop {
-            let said = self.hear();
-            if said.beat.is_none() {
-                return said;
+            let output = self.receive();
+            if output.beat.is_none() {
+                return output;
             }
         }
     }
@@ -121,17 +121,17 @@ fn end(marker: &str, dirs: &[&Path], grace_s: f64) -> cvc_probe::sentinel::Ended
 #[test]
 fn it_beats_answers_and_says_what_it_does_not_understand() {
     let mut sentinel = Sentinel::start(&["--beat-s", "0.05"]);
-    let first = sentinel.hear();
+    let first = sentinel.receive();
     assert_eq!(first.beat, Some(0));
-    let second = sentinel.hear();
+    let second = sentinel.receive();
     assert!(second.beat == Some(1) && second.at_ns > first.at_ns);
     sentinel.say("{\"hello\":{\"beat_s\":0.1,\"silence_s\":null}}");
     let hello = sentinel.answer().hello.unwrap();
     assert_eq!((hello.protocol, hello.pid), (1, sentinel.child.id()));
     sentinel.say("{\"id\":7,\"do\":\"clock\"}");
-    let said = sentinel.answer();
-    assert_eq!(said.id, Some(7));
-    assert!(matches!(said.ok, Some(Answer::Clock { at_ns }) if at_ns > 1_600_000_000_000_000_000));
+    let output = sentinel.answer();
+    assert_eq!(output.id, Some(7));
+    assert!(matches!(output.ok, Some(Answer::Clock { at_ns }) if at_ns > 1_600_000_000_000_000_000));
     for (line, id, complaint) in [
         ("{\"id\":8,\"do\":\"dance\"}", Some(8), "unknown variant `dance`"),
         ("{\"id\":9,\"do\":\"read\"}", Some(9), "missing field"),
@@ -146,9 +146,9 @@ fn it_beats_answers_and_says_what_it_does_not_understand() {
         ("rubbish \u{1b}[0m", None, "not a request"),
     ] {
         sentinel.say(line);
-        let said = sentinel.answer();
-        assert_eq!(said.id, id, "{line}");
-        let error = said.error.unwrap();
+        let output = sentinel.answer();
+        assert_eq!(output.id, id, "{line}");
+        let error = output.error.unwrap();
         assert!(error.contains(complaint), "{line}: {error}");
     }
     sentinel.stdin = None;
@@ -162,7 +162,7 @@ fn requests_that_were_piped_in_are_answered_before_it_goes() {
     serve(input.as_bytes(), write, 10.0).unwrap();
     let mut text = String::new();
     read.read_to_string(&mut text).unwrap();
-    let mut ids: Vec<_> = text.lines().filter_map(|l| serde_json::from_str::<Said>(l).unwrap().id).collect();
+    let mut ids: Vec<_> = text.lines().filter_map(|l| serde_json::from_str::<SentinelMessage>(l).unwrap().id).collect();
     ids.sort_unstable();
     assert_eq!(ids, [1, 2]);
 }
@@ -171,14 +171,14 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
     /// Whatever is said to it, it goes on, and says what it did not understand by lines that are JSON.
     #[test]
-    fn nothing_that_is_said_confuses_it(lines in proptest::collection::vec("\\PC*|\\{\"(id|do|hello|ping)\":[^\n]{0,20}", 0..8)) {
+    fn no_input_confuses_it(lines in proptest::collection::vec("\\PC*|\\{\"(id|do|hello|ping)\":[^\n]{0,20}", 0..8)) {
         let (mut read, write) = std::io::pipe().unwrap();
         let input = lines.iter().flat_map(|l| l.as_bytes().iter().copied().filter(|b| *b != b'\n').chain([b'\n'])).chain(*b"{\"id\":77,\"do\":\"clock\"}\n");
         serve(std::io::Cursor::new(input.collect::<Vec<u8>>()), write, 10.0).unwrap();
         let mut text = String::new();
         read.read_to_string(&mut text).unwrap();
-        let said: Vec<Said> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        proptest::prop_assert!(said.iter().any(|s| s.id == Some(77) && s.ok.is_some()), "{text}");
+        let output: Vec<SentinelMessage> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        proptest::prop_assert!(output.iter().any(|s| s.id == Some(77) && s.ok.is_some()), "{text}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cvc-node` is static: it works where there is no C library, nor any other file.
 
 use super::common;
-use cvc_probe::sentinel::{Answer, Said};
+use cvc_probe::sentinel::{Answer, SentinelMessage};
 use std::{
     fs,
     io::Write,
@@ -42,11 +42,12 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
     assert_eq!(listing, fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap());
 
     let questions = "{\"id\":1,\"do\":\"clock\"}\n{\"id\":2,\"do\":\"digest\",\"files\":[\"/ckpt_bt.dmtcp\"]}\n";
-    let said = text(run_in(root.path(), &["sentinel"], questions));
-    let said: Vec<Said> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let answer = |id| said.iter().find(|s| s.id == Some(id)).and_then(|s| s.ok.as_ref()).unwrap_or_else(|| panic!("{id}: {said:?}"));
-    assert!(matches!(answer(1), Answer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000), "{said:?}");
+    let finished = text(run_in(root.path(), &["sentinel"], questions));
+    let finished: Vec<SentinelMessage> = finished.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answer =
+        |id| finished.iter().find(|s| s.id == Some(id)).and_then(|s| s.ok.as_ref()).unwrap_or_else(|| panic!("{id}: {finished:?}"));
+    assert!(matches!(answer(1), Answer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000), "{finished:?}");
     let expected = blake3::hash(&fs::read(common::fixture(name)).unwrap()).to_hex().to_string();
-    assert!(format!("{:?}", answer(2)).contains(&expected), "{said:?}");
+    assert!(format!("{:?}", answer(2)).contains(&expected), "{finished:?}");
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2, "there was nothing else to use");
 }

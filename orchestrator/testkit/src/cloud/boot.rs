@@ -64,7 +64,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
                     let was_wanted = machine.is_some_and(|m| m.phase() == InstancePhase::Pending);
                     drop(state);
                     if was_wanted {
-                        world.record_error(format!("the node of {id} did not start: {}", said(&*panic)));
+                        world.record_error(format!("the node of {id} did not start: {}", output(&*panic)));
                     }
                 }
             }
@@ -73,7 +73,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
 }
 
 /// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
+fn output(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "for no known reason".into())
 }

@@ -16,7 +16,7 @@ pub struct Fault {
     pub(super) action: String,
     pub(super) matching: Vec<(String, String)>,
     pub(super) kind: FaultKind,
-    /// How often it still happens; `None` is unlimited.
+    /// Number of remaining occurrences; `None` for no limit.
     pub(super) count: Option<usize>,
 }
 
@@ -131,8 +131,8 @@ impl CloudClock {
 
     /// Refuses a request whose signature is more than five minutes off.
     pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
-        let said = request.header("x-amz-date")?;
-        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", said).ok()?.to_zoned(TimeZone::UTC).ok()?;
+        let output = request.header("x-amz-date")?;
+        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", output).ok()?.to_zoned(TimeZone::UTC).ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
         // JSON services distinguish an old signature from expired credentials

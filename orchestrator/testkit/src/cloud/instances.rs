@@ -175,11 +175,11 @@ pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters)
     let node = machine.node.clone().filter(|_| machine.phase() == InstancePhase::Running && !machine.unreachable);
     drop(state);
     let text = node.map(|node| {
-        let said =
+        let finished =
             if node.is_up() { fs::read_to_string(node.path("/var/log/cloud-init-output.log")).unwrap_or_default() } else { String::new() };
         let key = node.known();
         let key = key.split_once(' ').map_or("", |(_, key)| key);
-        format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{said}", node.name())
+        format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{finished}", node.name())
     });
     let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
     let output = leaf("output", &BASE64_STANDARD.encode(text.unwrap_or_default()));

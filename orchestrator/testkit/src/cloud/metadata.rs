@@ -51,7 +51,7 @@ fn answer(world: &World, id: &str, token: &str, request: &HttpRequest) -> HttpRe
     let address = machine.address.to_string();
     let notice = machine.notice.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let action = notice.as_ref().map(|at| format!("{{\"action\":\"terminate\",\"time\":\"{at}\"}}"));
-    let said = match path.trim_end_matches('/') {
+    let output = match path.trim_end_matches('/') {
         "instance-id" => Some(machine.id.clone()),
         "instance-type" => Some(machine.kind.clone()),
         "ami-id" => Some(machine.image.clone()),
@@ -64,5 +64,5 @@ fn answer(world: &World, id: &str, token: &str, request: &HttpRequest) -> HttpRe
         "spot/termination-time" => notice,
         _ => None,
     };
-    said.map_or_else(|| text(404, "Not Found"), |said| text(200, &said))
+    output.map_or_else(|| text(404, "Not Found"), |output| text(200, &output))
 }

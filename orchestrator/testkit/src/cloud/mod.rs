@@ -21,7 +21,8 @@
 //!   (programs find it by [`Cloud::environment`]), records every call ([`Cloud::calls`]) and adds features that moto lacks: client tokens,
 //!   placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for resources in use,
 //!   state transitions that take time. It checks the dates of signatures, not the signatures.
-//! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with addresses of
+//! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with
+//! addresses of
 //!   default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their private one. They
 //!   are `pending` until their sshd answers, have one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo and the key pair, no
 //!   key of the lab, and an unknown host key (GetConsoleOutput shows it, as cloud-init does).
@@ -116,7 +117,7 @@ impl CloudBuilder {
         self
     }
 
-    /// How long instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
+    /// Time for which instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
@@ -128,7 +129,7 @@ impl CloudBuilder {
         self
     }
 
-    /// How long status checks of a running instance are `initializing`; zero by default.
+    /// Time for which status checks of a running instance are `initializing`; zero by default.
     pub fn checks(mut self, time: Duration) -> Self {
         self.0.checks = time;
         self

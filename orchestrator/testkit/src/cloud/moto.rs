@@ -66,12 +66,12 @@ impl Server {
         }
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
         let (sender, receiver) = mpsc::channel();
-        let said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let output = BufReader::new(child.stderr.take().expect("its standard error"));
         let log: Arc<Mutex<String>> = Arc::default();
         let into = Arc::clone(&log);
         thread::spawn(move || {
             let told = ["Press CTRL+C", "development server", "\"POST / HTTP/1.1\" 200"];
-            for line in said.lines().map_while(Result::ok) {
+            for line in output.lines().map_while(Result::ok) {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
                 } else if !told.iter().any(|t| line.contains(t)) {

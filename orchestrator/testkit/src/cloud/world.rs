@@ -27,11 +27,11 @@ pub(super) struct CloudSettings {
     pub(super) prices: PriceTable,
     /// Maximum number of vCPUs, on demand and spot.
     pub(super) quotas: [f64; 2],
-    /// How long an instance without a node is pending.
+    /// Time for which an instance without a node is pending.
     pub(super) boot: Duration,
     /// Minimum time in which an instance is shutting down.
     pub(super) stopping: Duration,
-    /// How long status checks are initializing.
+    /// Time for which status checks are initializing.
     pub(super) checks: Duration,
 }
 

@@ -70,7 +70,7 @@ impl Drop for Disk {
 
 /// Says what disks lack on this machine, if anything.
 pub(crate) fn missing() -> Option<String> {
-    let without_loop = || Some("there is no /dev/loop-control".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
+    let without_loop = || Some("/dev/loop-control does not exist".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
     let without_file_system = || {
         Some("the kernel has no ext4".to_owned())
             .filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"))

@@ -250,9 +250,9 @@ impl Node {
              ip link set {port} master {switch} up"
         ));
         let_continue(&mut outer);
-        if let Err(said) = wait_ready(&mut outer) {
+        if let Err(finished) = wait_ready(&mut outer) {
             let _ = (outer.kill(), outer.wait());
-            panic!("{} did not start ({said}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+            panic!("{} did not start ({finished}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
         }
         let namespaces = Namespaces::of(init).expect("namespaces of the node");
         *state = Some(PoweredOn { outer, init, namespaces });

@@ -36,7 +36,7 @@ pub(super) struct Sandbox {
     directory: Option<TempDir>,
     holder: Mutex<Child>,
     /// Process 1 ends when this closes, also because the test was killed.
-    _held: ChildStdin,
+    _stdin: ChildStdin,
     /// Process 1 of the sandbox, in the test's numbering.
     init: i32,
     pub(super) namespaces: Arc<Namespaces>,
@@ -62,15 +62,15 @@ impl Sandbox {
         holder.arg("bash").arg(root.join("etc/sandbox.sh")).arg(root).env("SHARED_MIB", shared_mib.to_string());
         holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
-        let held = holder.stdin.take().expect("its standard input");
-        if let Err(said) = wait_ready(&mut holder) {
+        let stdin = holder.stdin.take().expect("its standard input");
+        if let Err(output) = wait_ready(&mut holder) {
             let _ = (holder.kill(), holder.wait());
-            panic!("the sandbox did not start ({said}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
+            panic!("the sandbox did not start ({output}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
         }
         let outer = i32::try_from(holder.id()).expect("a process number");
         let init = *namespaces::children(outer).first().expect("process 1 of the sandbox");
         let namespaces = Namespaces::of(init).expect("namespaces of the sandbox");
-        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _held: held, init, namespaces, left: Mutex::default() })
+        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _stdin: stdin, init, namespaces, left: Mutex::default() })
     }
 
     /// Records processes that still live in namespaces in which everything has been ended.
@@ -178,8 +178,8 @@ pub(super) fn wait_for_child(parent: i32) -> i32 {
 /// Waits until a process reports that it is ready, or returns its message.
 pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
     let mut pipe = child.stdout.take().expect("its standard output");
-    let (begin, mut said) = (Instant::now(), Vec::new());
-    while !said.ends_with(b"\n") {
+    let (begin, mut output) = (Instant::now(), Vec::new());
+    while !output.ends_with(b"\n") {
         let rest = PATIENCE.saturating_sub(begin.elapsed()).as_millis();
         let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
         let is_late =
@@ -189,12 +189,12 @@ pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
         }
         let mut byte = [0];
         match pipe.read(&mut byte) {
-            Ok(1..) => said.push(byte[0]),
+            Ok(1..) => output.push(byte[0]),
             Ok(0) => return Err("it ended".into()),
             Err(e) => return Err(e.to_string()),
         }
     }
-    if said == b"ready\n" { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
+    if output == b"ready\n" { Ok(()) } else { Err(String::from_utf8_lossy(&output).into_owned()) }
 }
 
 /// Lets a process continue that waits for a line.

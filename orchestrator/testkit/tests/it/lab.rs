@@ -34,11 +34,11 @@ fn nodes_start_in_seconds_reach_each_other_and_leave_nothing() {
     let lab = Lab::builder().nodes(4).login(true).build();
     let up = begin.elapsed();
     for (from, user) in [("login", "root"), ("n1", "ada"), ("n4", "root")] {
-        let said = lab.ssh(
+        let finished = lab.ssh(
             &format!("{user}@{from}"),
             "for n in login n1 n2 n3 n4; do ssh -o BatchMode=yes -o StrictHostKeyChecking=yes $n hostname; done; whoami",
         );
-        assert_eq!(text(&said), format!("login\nn1\nn2\nn3\nn4\n{user}\n"));
+        assert_eq!(text(&finished), format!("login\nn1\nn2\nn3\nn4\n{user}\n"));
     }
     let (directory, begin) = (lab.directory().to_owned(), Instant::now());
     drop(lab); // which looks for processes and mounts
@@ -118,16 +118,16 @@ fn a_test_that_panics_or_is_killed_leaves_nothing() {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let appending = || fs::File::options().append(true).open(log.path()).expect("its file");
         let mut inner = inner.stdout(appending()).stderr(appending()).spawn().expect("starts");
-        let said = || fs::read_to_string(log.path()).expect("what it said");
+        let finished = || fs::read_to_string(log.path()).expect("what it said");
         let mut directory = None;
         wait_until("the inner lab", SOON, || {
-            directory = said().lines().find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
+            directory = finished().lines().find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
             directory.is_some()
         });
         if way == "kill" {
             inner.kill().expect("a process");
         }
-        assert!(!inner.wait().expect("its end").success(), "{}", said());
+        assert!(!inner.wait().expect("its end").success(), "{}", finished());
         let directory = directory.expect("just seen");
         // what is killed cannot wait for it
         wait_until(&format!("nothing to be left after {way}"), SOON, || {
@@ -321,9 +321,9 @@ fn ring(lab: &Lab, compiler: &Path) {
 }
 
 /// What the ring says when all is well: one rank per node, in order, and the token passed on by all but the first.
-fn assert_ring(said: &Output, nodes: usize, rounds: usize) {
-    let output = text(said);
-    assert!(said.status.success(), "{}: {output}", said.status);
+fn assert_ring(finished: &Output, nodes: usize, rounds: usize) {
+    let output = text(finished);
+    assert!(finished.status.success(), "{}: {output}", finished.status);
     for rank in 0..nodes {
         assert!(output.contains(&format!("rank {rank} of {nodes} on n{}\n", rank + 1)), "{output}");
     }
@@ -341,7 +341,7 @@ fn open_mpi_works_across_nodes() {
     ring(&lab, &compiler);
     let launcher = Tool::OpenMpi.find().expect("just seen");
     let begin = Instant::now();
-    let said = lab.ssh(
+    let finished = lab.ssh(
         "n1",
         &format!(
             "{} --allow-run-as-root --host n1,n2,n3,n4 --map-by ppr:1:node --bind-to none --mca mpi_yield_when_idle 1 \
@@ -350,7 +350,7 @@ fn open_mpi_works_across_nodes() {
         ),
     );
     eprintln!("Open MPI, 4 nodes: {:.2?}", begin.elapsed());
-    assert_ring(&said, 4, 20);
+    assert_ring(&finished, 4, 20);
 }
 
 #[test]
@@ -361,9 +361,9 @@ fn mpich_works_across_nodes() {
     let launcher = Tool::Mpich5.find().expect("just seen");
     ring(&lab, &launcher.with_file_name("mpicc"));
     let begin = Instant::now();
-    let said = lab.ssh("ada@n1", &format!("{} -launcher ssh -hosts n1,n2,n3,n4 -ppn 1 -n 4 /shared/ring 20", launcher.display()));
+    let finished = lab.ssh("ada@n1", &format!("{} -launcher ssh -hosts n1,n2,n3,n4 -ppn 1 -n 4 /shared/ring 20", launcher.display()));
     eprintln!("MPICH 5, 4 nodes: {:.2?}", begin.elapsed());
-    assert_ring(&said, 4, 20);
+    assert_ring(&finished, 4, 20);
 }
 
 #[test]
@@ -441,8 +441,8 @@ fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
     assert!(installed.status.success() && text(&installed).contains("GNU Make"), "{}", text(&installed));
     assert!(!lab.ssh("n2", "command -v make").status.success());
     if Tool::Mpich5.find().is_some_and(|p| p.starts_with(cvc_testkit::lab::cache())) {
-        let said = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
-        assert!(said.status.success() && text(&said).contains("\nn2\nn2\n"), "{}", text(&said));
+        let finished = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
+        assert!(finished.status.success() && text(&finished).contains("\nn2\nn2\n"), "{}", text(&finished));
     }
 }
 

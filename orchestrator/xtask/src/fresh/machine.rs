@@ -367,13 +367,13 @@ mod tests {
     fn abandoned_copies_are_removed_and_those_in_use_are_kept() {
         let dir = tempfile::tempdir().expect("a directory");
         let cache = Cache { dir: dir.path().to_path_buf() };
-        let held = ["run-1", "run-2"].map(|run| {
+        let turns = ["run-1", "run-2"].map(|run| {
             fs::create_dir(dir.path().join(run)).expect("a copy");
             let file = lock(&dir.path().join(run).join(IN_USE)).expect("a lock file");
             file.lock().expect("a lock");
             file
         });
-        let [gone, _held] = held;
+        let [gone, _turn] = turns;
         drop(gone);
         cache.remove_abandoned().expect("removed");
         assert!(!dir.path().join("run-1").exists() && dir.path().join("run-2").exists());

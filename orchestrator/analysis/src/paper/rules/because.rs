@@ -1,10 +1,10 @@
-//! Why a cell cannot be recomputed.
+//! Reasons why a cell cannot be recomputed.
 
 use cvc_model::FitError;
 
-/// Why a cell cannot be recomputed.
+/// Reasons why a cell cannot be recomputed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Because {
+pub enum NotRecomputable {
     /// It was measured.
     #[error("a measurement")]
     Measurement,
@@ -16,7 +16,7 @@ pub enum Because {
     Other(String),
 }
 
-impl From<FitError> for Because {
+impl From<FitError> for NotRecomputable {
     fn from(refusal: FitError) -> Self {
         Self::Other(refusal.to_string())
     }

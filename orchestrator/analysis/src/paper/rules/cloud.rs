@@ -1,6 +1,6 @@
 //! Run times on cloud instances (thesis, Table 5.24), from the runs of Table 5.23.
 
-use super::{At, Because, Rule};
+use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 
 /// Runs of each row of Table 5.23.
@@ -11,7 +11,7 @@ const RUNS: u32 = 10;
 pub struct CloudTime;
 
 /// The mean of all runs of Table 5.23 over the internal and the Linux clock.
-fn mean(at: &At<'_>, with_checkpoint: bool) -> Result<f64, Because> {
+fn mean(at: &CellContext<'_>, with_checkpoint: bool) -> Result<f64, NotRecomputable> {
     let metrics = if with_checkpoint { ["app_ft_time_internal", "app_ft_time_linux"] } else { ["app_time_internal", "app_time_linux"] };
     let mut sum = 0.0;
     for metric in metrics {
@@ -32,11 +32,11 @@ impl Rule for CloudTime {
     fn about(&self) -> &'static str {
         "the mean of the runs of Table 5.23 without a checkpoint, over both clocks; 100·(with − without)/without"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let without = mean(at, false)?;
         match at.column_id() {
             "app_time_s" => Ok(Recomputed::new(without)),
-            _ if without == 0.0 => Err(Because::Other("the run time is 0".to_owned())),
+            _ if without == 0.0 => Err(NotRecomputable::Other("the run time is 0".to_owned())),
             _ => Ok(Recomputed::new(100.0 * (mean(at, true)? - without) / without)),
         }
     }

@@ -1,6 +1,6 @@
 //! Metadata operations of a delegated parallel file system (slides of Arteaga and Zhao).
 
-use super::{At, Because, Rule};
+use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 use cvc_model::metadata::delegation_operations;
 
@@ -9,7 +9,7 @@ use cvc_model::metadata::delegation_operations;
 pub struct MetadataOperations;
 
 /// Metadata servers of a mode.
-fn servers(at: &At<'_>) -> Result<u32, Because> {
+fn servers(at: &CellContext<'_>) -> Result<u32, NotRecomputable> {
     at.find("totals", &[("metadata_mode", at.text("metadata_mode"))])?.count("metadata_servers")
 }
 
@@ -21,7 +21,7 @@ impl Rule for MetadataOperations {
         "delegation: clients·(servers + 1) + 1, of which servers·clients are GETCONFIG, clients GETATTR and one CREATE; other methods: GETCONFIG the \
          same, the total at 128 clients the sum of the kinds"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let clients = at.count("clients")?;
         let delegates = at.text("method") == "pfs_delegation";
         let count = match at.text("operation") {
@@ -38,11 +38,11 @@ impl Rule for MetadataOperations {
                     }
                 }
                 if kinds.is_empty() {
-                    return Err(Because::Measurement);
+                    return Err(NotRecomputable::Measurement);
                 }
                 kinds.iter().sum()
             }
-            _ => return Err(Because::Measurement),
+            _ => return Err(NotRecomputable::Measurement),
         };
         Ok(Recomputed::new(count))
     }
@@ -59,20 +59,20 @@ impl Rule for MetadataClaim {
     fn about(&self) -> &'static str {
         "shares: 100·operations/operations of the method that it is compared with; savings: their difference"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
-        let of = |method: &str| -> Result<f64, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
+        let of = |method: &str| -> Result<f64, NotRecomputable> {
             let with = [("metadata_mode", at.text("metadata_mode")), ("clients", at.text("clients")), ("method", method)];
             at.find("totals", &with)?.number("metadata_ops")
         };
         let reference = of(at.text("reference_method"))?;
-        let share = |method: &str| -> Result<f64, Because> {
-            if reference == 0.0 { Err(Because::Other("the base is 0".to_owned())) } else { Ok(100.0 * of(method)? / reference) }
+        let share = |method: &str| -> Result<f64, NotRecomputable> {
+            if reference == 0.0 { Err(NotRecomputable::Other("the base is 0".to_owned())) } else { Ok(100.0 * of(method)? / reference) }
         };
         Ok(Recomputed::new(match at.text("claim") {
             "metadata ops of delegation as share" => share("pfs_delegation")?,
             "metadata ops of shared file as share" => share("shared_file")?,
             "metadata ops saved" => reference - of("pfs_delegation")?,
-            _ => return Err(Because::Measurement),
+            _ => return Err(NotRecomputable::Measurement),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! The worked examples of the number of checkpoints (thesis, Tables 4.5 and 4.6).
 
-use super::{At, Because, Rule, sizes::shared_memory};
+use super::{CellContext, NotRecomputable, Rule, sizes::shared_memory};
 use crate::paper::Recomputed;
 use cvc_core::units::MIB;
 use cvc_model::{dtapp::PowerLaw, error_pct, library, schedule, zone_time};
@@ -13,9 +13,9 @@ pub struct Checkpoints;
 const TRAINING: [&str; 3] = ["25", "36", "49"];
 
 /// The number of a line.
-fn line(at: &At<'_>, quantity: &str, column: &str) -> Result<f64, Because> {
+fn line(at: &CellContext<'_>, quantity: &str, column: &str) -> Result<f64, NotRecomputable> {
     let row = at.rows().find(|r| r.text("quantity") == quantity);
-    row.ok_or_else(|| Because::Other(format!("there is no line `{quantity}`")))?.number(column)
+    row.ok_or_else(|| NotRecomputable::Other(format!("no line `{quantity}`")))?.number(column)
 }
 
 /// What the example starts from.
@@ -29,13 +29,13 @@ struct Example {
 }
 
 impl Example {
-    fn of(at: &At<'_>) -> Result<Self, Because> {
-        let count = |quantity: &str| -> Result<u32, Because> {
+    fn of(at: &CellContext<'_>) -> Result<Self, NotRecomputable> {
+        let count = |quantity: &str| -> Result<u32, NotRecomputable> {
             let value = line(at, quantity, "single_value")?;
             if value.fract() == 0.0 && value >= 0.0 {
                 Ok(value as u32)
             } else {
-                Err(Because::Other(format!("`{quantity}` is not a whole number")))
+                Err(NotRecomputable::Other(format!("`{quantity}` is not a whole number")))
             }
         };
         let mut points = Vec::new();
@@ -61,7 +61,7 @@ impl Example {
         self.zones_s.iter().sum()
     }
 
-    fn schedule(&self) -> Result<schedule::Schedule, Because> {
+    fn schedule(&self) -> Result<schedule::Schedule, NotRecomputable> {
         Ok(schedule::published(self.app_s, self.checkpoint_s(), self.overhead)?)
     }
 }
@@ -74,12 +74,12 @@ impl Rule for Checkpoints {
         "data: the power law through 25, 36 and 49 processes of Table 5.1; shared memory: equation 3.11; zone times: equations 5.1 to 5.3 with sizes in \
          bytes; k = ⌊f·T/t⌋, of which k − 1 are taken, every (1 + f)·T/k; total T + (k − 1)·t. Chains of unrounded numbers, printed rounded or cut off"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let quantity = at.text("quantity");
         match (at.column_id(), quantity) {
             ("measured", "ckpt_file") => sum(at, ["dtapp", "lb", "shmem"]),
             ("measured", "one_ckpt_time") => sum(at, ["dtapp_time", "lb_time", "shmem_time"]),
-            ("measured", _) => Err(Because::Measurement),
+            ("measured", _) => Err(NotRecomputable::Measurement),
             ("estimated", _) => {
                 match quantity {
                     "lb" => at.rests_on("2.45 MiB"),
@@ -91,20 +91,20 @@ impl Rule for Checkpoints {
             (_, "ckpt_count") => Ok(Recomputed::new(Example::of(at)?.schedule()?.count as f64)),
             (_, "ckpt_interval") => {
                 let interval = Example::of(at)?.schedule()?.interval_s;
-                interval.map(Recomputed::new).ok_or_else(|| Because::Other("no checkpoint is taken".to_owned()))
+                interval.map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("no checkpoint is taken".to_owned()))
             }
             (_, "total_time_error") => {
                 let total = Example::of(at)?.schedule()?.total_s;
                 let measured = line(at, "app_plus_two_ckpt_time", "measured")?;
-                error_pct(total, measured).map(Recomputed::new).ok_or_else(|| Because::Other("the measured time is 0".to_owned()))
+                error_pct(total, measured).map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("the measured time is 0".to_owned()))
             }
-            (_, "app_time") => Err(Because::Measurement),
-            (_, _) => Err(Because::Input),
+            (_, "app_time") => Err(NotRecomputable::Measurement),
+            (_, _) => Err(NotRecomputable::Input),
         }
     }
 }
 
-fn sum(at: &At<'_>, lines: [&str; 3]) -> Result<Recomputed, Because> {
+fn sum(at: &CellContext<'_>, lines: [&str; 3]) -> Result<Recomputed, NotRecomputable> {
     let mut sum = 0.0;
     for quantity in lines {
         sum += line(at, quantity, "measured")?;
@@ -112,7 +112,7 @@ fn sum(at: &At<'_>, lines: [&str; 3]) -> Result<Recomputed, Because> {
     Ok(Recomputed::new(sum))
 }
 
-fn estimated(example: &Example, quantity: &str) -> Result<Recomputed, Because> {
+fn estimated(example: &Example, quantity: &str) -> Result<Recomputed, NotRecomputable> {
     Ok(match quantity {
         "dtapp" => Recomputed::new(example.dtapp_mib),
         "lb" => Recomputed::new(example.lb_mib),
@@ -124,6 +124,6 @@ fn estimated(example: &Example, quantity: &str) -> Result<Recomputed, Because> {
         "one_ckpt_time" => Recomputed::new(example.checkpoint_s()),
         "two_ckpt_time" => Recomputed::or_cut(example.schedule()?.count as f64 * example.checkpoint_s()),
         "app_plus_two_ckpt_time" => Recomputed::or_cut(example.schedule()?.total_s),
-        _ => return Err(Because::Other("the examples do not say how".to_owned())),
+        _ => return Err(NotRecomputable::Other("the examples do not say how".to_owned())),
     })
 }

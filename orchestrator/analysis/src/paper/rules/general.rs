@@ -1,10 +1,10 @@
 //! Arithmetic that papers of any kind do with their columns.
 
-use super::{At, Because, Rule};
+use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 
 /// The numbers of the columns that the rule is applied to.
-fn numbers(at: &At<'_>) -> Result<Vec<f64>, Because> {
+fn numbers(at: &CellContext<'_>) -> Result<Vec<f64>, NotRecomputable> {
     at.of().iter().map(|column| at.number(column)).collect()
 }
 
@@ -25,7 +25,7 @@ impl Rule for Sum {
     fn columns(&self) -> usize {
         usize::MAX
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         Ok(Recomputed::new(numbers(at)?.iter().sum()))
     }
 }
@@ -47,7 +47,7 @@ impl Rule for Product {
     fn columns(&self) -> usize {
         usize::MAX
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         Ok(Recomputed::new(numbers(at)?.iter().product()))
     }
 }
@@ -66,7 +66,7 @@ impl Rule for Difference {
     fn needs(&self) -> usize {
         2
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         Ok(Recomputed::new(n[0] - n[1]))
     }
@@ -86,15 +86,15 @@ impl Rule for Quotient {
     fn needs(&self) -> usize {
         2
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
-        if n[1] == 0.0 { Err(Because::Other("the divisor is 0".to_owned())) } else { Ok(Recomputed::new(n[0] / n[1])) }
+        if n[1] == 0.0 { Err(NotRecomputable::Other("the divisor is 0".to_owned())) } else { Ok(Recomputed::new(n[0] / n[1])) }
     }
 }
 
 /// `value` as percent of `base`.
-fn percent(value: f64, base: f64) -> Result<Recomputed, Because> {
-    if base == 0.0 { Err(Because::Other("the base is 0".to_owned())) } else { Ok(Recomputed::new(100.0 * value / base)) }
+fn percent(value: f64, base: f64) -> Result<Recomputed, NotRecomputable> {
+    if base == 0.0 { Err(NotRecomputable::Other("the base is 0".to_owned())) } else { Ok(Recomputed::new(100.0 * value / base)) }
 }
 
 /// How much larger a column is than another, in percent of that one.
@@ -111,13 +111,13 @@ impl Rule for PercentChange {
     fn needs(&self) -> usize {
         2
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         percent(n[0] - n[1], n[1])
     }
 }
 
-/// How far two columns are apart, in percent of the second.
+/// The distance of two columns, in percent of the second.
 #[derive(Debug)]
 pub struct PercentDifference;
 
@@ -131,7 +131,7 @@ impl Rule for PercentDifference {
     fn needs(&self) -> usize {
         2
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         percent((n[0] - n[1]).abs(), n[1])
     }
@@ -151,9 +151,9 @@ impl Rule for PercentError {
     fn needs(&self) -> usize {
         2
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
-        cvc_model::error_pct(n[0], n[1]).map(Recomputed::new).ok_or_else(|| Because::Other("the measured value is 0".to_owned()))
+        cvc_model::error_pct(n[0], n[1]).map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("the measured value is 0".to_owned()))
     }
 }
 
@@ -174,7 +174,7 @@ impl Rule for Mean {
     fn columns(&self) -> usize {
         usize::MAX
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         Ok(Recomputed::new(n.iter().sum::<f64>() / n.len() as f64))
     }
@@ -197,7 +197,7 @@ impl Rule for PopulationDeviation {
     fn columns(&self) -> usize {
         usize::MAX
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         let mean = n.iter().sum::<f64>() / n.len() as f64;
         Ok(Recomputed::new((n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n.len() as f64).sqrt()))

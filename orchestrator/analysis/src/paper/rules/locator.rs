@@ -1,6 +1,6 @@
-//! What a rule can read: the cells of the papers' tables, as printed or with known misprints corrected.
+//! Access of rules to the cells of the papers' tables, as printed or with known misprints corrected.
 
-use super::Because;
+use super::NotRecomputable;
 use crate::paper::{
     cell::{Cell, PrintedTable},
     definition::{Kind, Likely},
@@ -26,9 +26,9 @@ pub(in crate::paper) struct Reads {
     pub used: Vec<usize>,
 }
 
-/// A cell that is being recomputed, with what is around it.
+/// A cell that is being recomputed, with its context.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct CellContext<'a> {
     paper: &'a Paper,
     table: usize,
     row: usize,
@@ -37,7 +37,7 @@ pub struct At<'a> {
     reads: &'a RefCell<Reads>,
 }
 
-impl<'a> At<'a> {
+impl<'a> CellContext<'a> {
     pub(in crate::paper) fn new(paper: &'a Paper, place: CellPlace, of: &'a [String], reads: &'a RefCell<Reads>) -> Self {
         Self { paper, table: place.0, row: place.1, column: place.2, of, reads }
     }
@@ -98,7 +98,8 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Notes that the number rests on this constant, which was inferred from the very cells that are recomputed: that it is equal to print proves
+    /// Notes that the number rests on this constant, which was inferred from the very cells that are recomputed: that it is equal to print
+    /// proves
     /// nothing.
     pub fn rests_on(&self, constant: &'static str) {
         self.reads.borrow_mut().inferred = Some(constant);
@@ -107,12 +108,13 @@ impl<'a> At<'a> {
     /// The number of a column in this row.
     ///
     /// # Errors
-    /// There is no such column, or no number in it.
-    pub fn number(&self, column: &str) -> Result<f64, Because> {
+    /// The column does not exist, or has no number.
+    pub fn number(&self, column: &str) -> Result<f64, NotRecomputable> {
         let table = self.printed();
-        let index = table.column(column).ok_or_else(|| Because::Other(format!("table {} has no column `{column}`", self.table_id())))?;
+        let index =
+            table.column(column).ok_or_else(|| NotRecomputable::Other(format!("table {} has no column `{column}`", self.table_id())))?;
         let Cell::Number(printed) = &table.cells[self.row][index] else {
-            return Err(Because::Other(format!("`{column}` is not printed in this row")));
+            return Err(NotRecomputable::Other(format!("`{column}` is not printed in this row")));
         };
         let place = (self.table, self.row, index);
         let mut value = printed.value();
@@ -136,13 +138,13 @@ impl<'a> At<'a> {
     /// A count of a column in this row: a whole number that is not negative.
     ///
     /// # Errors
-    /// There is no such number.
-    pub fn count(&self, column: &str) -> Result<u32, Because> {
+    /// The number does not exist.
+    pub fn count(&self, column: &str) -> Result<u32, NotRecomputable> {
         let value = self.number(column)?;
         if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
             Ok(value as u32)
         } else {
-            Err(Because::Other(format!("`{column}` is not a whole number here")))
+            Err(NotRecomputable::Other(format!("`{column}` is not a whole number here")))
         }
     }
 
@@ -155,10 +157,10 @@ impl<'a> At<'a> {
     /// All rows of another table of the paper.
     ///
     /// # Errors
-    /// There is no such table.
-    pub fn rows_of(&self, table: &str) -> Result<impl Iterator<Item = Self> + use<'a>, Because> {
+    /// The table does not exist.
+    pub fn rows_of(&self, table: &str) -> Result<impl Iterator<Item = Self> + use<'a>, NotRecomputable> {
         let index = self.paper.tables.iter().position(|t| t.definition.id == table);
-        let index = index.ok_or_else(|| Because::Other(format!("unknown table {table}")))?;
+        let index = index.ok_or_else(|| NotRecomputable::Other(format!("unknown table {table}")))?;
         let this = Self { table: index, column: 0, ..*self };
         Ok(this.rows())
     }
@@ -167,10 +169,10 @@ impl<'a> At<'a> {
     ///
     /// # Errors
     /// There is none.
-    pub fn find(&self, table: &str, with: &[(&str, &str)]) -> Result<Self, Because> {
+    pub fn find(&self, table: &str, with: &[(&str, &str)]) -> Result<Self, NotRecomputable> {
         self.rows_of(table)?.find(|row| with.iter().all(|(c, v)| row.text(c) == *v)).ok_or_else(|| {
             let wanted: Vec<String> = with.iter().map(|(c, v)| format!("{c} {v}")).collect();
-            Because::Other(format!("table {table} has no row for {}", wanted.join(", ")))
+            NotRecomputable::Other(format!("table {table} has no row for {}", wanted.join(", ")))
         })
     }
 }

@@ -4,7 +4,7 @@
 //! which it stands, so that its nearness to print does not test it. [`Modelled::basis`] says so below each table.
 
 use super::{
-    At, Because, ModelRule,
+    CellContext, ModelRule, NotRecomputable,
     io::{load_of, mapping},
 };
 use crate::paper::Modelled;
@@ -56,11 +56,11 @@ struct ModelledRow {
     per_node: u32,
 }
 
-fn other(text: &str) -> Because {
-    Because::Other(text.to_owned())
+fn other(text: &str) -> NotRecomputable {
+    NotRecomputable::Other(text.to_owned())
 }
 
-fn problem(benchmark: &str, class: &str) -> Result<Problem, Because> {
+fn problem(benchmark: &str, class: &str) -> Result<Problem, NotRecomputable> {
     let benchmark = match benchmark {
         "BT" => Benchmark::Bt,
         "SP" => Benchmark::Sp,
@@ -73,12 +73,12 @@ fn problem(benchmark: &str, class: &str) -> Result<Problem, Because> {
 }
 
 /// The first of these columns that has a number.
-fn first(at: &At<'_>, columns: &[&str]) -> Result<u32, Because> {
+fn first(at: &CellContext<'_>, columns: &[&str]) -> Result<u32, NotRecomputable> {
     columns.iter().find(|c| !at.is_empty(c)).ok_or_else(|| other("no number of processes")).and_then(|c| at.count(c))
 }
 
 /// What a row is about.
-fn row(at: &At<'_>) -> Result<ModelledRow, Because> {
+fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
     let file_kind = at.text("file_kind");
     if let Some(letter) = at.column_id().strip_prefix("class_").and_then(|c| c.chars().next()) {
         let processes = at.count(&format!("class_{letter}_processes"))?;
@@ -118,7 +118,7 @@ fn published(estimate: Estimate, model: &str, basis: &'static str) -> Modelled {
     Modelled { estimate, model: model.to_owned(), tier: Tier::Published, basis }
 }
 
-fn data(row: &ModelledRow, open_mpi: bool) -> Result<Estimate, Because> {
+fn data(row: &ModelledRow, open_mpi: bool) -> Result<Estimate, NotRecomputable> {
     let arrays = Estimate::plus_minus(static_arrays_mib(row.problem, row.processes)?, BANDS_MIB[0]);
     let [least, most] = OPEN_MPI_DATA_MIB;
     let more = Estimate::between((least + most) / 2.0, least, most);
@@ -133,14 +133,14 @@ impl ModelRule for Zones {
     fn name(&self) -> &'static str {
         "zones"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Modelled, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Modelled, NotRecomputable> {
         let row = row(at)?;
         let open_mpi = at.text("mpi") == "OpenMPI";
         let (c, segment) = match row.problem.benchmark {
             Benchmark::Bt | Benchmark::Sp => (BUFFER_C_MIB, SEGMENT),
             Benchmark::Lu | Benchmark::Cg => (C_OF_LU_AND_CG_MIB, SEGMENT_OF_OTHERS),
         };
-        let shmem = || -> Result<Estimate, Because> {
+        let shmem = || -> Result<Estimate, NotRecomputable> {
             if open_mpi {
                 return Ok(open_mpi_mib(row.per_node)?);
             }
@@ -182,7 +182,7 @@ impl ModelRule for IoFiles {
     fn name(&self) -> &'static str {
         "io-files"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Modelled, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Modelled, NotRecomputable> {
         let problem = problem("BT", at.text("class"))?;
         let processes = at.count("processes")?;
         let mapping = mapping(at)?;

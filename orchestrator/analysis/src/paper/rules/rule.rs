@@ -1,6 +1,6 @@
 //! What a rule is: it recomputes cells, or gives what a model says of them.
 
-use super::{because::Because, locator::At};
+use super::{because::NotRecomputable, locator::CellContext};
 use crate::paper::{modelled::Modelled, printed::Recomputed};
 
 /// Recomputes the cells of a column.
@@ -16,12 +16,12 @@ pub trait Rule: Sync {
         "names of columns"
     }
 
-    /// How many words of `of` it needs, at least; those before [`Rule::columns`] are names of columns of the table.
+    /// Minimum number of words in `of`; those before [`Rule::columns`] are names of columns of the table.
     fn needs(&self) -> usize {
         0
     }
 
-    /// How many of the words of `of` are names of columns of the same table.
+    /// Number of words in `of` that are names of columns of the same table.
     fn columns(&self) -> usize {
         self.needs()
     }
@@ -30,7 +30,7 @@ pub trait Rule: Sync {
     ///
     /// # Errors
     /// Why there is none.
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because>;
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable>;
 }
 
 /// Gives what another model says of the cells of a column. It is neither print nor a recomputation.
@@ -42,5 +42,5 @@ pub trait ModelRule: Sync {
     ///
     /// # Errors
     /// Why it says nothing.
-    fn cell(&self, at: &At<'_>) -> Result<Modelled, Because>;
+    fn cell(&self, at: &CellContext<'_>) -> Result<Modelled, NotRecomputable>;
 }

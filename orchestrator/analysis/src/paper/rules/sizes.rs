@@ -1,6 +1,6 @@
 //! Zones and totals as the thesis predicts them (chapters 3 to 5).
 
-use super::{At, Because, Rule};
+use super::{CellContext, NotRecomputable, Rule};
 use crate::paper::Recomputed;
 use cvc_model::{
     application::own_checkpoint_mib,
@@ -28,7 +28,7 @@ impl Rule for DataPowerLaw {
     fn needs(&self) -> usize {
         3
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let [processes, measured, estimated] = [0, 1, 2].map(|i| at.of()[i].as_str());
         let mut points: Vec<(u32, f64)> = Vec::new();
         for row in at.rows().filter(|row| row.is_empty(estimated)) {
@@ -54,7 +54,7 @@ impl Rule for LibraryZone {
     fn about(&self) -> &'static str {
         "2.45 MiB, the constant for MPICH: the measured libraries of the same tables, so that agreeing with them proves little"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("2.45 MiB");
         Ok(Recomputed::new(library::MPICH_MIB.value))
     }
@@ -64,7 +64,7 @@ impl Rule for LibraryZone {
 const BY_EQUATION: [(&str, u32); 5] = [("4.1", 64), ("4.2", 36), ("4.3", 24), ("4.5", 32), ("4.6", 16)];
 
 /// Shared memory as the thesis estimates it in this table.
-pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, Because> {
+pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, NotRecomputable> {
     if BY_EQUATION.contains(&(table, per_node)) {
         // 156.968 and 216.596 are printed as 156.96 and 216.59
         return Ok(Recomputed::or_cut(quadratic_mib(per_node)?));
@@ -90,7 +90,7 @@ impl Rule for SharedMemoryZone {
     fn needs(&self) -> usize {
         1
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("C1 + C2 = 93, or where equation 3.11 stands for Algorithm 2");
         shared_memory(at.table_id(), at.count(&at.of()[0])?)
     }
@@ -110,7 +110,7 @@ impl Rule for SharedMemoryOfFour {
     fn about(&self) -> &'static str {
         "Algorithm 2 for 4 processes on a node with C1 = 31.07. C1 is not printed but inferred from this column, so that agreeing with it proves nothing"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("C1 = 31.07");
         Ok(Recomputed::new(algorithm2_mib(4, OF_TABLE_5_10)?))
     }
@@ -127,7 +127,7 @@ impl Rule for Stored {
     fn about(&self) -> &'static str {
         "processes times the file of Table 5.1, in GiB, cut off behind two decimals"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let with = ["benchmark", "class", "processes", "mpi"].map(|c| (c, at.text(c)));
         let file = at.find("5.1", &with)?.number("file_MiB")?;
         Ok(Recomputed::or_cut(at.number("processes")? * file / 1024.0))
@@ -154,12 +154,13 @@ impl Rule for Grid {
     fn columns(&self) -> usize {
         0
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let mut processes: u32 = 1;
         for column in at.of()[0].split('*') {
-            processes = processes.checked_mul(at.count(column)?).ok_or_else(|| Because::Other("too many processes".to_owned()))?;
+            processes = processes.checked_mul(at.count(column)?).ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?;
         }
-        let number = |i: usize| at.of()[i].parse::<u32>().map_err(|_| Because::Other(format!("`{}` is not a whole number", at.of()[i])));
+        let number =
+            |i: usize| at.of()[i].parse::<u32>().map_err(|_| NotRecomputable::Other(format!("`{}` is not a whole number", at.of()[i])));
         let edge = number(1)?;
         Ok(Recomputed::new(own_checkpoint_mib(processes, edge, edge, edge, number(2)?, 8)?))
     }
@@ -177,12 +178,12 @@ impl Rule for FileCount {
         "an image for each process; one file each of mpiexec, the proxy and the restart script; one each of ssh, sshd and the second kind of proxy for \
          every node but the first"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let (nodes, per_node) = match at.text("mapping").split_once('x') {
             // "4 nodes x 1"
             Some((nodes, per_node)) => {
                 let number = |text: &str| text.split_whitespace().next().and_then(|t| t.parse::<u32>().ok());
-                number(nodes).zip(number(per_node)).ok_or_else(|| Because::Other("the mapping cannot be read".to_owned()))?
+                number(nodes).zip(number(per_node)).ok_or_else(|| NotRecomputable::Other("the mapping cannot be read".to_owned()))?
             }
             None if at.is_empty("instances") => (at.count("nodes")?, at.count("processes_per_node")?),
             None => (at.count("instances")?, at.count("processes_per_instance")?),
@@ -192,9 +193,9 @@ impl Rule for FileCount {
             "mpiexec" | "restart_script" | "proxy_main_node" | "pmi_proxy_main" => 1,
             "ssh" | "sshd" | "proxy_secondary_node" | "pmi_proxy_secondary" => nodes.saturating_sub(1),
             _ if kind.is_empty() || kind.starts_with("ckpt_") => {
-                nodes.checked_mul(per_node).ok_or_else(|| Because::Other("too many processes".to_owned()))?
+                nodes.checked_mul(per_node).ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?
             }
-            other => return Err(Because::Other(format!("nothing is known of files of the kind {other}"))),
+            other => return Err(NotRecomputable::Other(format!("nothing is known of files of the kind {other}"))),
         };
         Ok(Recomputed::new(f64::from(count)))
     }
@@ -212,7 +213,7 @@ impl Rule for StoredInTheCloud {
         "files times their size, and 48 MiB of auxiliary files with 28.6 MiB more for each instance but the first; both constants are inferred from this \
          column, for one, two and four instances"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("48 MiB of auxiliary files and 28.6 MiB for each further instance");
         Ok(Recomputed::new(at.number("files")? * at.number("file_MiB")? + aux_cloud_mib(at.count("instances")?)?))
     }
@@ -229,18 +230,18 @@ impl Rule for MemoryArea {
     fn about(&self) -> &'static str {
         "an area's end minus its start; the total is the sum of the areas, where all of them are printed"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         if !at.is_empty("area_start_hex") {
             let address = |column: &str| {
                 let text = at.text(column);
-                u64::from_str_radix(text, 16).map_err(|_| Because::Other(format!("`{text}` is not an address")))
+                u64::from_str_radix(text, 16).map_err(|_| NotRecomputable::Other(format!("`{text}` is not an address")))
             };
             let (start, end) = (address("area_start_hex")?, address("area_end_hex")?);
-            let size = end.checked_sub(start).ok_or_else(|| Because::Other("the area ends before it starts".to_owned()))?;
+            let size = end.checked_sub(start).ok_or_else(|| NotRecomputable::Other("the area ends before it starts".to_owned()))?;
             return Ok(Recomputed::new(size as f64));
         }
         if at.table_id() != "5.20" {
-            return Err(Because::Other("only some of the areas are printed".to_owned()));
+            return Err(NotRecomputable::Other("only some of the areas are printed".to_owned()));
         }
         let mut sum = 0.0;
         for row in at.rows().filter(|r| r.text("environment") == at.text("environment") && !r.is_empty("area_start_hex")) {

@@ -1,6 +1,6 @@
 //! Equations and numbers of the thesis's running text.
 
-use super::{At, Because, Rule, sizes::OF_TABLE_5_10};
+use super::{CellContext, NotRecomputable, Rule, sizes::OF_TABLE_5_10};
 use crate::paper::Recomputed;
 use cvc_core::{mapping::Mapping, units::MIB};
 use cvc_model::{
@@ -18,7 +18,13 @@ use cvc_model::{
 pub struct FittedEquation;
 
 /// A table's column of sizes at the given process counts.
-fn points(at: &At<'_>, table: &str, columns: [&str; 2], with: &[(&str, &str)], counts: &[&str]) -> Result<Vec<(u32, f64)>, Because> {
+fn points(
+    at: &CellContext<'_>,
+    table: &str,
+    columns: [&str; 2],
+    with: &[(&str, &str)],
+    counts: &[&str],
+) -> Result<Vec<(u32, f64)>, NotRecomputable> {
     counts
         .iter()
         .map(|p| {
@@ -37,7 +43,7 @@ impl Rule for FittedEquation {
         "3.10: the power law through BT.B of Table 5.16 on 4, 25 and 36 processes; 3.11: the parabola through SP.B of Table 4.2 on 4, 25 and 36; the \
          equations behind the figures and Tables 4.5 and 4.6: the power law with the digits of a spreadsheet's label"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let equation = at.text("equation");
         let measured = ["row_processes", "meas_dtapp_MiB"];
         let law = match equation {
@@ -51,7 +57,7 @@ impl Rule for FittedEquation {
                 let values: Vec<f64> = cells.iter().map(|(_, v)| *v).collect();
                 let fit = least_squares(&rows, &values, None)?;
                 let index = ["a", "b", "c"].iter().position(|c| *c == at.column_id());
-                return index.map(|i| Recomputed::new(fit.coefficients[i])).ok_or(Because::Input);
+                return index.map(|i| Recomputed::new(fit.coefficients[i])).ok_or(NotRecomputable::Input);
             }
             "fig4.3" => PowerLaw::fit(&points(at, "4.1", measured, &[], &["16", "25", "36"])?)?.law.rounded(),
             "fig4.4" => PowerLaw::fit(&points(at, "4.2", measured, &[], &["4", "16", "25"])?)?.law.rounded(),
@@ -60,12 +66,12 @@ impl Rule for FittedEquation {
                 let with = [("benchmark", "BT"), ("class", "D"), ("mpi", "MPICH")];
                 PowerLaw::fit(&points(at, "5.1", ["processes", "dtapp_MiB"], &with, &["25", "36", "49"])?)?.law.rounded()
             }
-            _ => return Err(Because::Other("the writes that it was fitted on are not printed".to_owned())),
+            _ => return Err(NotRecomputable::Other("the writes that it was fitted on are not printed".to_owned())),
         };
         match at.column_id() {
             "a" => Ok(Recomputed::new(law.a_mib)),
             "b" => Ok(Recomputed::new(law.b)),
-            _ => Err(Because::Other("a power law has no such coefficient".to_owned())),
+            _ => Err(NotRecomputable::Other("a power law has no such coefficient".to_owned())),
         }
     }
 }
@@ -78,8 +84,8 @@ pub struct TextFact;
 const DTAPP_AND_LB_OF_USE_CASE: f64 = 82.15;
 
 /// The files of the use case of section 4.1.1.
-fn use_case() -> Result<Vec<FileGroup>, Because> {
-    let mapping: Mapping = "6Nx4P+1Nx1P".parse().map_err(Because::Other)?;
+fn use_case() -> Result<Vec<FileGroup>, NotRecomputable> {
+    let mapping: Mapping = "6Nx4P+1Nx1P".parse().map_err(NotRecomputable::Other)?;
     let surplus = Estimate::exact(constant_mib(IoLayer::Romio));
     Ok(files(&mapping, Aggregators::OnePerNode, surplus, |load| {
         let shmem = algorithm2_mib(load, OF_TABLE_5_10)?;
@@ -88,7 +94,7 @@ fn use_case() -> Result<Vec<FileGroup>, Because> {
 }
 
 /// The median of the files of BT.C.25 in Table 5.8 on full nodes.
-fn typical(at: &At<'_>, aggregator: &str) -> Result<f64, Because> {
+fn typical(at: &CellContext<'_>, aggregator: &str) -> Result<f64, NotRecomputable> {
     let mut sizes = Vec::new();
     for row in at.rows_of("5.8")?.filter(|r| r.text("class") == "C" && r.text("processes") == "25") {
         if row.text("is_aggregator") == aggregator && row.text("file_index") != "24" {
@@ -98,7 +104,7 @@ fn typical(at: &At<'_>, aggregator: &str) -> Result<f64, Because> {
     sizes.sort_by(f64::total_cmp);
     let middle = sizes.len() / 2;
     match sizes.len() {
-        0 => Err(Because::Other("Table 5.8 has no such file".to_owned())),
+        0 => Err(NotRecomputable::Other("Table 5.8 has no such file".to_owned())),
         n if n % 2 == 1 => Ok(sizes[middle]),
         _ => Ok((sizes[middle - 1] + sizes[middle]) / 2.0),
     }
@@ -112,13 +118,13 @@ impl Rule for TextFact {
         "section 3.2.2: each of the 40 steps of BT.C writes 40·162³ bytes in pieces of 16 MiB; section 4.1.1: Algorithm 1 with 82.15 MiB of data and \
          libraries, inferred from the plain file, against the medians of Table 5.8; section 4.2: half of the grid of 4 processes"
     }
-    fn cell(&self, at: &At<'_>) -> Result<Recomputed, Because> {
+    fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         if at.text("section") == "4.1.1" && (at.text("quantity").contains("size") || at.text("quantity").contains("error")) {
             at.rests_on("82.15 MiB of data and libraries, C1 = 31.07");
         }
-        let group = |load: u32, aggregator: bool| -> Result<FileGroup, Because> {
+        let group = |load: u32, aggregator: bool| -> Result<FileGroup, NotRecomputable> {
             let found = use_case()?.into_iter().find(|g| g.node_load == load && g.aggregator == aggregator);
-            found.ok_or_else(|| Because::Other("Algorithm 1 gives no such file".to_owned()))
+            found.ok_or_else(|| NotRecomputable::Other("Algorithm 1 gives no such file".to_owned()))
         };
         let step_mib = bt_io_write_bytes(162) as f64 / MIB;
         let piece_mib = buffer_mib(bt_io_write_bytes(162), 1)?;
@@ -137,12 +143,12 @@ impl Rule for TextFact {
                 return Ok(Recomputed::or_cut(error(group(4, true)?, typical(at, "1")?)?));
             }
             ("4.2", "data written per aggregator (2 aggregators)") => own_checkpoint_mib(4, 100, 100, 100, 5, 8)? / 2.0,
-            _ => return Err(Because::Measurement),
+            _ => return Err(NotRecomputable::Measurement),
         };
         Ok(Recomputed::new(value))
     }
 }
 
-fn error(estimated: FileGroup, measured: f64) -> Result<f64, Because> {
-    error_pct(estimated.size.value, measured).ok_or_else(|| Because::Other("the measured size is 0".to_owned()))
+fn error(estimated: FileGroup, measured: f64) -> Result<f64, NotRecomputable> {
+    error_pct(estimated.size.value, measured).ok_or_else(|| NotRecomputable::Other("the measured size is 0".to_owned()))
 }

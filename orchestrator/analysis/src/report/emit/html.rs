@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
 const LONG: usize = 40;
 
 /// Rows of a folded table that stand in the page; with all of a large campaign it would be slow to open.
-const MOST_FOLDED: usize = 2000;
+const MAX_FOLDED: usize = 2000;
 
 pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
     let failed = |detail: String| AnalysisError::Render { what: "the page".to_owned(), detail };
@@ -67,7 +67,7 @@ fn table(table: &Table) -> Value {
     // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
-    let most = if table.folded { MOST_FOLDED } else { usize::MAX };
+    let most = if table.folded { MAX_FOLDED } else { usize::MAX };
     for row in table.rows.iter().take(most) {
         rows.push_str("<tr>");
         for ((i, style), class) in shown.iter().zip(&styles).zip(&classes) {

@@ -61,7 +61,7 @@ pub fn campaign(dir: &Path) -> Made {
     }
     let mut excluded = points[0].point.clone();
     excluded.mapping = "1Nx8P".parse().expect("a mapping");
-    let excluded = Excluded { point: excluded, by: ExcludedBy::Application, reason: format!("8 is no square {HOSTILE}") };
+    let excluded = Excluded { point: excluded, by: ExcludedBy::Application, reason: format!("8 is not a square {HOSTILE}") };
     let mut runs = Vec::new();
     let repeats = std::iter::once(Repeat::Warmup(1)).chain((1..=7).map(Repeat::Measured));
     for repeat in repeats {

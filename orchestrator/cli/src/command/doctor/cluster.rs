@@ -13,11 +13,11 @@ use std::{io::Write, time::Duration};
 /// Findings by site.
 pub(super) type Clusters = IndexMap<String, Vec<Check>>;
 
-/// Looks at every cluster of a campaign, and says meanwhile what it is at.
+/// Checks every cluster of a campaign and reports its progress meanwhile.
 pub(super) async fn examine(spec: &Spec) -> Clusters {
     let mut clusters = Clusters::new();
     for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
-        // nothing where standard error is no terminal
+        // shown only on a terminal
         let bar = indicatif::ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(100));
         let checks = doctor::examine(name, site, &mut |what| bar.set_message(format!("{name}: {what}"))).await;
@@ -27,12 +27,12 @@ pub(super) async fn examine(spec: &Spec) -> Clusters {
     clusters
 }
 
-/// Done if runs can go, though perhaps not well.
+/// Success if runs can start, even with doubtful findings.
 pub(super) fn status(clusters: &Clusters) -> ExitStatus {
     if clusters.values().flatten().any(|c| c.state == State::Bad) { ExitStatus::Host } else { ExitStatus::Done }
 }
 
-/// One site, and nothing of this machine.
+/// Checks one site, and nothing on this machine.
 pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
     let mut out = std::io::stdout().lock();
     if json {
@@ -43,7 +43,7 @@ pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, 
     Ok(status(clusters))
 }
 
-/// Tables of findings, and what to do about those that are not as they should be.
+/// Shows tables of findings, and how to fix the problems.
 pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result<()> {
     for (name, checks) in clusters {
         writeln!(out, "\nsite {name}")?;

@@ -19,25 +19,25 @@ use cvc_engine::{
 use serde_json::json;
 use std::io::Write;
 
-/// One thing that was looked for.
+/// One thing that was checked.
 struct Finding {
     what: String,
     /// What was found, or what is missing.
     found: Result<String, String>,
-    /// What cannot be done without it.
+    /// What does not work without it.
     cost: &'static str,
     hint: String,
 }
 
-/// What is looked for when no campaign is given: a campaign that uses everything.
+/// The campaign that is checked when none is given: it uses everything.
 const EVERYTHING: &str = "schema = 1\nname = \"doctor\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = [\"mpich\", \"openmpi\"]\n";
 
-/// What is to be looked at.
+/// What to check.
 struct Asked {
     spec: Spec,
-    /// The campaign file, where one is given by itself.
+    /// The campaign file, if one is given without a site.
     file: Option<Utf8PathBuf>,
-    /// The only site that is asked for.
+    /// The only site to check.
     site: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     writeln!(out, "{}", found.trim_fmt())?;
     let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err()).collect();
     if !gaps.is_empty() {
-        writeln!(out, "\nwhat each gap costs, and how to fix it:")?;
+        writeln!(out, "\nwhat does not work because of it, and how to fix it:")?;
         for gap in gaps {
             writeln!(
                 out,
@@ -117,7 +117,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         }
     }
     cluster::show(&mut out, &clusters)?;
-    writeln!(out, "\nknown hazards, and what is set against each where it applies:")?;
+    writeln!(out, "\nknown hazards, and what cvc does about each where it applies:")?;
     for quirk in quirks::table() {
         let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
         let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
@@ -139,9 +139,7 @@ fn campaign(
 ) -> std::io::Result<()> {
     let local: usize = spec.sites.values().filter(|s| s.kind == cvc_core::campaign::SiteKind::Local).count();
     if stuck == 0 && points > 0 && local == 0 {
-        let text = format!(
-            "{file}: whether its {points} points can run will be checked when their sites are opened; the findings so far are above"
-        );
+        let text = format!("{file}: its {points} points are checked once their sites are open; see the findings above");
         return writeln!(out, "\n{}", paragraph("", &text));
     }
     if stuck == 0 && points > 0 {

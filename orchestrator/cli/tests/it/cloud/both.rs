@@ -20,13 +20,13 @@ fn one_file_compares_a_slurm_site_and_an_ec2_site() {
     let price = "[sites.slurm.price]\nper_core_hour_usd = 0.02\n";
     let text = format!("{}{price}{}{MATRIX}", slurm_site("", ""), ec2_site(&cloud, 4, "", ""));
     let cloud = OnCloud::new(lab, cloud, "both", &text);
-    let said = cloud.on.start(&["run", "campaign.toml"]).wait(2 * LIMIT).expect(0);
+    let output = cloud.on.start(&["run", "campaign.toml"]).wait(2 * LIMIT).expect(0);
     cloud.on.campaign.assert_whole(6);
     cloud.assert_nothing_left();
     cloud.on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
     assert_eq!(cloud.on.lab.login().shell("squeue -h | wc -l").trim(), "0");
     // software is installed on fresh instances before the first run
-    assert!(said.stderr.contains("4 of 4 hosts done"), "{}", said.stderr);
+    assert!(output.stderr.contains("4 of 4 hosts done"), "{}", output.stderr);
     // what the cloud gave is given back when nothing is to be run there any more, and every run has its cost
     let report = fs::read_to_string(cloud.on.campaign.dir().join("reports/both/report.md")).expect("the report");
     for word in ["slurm", "cloud", "4Nx1P", "c5.xlarge", "Cost"] {

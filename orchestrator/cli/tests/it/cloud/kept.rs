@@ -25,16 +25,16 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
     run(&["run", "campaign.toml"]).expect(0);
     assert_eq!(alive(), 1);
     // a sweep leaves it alone
-    let said = run(&["sweep"]).expect(0);
-    assert!(said.stdout.contains("kept until"), "{}", said.stdout);
+    let output = run(&["sweep"]).expect(0);
+    assert!(output.stdout.contains("kept until"), "{}", output.stdout);
     assert_eq!(alive(), 1);
     // another campaign of the same directory takes it over
     let second = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml"))
         .expect("the campaign")
         .replace("name = \"first\"", "name = \"second\"");
     cloud.on.campaign.put("second.toml", &second);
-    let said = run(&["run", "second.toml"]).expect(0);
-    assert!(said.stderr.contains("takes over what the campaign first has kept"), "{}", said.stderr);
+    let output = run(&["run", "second.toml"]).expect(0);
+    assert!(output.stderr.contains("takes over the kept instances of campaign first"), "{}", output.stderr);
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
     // it is the second one's now: the first one's end does not touch it
     run(&["down", "campaign.toml"]).expect(0);

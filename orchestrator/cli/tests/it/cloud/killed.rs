@@ -97,7 +97,7 @@ fn campaign(cloud: &mut OnCloud, name: &str, nodes: u32, keys: &str) {
     let matrix = format!("[matrix]\napp = \"script\"\nmapping = \"{nodes}Nx1P\"\nmpi = \"mpich5\"\n");
     let run = format!("[run]\nrepeats = {RUNS}\nretries = 0\ntimeout_s = 60\n");
     let site = ec2_site(&cloud.cloud, nodes, "", &format!("install = false\n{keys}"));
-    cloud.anew(name, &format!("{site}{matrix}{run}"));
+    cloud.restart_fresh(name, &format!("{site}{matrix}{run}"));
     cloud.on.set_script(&COUNTED.replace("NAME", name));
     cloud.count_in(&format!("starts.{name}"));
 }
@@ -111,11 +111,11 @@ fn lab() -> OnCloud {
 /// `cvc run` that dies there.
 #[track_caller]
 fn dies(cloud: &OnCloud, at: At) -> Finished {
-    let said = cloud.cvc_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", &at.written())]);
+    let output = cloud.cvc_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", &at.written())]);
     // a shell says 137 of it
-    assert!(matches!(said.code, None | Some(137)), "{at:?}: {:?}\n{}\n{}", said.code, said.stdout, said.stderr);
+    assert!(matches!(output.code, None | Some(137)), "{at:?}: {:?}\n{}\n{}", output.code, output.stdout, output.stderr);
     assert_eq!(cloud.on.campaign.journal().len(), at.records(), "{at:?}");
-    said
+    output
 }
 
 /// Each run was begun once and finished once, on instances that were launched once.

@@ -57,8 +57,8 @@ fn again(cloud: &OnCloud, budget: &str) -> Finished {
 fn what_cannot_be_paid_for_is_not_launched() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = dear("poor", COUNTED, 2, "usd = 1.0", 30);
-    let said = cloud.run().expect(OVER);
-    assert!(said.stderr.contains("the budget") && said.stderr.contains("raise `budget.usd`"), "{}", said.stderr);
+    let output = cloud.run().expect(OVER);
+    assert!(output.stderr.contains("the budget") && output.stderr.contains("raise `budget.usd`"), "{}", output.stderr);
     assert_eq!(cloud.cloud.count("RunInstances"), 0);
     cloud.assert_nothing_left();
 }
@@ -69,8 +69,8 @@ fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_aga
     // what it costs here is known only from the cloud: by the shipped table fifteen dollars are plenty
     let long = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\n[ -e /shared/quick ] || sleep 300\necho SUCCESS\n";
     let cloud = dear("cut", long, 1, "usd = 15.0", 400);
-    let said = cloud.run().expect(OVER);
-    assert!(said.stderr.contains("used up"), "{}", said.stderr);
+    let output = cloud.run().expect(OVER);
+    assert!(output.stderr.contains("used up"), "{}", output.stderr);
     let failures = cloud.on.campaign.failures();
     assert!(matches!(&failures[..], [(cause, _)] if cause == "budget"), "{failures:?}");
     assert!(spent(&cloud) <= 15.0, "{}", spent(&cloud));

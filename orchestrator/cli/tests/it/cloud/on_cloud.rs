@@ -46,7 +46,7 @@ impl OnCloud {
     }
 
     /// A further campaign on the same lab and cloud, in a directory of its own, in the place of the one before.
-    pub fn anew(&mut self, name: &str, text: &str) {
+    pub fn restart_fresh(&mut self, name: &str, text: &str) {
         self.on.campaign = OnLab::campaign(name, text);
         know(&mut self.on.campaign, &self.cloud);
     }
@@ -69,11 +69,11 @@ impl OnCloud {
     /// The same with further environment.
     #[track_caller]
     pub fn cvc_with(&self, args: &[&str], env: &[(&str, &str)]) -> Finished {
-        let said = self.start_with(args, env).wait(LIMIT);
+        let output = self.start_with(args, env).wait(LIMIT);
         if std::env::var_os("CVC_TEST_SAID").is_some() {
-            eprintln!("cvc {args:?} {env:?}: {:?}\n{}\n{}", said.code, said.stdout, said.stderr);
+            eprintln!("cvc {args:?} {env:?}: {:?}\n{}\n{}", output.code, output.stdout, output.stderr);
         }
-        said
+        output
     }
 
     /// Starts `cvc` with further environment.

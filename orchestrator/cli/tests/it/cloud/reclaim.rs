@@ -32,16 +32,16 @@ fn second(cloud: &OnCloud) -> String {
 #[track_caller]
 fn wait_start(cloud: &OnCloud, running: &mut Running, n: usize) {
     wait_until(&format!("start {n}"), LIMIT, || cloud.on.starts().len() >= n || !running.is_alive());
-    assert!(cloud.on.starts().len() >= n, "{}", running.said());
+    assert!(cloud.on.starts().len() >= n, "{}", running.stderr_so_far());
 }
 
 #[track_caller]
 fn ends(running: Running) -> Finished {
-    let said = running.wait(LIMIT);
+    let output = running.wait(LIMIT);
     if std::env::var_os("CVC_TEST_SAID").is_some() {
-        eprintln!("{}\n{}", said.stdout, said.stderr);
+        eprintln!("{}\n{}", output.stdout, output.stderr);
     }
-    said.expect(0)
+    output.expect(0)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     wait_start(&cloud, &mut running, 1);
     let leaving = second(&cloud);
     cloud.cloud.interrupt(&leaving, 600 * SECOND);
-    wait_until("the notice", 30 * SECOND, || running.said().contains("no run begins there any more"));
+    wait_until("the notice", 30 * SECOND, || running.stderr_so_far().contains("no more runs begin there"));
     // what runs there goes on
     cloud.on.go(1);
     // on another, while the one that leaves has ten minutes
@@ -60,9 +60,9 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     let state = |id: &str| cloud.cloud.instances().into_iter().find(|i| i.id == id).map(|i| i.state).expect("an instance");
     assert_ne!(state(&leaving), "running");
     cloud.on.go_all();
-    let said = ends(running);
-    assert!(said.stderr.contains("the cloud takes it back at 20") && said.stderr.contains("(terminate)"), "{}", said.stderr);
-    assert_eq!(cloud.on.campaign.failures(), [], "{}", said.stderr);
+    let output = ends(running);
+    assert!(output.stderr.contains("the cloud will reclaim it at 20") && output.stderr.contains("(terminate)"), "{}", output.stderr);
+    assert_eq!(cloud.on.campaign.failures(), [], "{}", output.stderr);
     cloud.on.assert_runs(2);
     assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (3, 2));
     cloud.assert_nothing_left();
@@ -93,11 +93,11 @@ fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
     cloud.cloud.interrupt(&second(&cloud), 8 * SECOND);
     cloud.on.wait_finished(1);
     let detail = cloud.on.only_failure("reclaimed");
-    assert!(detail.contains("the cloud took it back") || detail.contains("the cloud takes it back"), "{detail}");
+    assert!(detail.contains("the cloud took it back") || detail.contains("the cloud will reclaim it"), "{detail}");
     cloud.on.go_all();
     // without a single retry in the file
-    let said = ends(running);
+    let output = ends(running);
     cloud.on.assert_runs(2);
-    assert_eq!(cloud.cloud.instances().len(), 3, "{}", said.stderr);
+    assert_eq!(cloud.cloud.instances().len(), 3, "{}", output.stderr);
     cloud.assert_nothing_left();
 }

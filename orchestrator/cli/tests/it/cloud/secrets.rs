@@ -135,10 +135,10 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     cloud.on.set_script(STEPS);
     let mut needles = vec![secret, token];
     let watch = Watch::start(cloud.on.campaign.dir(), &needles);
-    let mut said: Vec<(Option<i32>, String)> = Vec::new();
+    let mut output: Vec<(Option<i32>, String)> = Vec::new();
     let mut run = |cloud: &OnCloud| {
         let one = cloud.run();
-        said.push((one.code, format!("{}{}", one.stdout, one.stderr)));
+        output.push((one.code, format!("{}{}", one.stdout, one.stderr)));
     };
 
     // refused, before anything is there
@@ -167,7 +167,7 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
         }
     }
     // the controller dies, and the next one is refused: what the first has launched is left
-    let first = cvc.said();
+    let first = cvc.stderr_so_far();
     cloud.kill(cvc);
     cloud.cloud.expire_credentials();
     run(&cloud);
@@ -176,17 +176,17 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     cloud.on.go_all();
     run(&cloud);
     let down = cloud.on.start(&["down", "campaign.toml"]).wait(LIMIT).expect(0);
-    said.push((None, format!("{}{}{first}", down.stdout, down.stderr)));
+    output.push((None, format!("{}{}{first}", down.stdout, down.stderr)));
     let swept = cloud.cvc(&["sweep", "--json"]).expect(0);
-    said.push((None, format!("{}{}", swept.stdout, swept.stderr)));
+    output.push((None, format!("{}{}", swept.stdout, swept.stderr)));
     wait_until("the end of all processes", 20 * SECOND, || cloud.on.campaign.processes().is_empty());
     let found = watch.end();
 
-    assert_eq!(said.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [Some(3), Some(9), Some(0), None, None], "{said:#?}");
-    assert!(said[0].1.contains("expired") && said[1].1.contains("expired"), "{said:#?}");
+    assert_eq!(output.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [Some(3), Some(9), Some(0), None, None], "{output:#?}");
+    assert!(output[0].1.contains("expired") && output[1].1.contains("expired"), "{output:#?}");
     cloud.on.assert_runs(2);
     cloud.assert_nothing_left();
-    for (_, text) in &said {
+    for (_, text) in &output {
         assert!(!needles.iter().any(|n| holds(text.as_bytes(), n)), "{text}");
     }
     // journal, runs, report, plan, lock, what ssh and Ansible were given, caches

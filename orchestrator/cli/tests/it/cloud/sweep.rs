@@ -34,8 +34,8 @@ fn kill_at(mut command: std::process::Command) -> std::process::Command {
 
 #[track_caller]
 fn dies(running: Running) {
-    let said = running.wait(LIMIT);
-    assert!(matches!(said.code, None | Some(137)), "{:?}\n{}\n{}", said.code, said.stdout, said.stderr);
+    let output = running.wait(LIMIT);
+    assert!(matches!(output.code, None | Some(137)), "{:?}\n{}\n{}", output.code, output.stdout, output.stderr);
 }
 
 /// `cvc sweep` that sees no campaign.
@@ -43,8 +43,8 @@ fn sweep(campaign: &Campaign, args: &[&str]) -> Finished {
     campaign.cvc(&[&["sweep", "--campaigns", "elsewhere"], args].concat())
 }
 
-fn json(said: &Finished) -> Vec<Value> {
-    serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stdout))
+fn json(output: &Finished) -> Vec<Value> {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", output.stdout))
 }
 
 /// How many there are of each kind.
@@ -86,8 +86,8 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
     let mut other = OnLab::campaign("other", "");
     know(&mut other, &cloud);
     other.env("CVC_OWNER", "bob@desk");
-    let said = sweep(&other, &["--any-owner", "--wait", "2s"]).expect(9);
-    assert!(said.stdout.contains("1 left") && said.stdout.contains("left: security group sg-"), "{}", said.stdout);
+    let output = sweep(&other, &["--any-owner", "--wait", "2s"]).expect(9);
+    assert!(output.stdout.contains("1 left") && output.stdout.contains("left: security group sg-"), "{}", output.stdout);
     let left = json(&sweep(&other, &["--any-owner", "--wait", "1s", "--json"]).expect(9));
     assert!(left.len() == 1 && left[0]["left"].as_str().is_some_and(|why| why.contains("DependencyViolation")), "{left:#?}");
     cloud.hold_group(0);
@@ -128,13 +128,13 @@ fn a_campaign_under_way_keeps_what_it_uses() {
     cloud.on.set_script(STEPS);
     dies(cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "after:5")]));
     // its directory goes with it
-    cloud.anew("working", &text);
+    cloud.restart_fresh("working", &text);
     cloud.count_in("starts");
     cloud.on.set_script(STEPS);
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
-    let said = cloud.cvc(&["sweep"]).expect(0);
-    assert!(said.stdout.contains("left alone: the campaign working is under way"), "{}", said.stdout);
+    let output = cloud.cvc(&["sweep"]).expect(0);
+    assert!(output.stdout.contains("left alone: the campaign working is under way"), "{}", output.stdout);
     let alive = cloud.cloud.alive();
     assert_eq!((alive.instances.len(), alive.key_pairs.len(), alive.security_groups.len()), (2, 1, 1), "{alive}");
     cloud.on.go_all();

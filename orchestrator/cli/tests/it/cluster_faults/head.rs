@@ -62,7 +62,7 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
 }
 
 #[test]
-fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
+fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
     let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
@@ -82,8 +82,8 @@ fn an_agent_that_is_killed_and_a_head_that_starts_anew_cost_no_attempt() {
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
     on.wait_start(5);
     on.go(5);
-    let said = ends(cvc, 0);
-    assert!(said.stderr.contains("the agent is gone"), "{}", said.stderr);
+    let output = ends(cvc, 0);
+    assert!(output.stderr.contains("the agent is gone"), "{}", output.stderr);
     on.campaign.assert_whole(2);
     assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
     assert_eq!(on.start_counts().into_values().collect::<Vec<_>>().iter().sum::<usize>(), 5);
@@ -97,8 +97,8 @@ fn a_head_with_another_key_is_refused() {
     let on = scripted(2, "key", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 1");
     on.go_all();
     on.lab.node("n1").restart_with_new_key();
-    let said = ends(on.begin(), 4);
-    assert!(said.stderr.contains("its host key has changed") && said.stderr.contains("ssh-keygen -R"), "{}", said.stderr);
+    let output = ends(on.begin(), 4);
+    assert!(output.stderr.contains("its host key has changed") && output.stderr.contains("ssh-keygen -R"), "{}", output.stderr);
     assert!(on.starts().is_empty() && on.campaign.events("run-intended").is_empty());
     on.assert_clean(&["n1", "n2"]);
     // and so is a node of which the head knows another key
@@ -108,8 +108,8 @@ fn a_head_with_another_key_is_refused() {
     let other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/k; key=$(cut -d' ' -f1,2 /tmp/k.pub); known=/etc/ssh/ssh_known_hosts
         sed \"s#^\\(n2[^ ]*\\) .*#\\1 $key#\" $known >/tmp/known; cat /tmp/known >$known; rm /tmp/k*";
     on.lab.node("n1").shell(other);
-    let said = ends(on.begin(), 4);
-    assert!(said.stderr.contains("n2") && said.stderr.contains("the host's key is not the known one"), "{}", said.stderr);
+    let output = ends(on.begin(), 4);
+    assert!(output.stderr.contains("n2") && output.stderr.contains("the host's key is not the known one"), "{}", output.stderr);
     assert!(on.starts().is_empty());
     on.assert_clean(&["n1", "n2"]);
 }

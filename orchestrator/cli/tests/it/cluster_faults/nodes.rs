@@ -22,7 +22,7 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     let detail = on.only_failure("node-lost");
     assert!(detail.contains("n2") && detail.contains("Connection refused"), "{detail}");
     n2.sshd_start();
-    wait_until("n2", SOON, || cvc.said().contains("node n2 is back"));
+    wait_until("n2", SOON, || cvc.stderr_so_far().contains("node n2 is back"));
     let n = on.starts().len();
     on.go(n);
     on.wait_start(n + 1);
@@ -63,8 +63,8 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
     n2.link(true);
     on.wait_start(2);
     on.go(2);
-    let said = ends(cvc, 0);
-    assert!(said.stderr.contains("node n2 is back"), "{}", said.stderr);
+    let output = ends(cvc, 0);
+    assert!(output.stderr.contains("node n2 is back"), "{}", output.stderr);
     on.assert_runs(1);
     assert_eq!(on.starts().len(), 2);
     on.assert_clean(&["n1", "n2", "n3"]);
@@ -81,9 +81,9 @@ fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_
     on.wait_ranks(&["n1", "n2", "n3"]);
     on.lab.node("n2").poweroff();
     on.go_all();
-    let said = ends(cvc, 0);
+    let output = ends(cvc, 0);
     assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
-    assert!(said.stderr.contains("too few nodes") && said.stderr.contains("n2"), "{}", said.stderr);
+    assert!(output.stderr.contains("too few nodes") && output.stderr.contains("n2"), "{}", output.stderr);
     assert_eq!(on.campaign.events("points-skipped").len(), 1, "the report tells it, too");
     on.assert_clean(&["n1", "n3"]);
     // once it is back everything is there

@@ -58,9 +58,9 @@ fn an_mpi_library_that_hangs_between_nodes_is_ended_in_time() {
         mpich.display()
     );
     let on = on_lab(lab, "hangs", &text, STEPS);
-    let said = on.begin().wait(LIMIT);
+    let output = on.begin().wait(LIMIT);
     // of its versions some hang in MPI_Finalize, others do not: either way it comes to an end
-    match said.code {
+    match output.code {
         Some(0) => on.campaign.assert_whole(1),
         _ => assert_eq!(on.only_failure("timeout"), "it did not end within 10 s (run.timeout_s)"),
     }

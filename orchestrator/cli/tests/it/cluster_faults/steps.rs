@@ -164,11 +164,11 @@ impl OnLab {
 /// Waits for the end of `cvc`.
 #[track_caller]
 pub fn ends(running: Running, code: i32) -> Finished {
-    let said = running.wait(LIMIT);
+    let output = running.wait(LIMIT);
     if std::env::var_os("CVC_TEST_SAID").is_some() {
-        eprintln!("{}\n{}", said.stdout, said.stderr);
+        eprintln!("{}\n{}", output.stdout, output.stderr);
     }
-    said.expect(code)
+    output.expect(code)
 }
 
 /// The process of `cvc` itself, below the one that entered the lab.
@@ -187,7 +187,7 @@ pub fn interrupt(running: &Running) {
 #[track_caller]
 pub fn interrupt_twice(running: &Running) {
     interrupt(running);
-    wait_until("it to hear the signal", SOON, || running.said().contains("stopping after"));
+    wait_until("it to hear the signal", SOON, || running.stderr_so_far().contains("stopping after"));
     interrupt(running);
 }
 

@@ -14,16 +14,16 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     std::thread::sleep(SECOND);
     assert_eq!(on.script_on("n2"), 1);
     on.go(1);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
     on.campaign.assert_whole(1);
     on.assert_clean(&["n1", "n2"]);
 
     let cvc = on.begin();
     on.wait_start(2);
     interrupt_twice(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("2 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
     on.campaign.assert_whole(1);
     on.assert_clean(&["n1", "n2"]);
 
@@ -37,8 +37,8 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     // one, not two: the old run is ended
     on.wait_ranks(&["n1", "n2"]);
     on.go_all();
-    let said = ends(cvc, 0);
-    assert!(said.stderr.contains("its old agent is closed"), "{}", said.stderr);
+    let output = ends(cvc, 0);
+    assert!(output.stderr.contains("its old agent is closed"), "{}", output.stderr);
     on.assert_runs(on.campaign.finishes().len());
     assert_eq!(on.start_counts().values().sum::<usize>(), on.starts().len());
     on.assert_clean(&["n1", "n2"]);
@@ -53,9 +53,9 @@ fn while_lost_nodes_are_waited_for_it_stops_at_once() {
     on.wait_start(1);
     on.lab.node("n2").kill();
     on.wait_finished(1);
-    wait_until("it to wait", SOON, || cvc.said().contains("waiting for lost nodes"));
+    wait_until("it to wait", SOON, || cvc.stderr_so_far().contains("waiting for lost nodes"));
     interrupt(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
     on.assert_clean(&["n1"]);
 }

@@ -79,9 +79,9 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     );
     let writes = "echo \"$0\" >>/shared/starts\necho x >\"${0%/*}/out.$PMI_RANK\"\necho SUCCESS\n";
     let on = on_lab(lab, "areas", &text, writes);
-    let said = ends(on.begin(), 0);
+    let output = ends(on.begin(), 0);
     on.campaign.assert_whole(2);
-    assert!(said.stderr.contains("storage area wrong") && said.stderr.contains("correct its `kind`"), "{}", said.stderr);
+    assert!(output.stderr.contains("storage area wrong") && output.stderr.contains("correct its `kind`"), "{}", output.stderr);
     let starts = on.starts();
     for area in ["/scratch-local/areas-", "/shared/area/areas-"] {
         assert_eq!(starts.iter().filter(|s| s.starts_with(area)).count(), 2, "{starts:?}");

@@ -18,7 +18,7 @@ use std::{
 /// Enough for what is to happen, also on a machine with much other work.
 pub const SOON: Duration = Duration::from_secs(60);
 
-pub type Heard = Arc<Mutex<Vec<Notice>>>;
+pub type Notices = Arc<Mutex<Vec<Notice>>>;
 
 /// A lab with a user of it: an ssh configuration and known hosts, in files of the test's own.
 pub struct Site {
@@ -63,7 +63,7 @@ impl Site {
         Target { name: name.to_owned(), entry: HostEntry::named(name), ssh, pinned: self.pinned() }
     }
 
-    pub fn host(&self, name: &str) -> (SshHost, Heard) {
+    pub fn host(&self, name: &str) -> (SshHost, Notices) {
         listened(self.target(name, HostKeys::Strict))
     }
 
@@ -76,8 +76,8 @@ impl Site {
     }
 }
 
-pub fn listened(target: Target) -> (SshHost, Heard) {
-    let heard: Heard = Arc::default();
+pub fn listened(target: Target) -> (SshHost, Notices) {
+    let heard: Notices = Arc::default();
     let to = Arc::clone(&heard);
     (SshHost::with_listener(target, Arc::new(move |notice| to.lock().expect("no panic").push(notice))), heard)
 }

@@ -29,7 +29,7 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     assert!(site.alive("f").is_empty());
     assert_eq!(times(), 3);
 
-    // the fresh one is no better
+    // the fresh one is not valid either
     site.cloud.expire_credentials();
     let e = site.wait(site.provider.observe("f")).expect_err("expired");
     assert_eq!(e.kind, ErrorKind::Credentials, "{e}");
@@ -49,7 +49,7 @@ fn an_identity_that_has_expired_is_asked_for_again() {
 }
 
 #[test]
-fn a_file_that_is_mended_meanwhile_is_read_again_and_nothing_shows_a_secret() {
+fn a_file_that_is_corrected_meanwhile_is_read_again_and_nothing_shows_a_secret() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
     assert!(site.alive("f").is_empty());

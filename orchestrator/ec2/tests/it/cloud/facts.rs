@@ -10,8 +10,8 @@ use std::time::Duration;
 fn types_zones_and_images_are_found_for_a_site() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
-    let look = async |settings: &Ec2Settings| site.provider.look(&FleetRequest::of(settings)).await;
-    let offer = site.wait(look(&settings(&["c5n.18xlarge", "c3.xlarge", "c6g.xlarge"]))).unwrap_or_else(|e| panic!("{e}"));
+    let describe_offer = async |settings: &Ec2Settings| site.provider.describe_offer(&FleetRequest::of(settings)).await;
+    let offer = site.wait(describe_offer(&settings(&["c5n.18xlarge", "c3.xlarge", "c6g.xlarge"]))).unwrap_or_else(|e| panic!("{e}"));
     let [big, old, arm] = &offer.types[..] else { panic!("{:?}", offer.types) };
     assert_eq!((big.vcpus, big.cores, big.efa, big.cluster_placement), (72, 36, true, true));
     assert_eq!((old.instance_store_disks, old.instance_store_gib, old.spot), (2, 74, true));
@@ -34,16 +34,19 @@ fn types_zones_and_images_are_found_for_a_site() {
         (Image::Parameter("/aws/service/debian/release/12/latest/amd64".into()), "admin"),
         (Image::Id(site.cloud.image("x86_64")), "admin"),
     ] {
-        let offer =
-            site.wait(look(&Ec2Settings { image: image.clone(), allow_from: Some("203.0.113.7/32".into()), ..settings(&["c5.large"]) }));
+        let offer = site.wait(describe_offer(&Ec2Settings {
+            image: image.clone(),
+            allow_from: Some("203.0.113.7/32".into()),
+            ..settings(&["c5.large"])
+        }));
         let offer = offer.unwrap_or_else(|e| panic!("{image:?}: {e}"));
         assert_eq!((offer.images[0].user.as_str(), offer.images[0].architecture.as_str()), (user, "x86_64"), "{image:?}");
         assert_eq!(offer.caller, None, "nobody has to ask");
     }
 
     let refused = |settings: &Ec2Settings, wanted: &str| {
-        let e = site.wait(look(settings)).expect_err(wanted);
-        assert!(e.kind == ErrorKind::Invalid && e.said.contains(wanted), "{e}");
+        let e = site.wait(describe_offer(settings)).expect_err(wanted);
+        assert!(e.kind == ErrorKind::Invalid && e.message.contains(wanted), "{e}");
     };
     refused(&settings(&["c5.larg"]), "unknown instance type c5.larg; its family has c5.large, c5.xlarge");
     refused(&settings(&["nonsense"]), "unknown instance type nonsense");
@@ -75,12 +78,12 @@ fn prices_are_those_of_list_and_market() {
 }
 
 #[test]
-fn limits_and_checks_are_told() {
+fn limits_and_checks_are_reported() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::builder().quotas(10, 6).without_nodes());
     let made = site.prepare(&fleet("f"));
     site.launch(&order(&site, "f", 1, 2, &made));
-    let facts = site.wait(site.provider.look(&FleetRequest::of(&settings(&["c5.large"])))).expect("facts").types.remove(0);
+    let facts = site.wait(site.provider.describe_offer(&FleetRequest::of(&settings(&["c5.large"])))).expect("facts").types.remove(0);
     let quota = |spot| site.wait(site.provider.quota(&facts, spot)).expect("an answer");
     assert_eq!(quota(false), Some(Quota { limit: 10.0, used: 4.0 }));
     assert_eq!(quota(true), Some(Quota { limit: 6.0, used: 0.0 }));

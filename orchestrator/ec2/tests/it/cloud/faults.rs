@@ -9,7 +9,7 @@ use cvc_testkit::{
 };
 
 #[test]
-fn refusals_are_told_for_what_they_are() {
+fn refusals_are_classified() {
     require!(Tool::Moto);
     let site = Site::new(Cloud::without_nodes());
     let made = site.prepare(&fleet("f"));

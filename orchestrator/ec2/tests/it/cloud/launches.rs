@@ -25,14 +25,20 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     let calls: Vec<_> = site.cloud.calls().into_iter().filter(|c| c.action == "RunInstances").collect();
     assert_eq!(calls.len(), 2);
     assert_eq!(calls[0].parameters, calls[1].parameters, "word for word");
-    let said = |name: &str| calls[0].parameters.get(name).map(String::as_str);
-    assert_eq!(said("ClientToken"), Some("f-1"));
-    assert_eq!((said("MinCount"), said("MaxCount")), (Some("3"), Some("3")));
-    assert_eq!((said("MetadataOptions.HttpTokens"), said("MetadataOptions.HttpPutResponseHopLimit")), (Some("required"), Some("2")));
-    assert_eq!(said("InstanceInitiatedShutdownBehavior"), Some("terminate"));
-    assert_eq!(said("Placement.GroupName"), Some("f"));
-    assert_eq!(said("BlockDeviceMapping.1.Ebs.DeleteOnTermination"), Some("true"));
-    assert_eq!((said("BlockDeviceMapping.2.DeviceName"), said("BlockDeviceMapping.2.Ebs.Iops")), (Some("/dev/sdf"), Some("4000")));
+    let parameter = |name: &str| calls[0].parameters.get(name).map(String::as_str);
+    assert_eq!(parameter("ClientToken"), Some("f-1"));
+    assert_eq!((parameter("MinCount"), parameter("MaxCount")), (Some("3"), Some("3")));
+    assert_eq!(
+        (parameter("MetadataOptions.HttpTokens"), parameter("MetadataOptions.HttpPutResponseHopLimit")),
+        (Some("required"), Some("2"))
+    );
+    assert_eq!(parameter("InstanceInitiatedShutdownBehavior"), Some("terminate"));
+    assert_eq!(parameter("Placement.GroupName"), Some("f"));
+    assert_eq!(parameter("BlockDeviceMapping.1.Ebs.DeleteOnTermination"), Some("true"));
+    assert_eq!(
+        (parameter("BlockDeviceMapping.2.DeviceName"), parameter("BlockDeviceMapping.2.Ebs.Iops")),
+        (Some("/dev/sdf"), Some("4000"))
+    );
     assert_eq!(site.cloud.instances()[0].user_data, Some(wanted.user_data().into_bytes()));
 
     let mut other = wanted.clone();
@@ -132,9 +138,9 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     let spot = site.launch(&wanted);
     assert!(spot.len() == 2 && spot.iter().all(|i| i.spot));
     let call = site.cloud.calls().into_iter().rfind(|c| c.action == "RunInstances").expect("a call");
-    let said = |name: &str| call.parameters.get(&format!("InstanceMarketOptions.SpotOptions.{name}")).map(String::as_str);
-    assert_eq!((said("MaxPrice"), said("SpotInstanceType")), (Some("0.05"), Some("one-time")));
-    assert_eq!(said("InstanceInterruptionBehavior"), Some("terminate"));
+    let parameter = |name: &str| call.parameters.get(&format!("InstanceMarketOptions.SpotOptions.{name}")).map(String::as_str);
+    assert_eq!((parameter("MaxPrice"), parameter("SpotInstanceType")), (Some("0.05"), Some("one-time")));
+    assert_eq!(parameter("InstanceInterruptionBehavior"), Some("terminate"));
     let found = site.wait(site.provider.discover(None, Some("f"))).whole().expect("what there is");
     assert_eq!(found.iter().filter(|r| r.kind == ResourceKind::SpotRequest).count(), 2);
     assert!(found.iter().filter(|r| r.kind == ResourceKind::Instance).all(|r| r.spot && r.instance_type.as_deref() == Some("c5.large")));
@@ -159,10 +165,10 @@ fn an_adapter_is_an_interface_of_its_kind() {
     wanted.instance_type = "c5n.18xlarge".into();
     assert_eq!(site.launch(&wanted).len(), 2);
     let call = site.cloud.calls().into_iter().rfind(|c| c.action == "RunInstances").expect("a call");
-    let said = |name: &str| call.parameters.get(name).map(String::as_str);
-    assert_eq!(said("NetworkInterface.1.InterfaceType"), Some("efa"));
-    assert_eq!(said("NetworkInterface.1.SecurityGroupId.1"), Some(made.group_id.as_str()));
-    assert_eq!(said("SecurityGroupId.1"), None, "a group beside an interface is refused");
+    let parameter = |name: &str| call.parameters.get(name).map(String::as_str);
+    assert_eq!(parameter("NetworkInterface.1.InterfaceType"), Some("efa"));
+    assert_eq!(parameter("NetworkInterface.1.SecurityGroupId.1"), Some(made.group_id.as_str()));
+    assert_eq!(parameter("SecurityGroupId.1"), None, "a group beside an interface is refused");
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();
 }

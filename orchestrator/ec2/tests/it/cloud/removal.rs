@@ -32,7 +32,7 @@ fn everything_made_is_found_and_removed_twice() {
         assert_eq!((volume.volume_type.as_deref(), volume.tags.lease.clone()), (Some("gp3"), Some(format!("f-{round}").into())));
         assert!(volume.tags.expires.is_some() && volume.since.is_some());
         assert_eq!(site.remove_all(Some("f"), 30.0), Vec::<String>::new(), "round {round}");
-        // once more: what is gone is no error
+        // once more: a missing resource is not an error
         assert_eq!(site.wait(site.provider.remove(&found, 5.0, &|_| {})).expect("an answer"), []);
         let rest = site.wait(site.provider.discover(None, None)).whole().expect("what there is");
         assert!(rest.len() == 3 && rest.iter().all(|r| r.tags.owner == "bob@desk"), "round {round}: others' things stay: {rest:?}");
@@ -74,11 +74,11 @@ fn what_has_the_name_without_the_tags_is_not_touched() {
     let key = aws_sdk_ec2::primitives::Blob::new(KEY);
     site.wait(stranger.import_key_pair().key_name("f").public_key_material(key).send()).expect("a key pair");
     let e = site.wait(site.provider.prepare(&fleet("f"))).expect_err("somebody else's");
-    assert!(e.kind == ErrorKind::Invalid && e.said.contains("does not touch it"), "{e}");
+    assert!(e.kind == ErrorKind::Invalid && e.message.contains("does not touch it"), "{e}");
     let group = stranger.create_security_group().group_name("g").description("somebody's").send();
     let group = site.wait(group).expect("a group").group_id.expect("its name");
     let e = site.wait(site.provider.prepare(&fleet("g"))).expect_err("somebody else's");
-    assert!(e.kind == ErrorKind::Invalid && e.said.contains("does not touch it"), "{e}");
+    assert!(e.kind == ErrorKind::Invalid && e.message.contains("does not touch it"), "{e}");
     // the key pair of g was made before
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     let left = site.cloud.alive();

@@ -51,8 +51,8 @@ impl Console {
         );
         std::fs::write(lab.shared().join("job.sh"), script).unwrap();
         head.shell("mkfifo /shared/to /shared/from");
-        let said = lab.ssh("login", "cd /shared && sbatch --parsable job.sh");
-        assert!(said.status.success(), "{said:?}");
+        let output = lab.ssh("login", "cd /shared && sbatch --parsable job.sh");
+        assert!(output.status.success(), "{output:?}");
         // each waits for the other end
         let to = std::fs::OpenOptions::new().write(true).open(lab.shared().join("to")).unwrap();
         let from = std::fs::File::open(lab.shared().join("from")).unwrap();

@@ -50,13 +50,13 @@ fn tell(what: impl AsRef<str>) {
     let _ = std::io::stdout().write_all(format!("> {}\n", what.as_ref()).as_bytes());
 }
 
-fn told<T: Debug>(answers: Vec<(String, Result<T, CrewError>)>) -> String {
-    let told = answers.into_iter().map(|(host, answer)| match answer {
+fn describe<T: Debug>(answers: Vec<(String, Result<T, CrewError>)>) -> String {
+    let describe = answers.into_iter().map(|(host, answer)| match answer {
         Ok(answer) => format!("{host} {answer:?}"),
         Err(error) if error.is_lost() => format!("{host} is lost"),
         Err(error) => format!("{host} failed: {error}"),
     });
-    told.collect::<Vec<_>>().join("; ")
+    describe.collect::<Vec<_>>().join("; ")
 }
 
 /// Starts a crew on these nodes of a lab, and does what the lines on standard input say, until there are no more.
@@ -98,17 +98,17 @@ async fn obey(crew: &Crew, line: &str) -> Outcome {
     match words[..] {
         ["guard", marker] => {
             let dirs = [PathBuf::from("/tmp/cvc-lab-run")];
-            tell(format!("guarded {}", told(crew.guard(&names, marker, &dirs, &[], LIMIT).await)));
+            tell(format!("guarded {}", describe(crew.guard(&names, marker, &dirs, &[], LIMIT).await)));
         }
         ["ranks", marker] => {
             let ranks = crew.ranks(&names, marker, LIMIT).await;
             let ranks = ranks.into_iter().map(|(host, r)| (host, r.map(|r| r.iter().map(|p| p.rank).collect::<Vec<_>>())));
-            tell(format!("ranks {}", told(ranks.collect())));
+            tell(format!("ranks {}", describe(ranks.collect())));
         }
         ["end", marker] => {
             let ended = crew.end(&names, marker, &[], 0.3, LIMIT).await;
             let ended = ended.into_iter().map(|(host, e)| (host, e.map(|e| (e.ended.len(), e.left.len()))));
-            tell(format!("ended {}", told(ended.collect())));
+            tell(format!("ended {}", describe(ended.collect())));
         }
         ["clock", times] => {
             let times: u32 = times.parse()?;
@@ -123,7 +123,7 @@ async fn obey(crew: &Crew, line: &str) -> Outcome {
             let facts = facts.into_iter().map(|(host, f)| {
                 (host, f.map(|f| (f.host, f.places.iter().map(|p| p.file_system.clone()).collect::<Vec<_>>(), f.interfaces.len())))
             });
-            tell(format!("hosts {}", told(facts.collect())));
+            tell(format!("hosts {}", describe(facts.collect())));
         }
         ["revive"] => tell(format!("revived {}", crew.revive().await.join(" "))),
         _ => return Err(format!("unknown command `{line}`").into()),

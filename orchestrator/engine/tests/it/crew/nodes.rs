@@ -116,13 +116,13 @@ fn a_killed_node_is_lost_at_once_and_one_without_power_after_its_silence() {
     lab.node("n2").kill();
     let lost = console.hears("lost n2:");
     eprintln!("n2 killed: lost after {:.2?}: {}", lost.at - begin, lost.text);
-    assert!(!lost.text.contains("nothing was heard"), "its kernel said good-bye: {}", lost.text);
+    assert!(!lost.text.contains("no heartbeat"), "its kernel said good-bye: {}", lost.text);
 
     let begin = hear_all(&mut console);
     lab.node("n3").poweroff();
     let lost = console.hears("lost n3:");
     eprintln!("n3 without power: lost after {:.2?}: {}", lost.at - begin, lost.text);
-    assert_eq!(lost.text, "nothing was heard of it for 3 s");
+    assert_eq!(lost.text, "no heartbeat for 3 s");
     assert!(lost.at - begin >= silence());
     let ended = console.ask(&format!("end {RUN}"), "ended");
     // its shell and the one or two that it has started at the moment; nothing is left
@@ -178,7 +178,7 @@ fn without_sshd_the_line_is_lost_and_back_with_it() {
     n3.sshd_kill();
     let lost = console.hears("lost n3:");
     eprintln!("sshd of n3 killed: lost after {:.2?}: {}", lost.at - begin, lost.text);
-    assert!(!lost.text.contains("nothing was heard"), "{}", lost.text);
+    assert!(!lost.text.contains("no heartbeat"), "{}", lost.text);
     wait_until("the end of the run there", LIMIT, || !runs(n3));
     assert_eq!(console.ask("revive", "revived"), "", "sshd is not there");
     n3.sshd_start();
@@ -207,7 +207,7 @@ fn when_the_agents_node_loses_power_the_run_ends_on_all_others() {
 /// In a job of Slurm the agent is started by the batch script and the sentinels by srun. srun numbers everything that it starts, and the batch
 /// script too: only the tasks of the run's own step are ranks.
 #[test]
-fn in_a_job_of_slurm_sentinels_are_steps_and_ranks_are_told_from_all_else() {
+fn in_a_slurm_job_sentinels_are_steps_and_ranks_are_distinguished_from_other_processes() {
     require!(Tool::Lab, Tool::Slurm);
     let lab = Lab::builder().nodes(3).login(true).build();
     let slurm = lab.slurm();

@@ -38,10 +38,10 @@ async fn all_members_answer_in_the_order_of_their_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_host_that_cannot_be_used_is_named_with_what_it_said_and_the_hint() {
+async fn every_unusable_host_is_named_with_its_message_and_hint() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("sentinel.pid");
-    let said = |text: &str| vec!["sh".to_owned(), "-c".into(), text.into()];
+    let output = |text: &str| vec!["sh".to_owned(), "-c".into(), text.into()];
     // two of them end only when both are there: they are tried side by side
     let both = |own: &str, other: &str| {
         let [own, other] = [own, other].map(|file| dir.path().join(file).display().to_string());
@@ -50,27 +50,27 @@ async fn every_host_that_cannot_be_used_is_named_with_what_it_said_and_the_hint(
     let denied = format!("{}; echo 'u@denied: Permission denied (publickey).' >&2; exit 255", both("1", "2"));
     let members = vec![
         member("good", after(&format!("echo $$ > {}", at.display()))),
-        member("denied", said(&denied)),
-        member("hangs", said("echo 'Last login: today'; sleep 30")),
+        member("denied", output(&denied)),
+        member("hangs", output("echo 'Last login: today'; sleep 30")),
         member("absent", vec!["/nowhere/cvc-node".into(), "sentinel".into()]),
         member("nothing", vec![]),
-        member("other", said("echo '{\"hello\":{\"protocol\":99,\"version\":\"9.0\",\"host\":\"h\",\"pid\":1}}'; sleep 30")),
-        member("127", said(&format!("{}; exec /nowhere/cvc-node sentinel", both("2", "1")))),
+        member("other", output("echo '{\"hello\":{\"protocol\":99,\"version\":\"9.0\",\"host\":\"h\",\"pid\":1}}'; sleep 30")),
+        member("127", output(&format!("{}; exec /nowhere/cvc-node sentinel", both("2", "1")))),
     ];
     let error = Crew::start(members, Settings { start_limit_s: 5.0, ..patient() }).await.unwrap_err();
     let text = error.to_string();
     assert_eq!(error.host(), "denied");
     for part in [
         "6 nodes cannot be used",
-        "denied: its sentinel ended before its first word (exit status: 255)",
+        "denied: its sentinel ended before its first message (exit status: 255)",
         "Permission denied (publickey)",
         "accept a key of this user",
         "hangs: its sentinel did not answer within 5 s",
         "Last login: today",
         "absent: cannot start /nowhere/cvc-node: No such file or directory",
         "nothing: nothing is said",
-        "other: cvc-node there is of version 9.0",
-        "127: its sentinel ended before its first word (exit status: 127)",
+        "other: cvc-node there has version 9.0",
+        "127: its sentinel ended before its first message (exit status: 127)",
         "cvc install",
     ] {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");

@@ -96,8 +96,8 @@ fn larger_runs_of_todays_versions_from_small_ones() {
     assert_eq!(programs.len(), 12);
     for program in &programs {
         let zones = ZONES.map(|zone| judged(&programs, program, zone));
-        let held = zones[0].1.len();
-        for i in 0..held {
+        let held_out = zones[0].1.len();
+        for i in 0..held_out {
             let place = &zones[0].1[i].sample;
             let row = program.rows.iter().find(|r| r.place() == place.id).expect("the row");
             let predicted: Vec<Estimate> = zones.iter().map(|(_, j)| j[i].predicted.clone().expect("a prediction")).collect();

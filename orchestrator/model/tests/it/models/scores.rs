@@ -133,10 +133,10 @@ fn of_shmem(row: &Row) -> Option<(f64, f64)> {
                 _ => c.app == app && c.p == 4,
             };
             let ids: Vec<String> = cells.iter().filter(trains).map(|c| c.sample.id.clone()).collect();
-            let held: Vec<String> = cells.iter().filter(judges).map(|c| c.sample.id.clone()).collect();
+            let held_out: Vec<String> = cells.iter().filter(judges).map(|c| c.sample.id.clone()).collect();
             let samples: Vec<Sample> = cells.iter().map(|c| c.sample.clone()).collect();
             let buffers = pick(shared_memory::models(), "shmem-buffers");
-            let judged = trained(&samples, &*buffers, |s| ids.contains(&s.id), |s| held.contains(&s.id));
+            let judged = trained(&samples, &*buffers, |s| ids.contains(&s.id), |s| held_out.contains(&s.id));
             return Some(mean_and_max(&judged));
         }
     };

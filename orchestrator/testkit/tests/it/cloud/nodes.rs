@@ -177,13 +177,13 @@ fn instances_start_from_the_image_of_the_lab_and_the_lab_may_end_first() {
     client.launch("1", &[]);
     wait_for(&cloud, "running");
     let to = format!("admin@{}", cloud.instances()[0].address);
-    let said = ssh(
+    let finished = ssh(
         &lab,
         Some(&key),
         &to,
         "command -v cc || sudo apt-get -q update >/dev/null && sudo apt-get -q install -y make >/dev/null && make --version",
     );
-    assert!(text(&said).contains("GNU Make"), "{}", text(&said));
+    assert!(text(&finished).contains("GNU Make"), "{}", text(&finished));
     drop(lab);
     drop(cloud);
 }

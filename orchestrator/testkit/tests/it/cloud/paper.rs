@@ -292,8 +292,8 @@ fn a_test_that_is_killed_leaves_nothing_of_its_cloud() {
     inner.args(["--exact", "--nocapture", "cloud::paper::a_test_that_is_killed_leaves_nothing_of_its_cloud"]);
     inner.env(INNER, "1").env("TMPDIR", directory.path()).stdout(std::process::Stdio::piped());
     let mut inner = inner.spawn().expect("starts");
-    let said = BufReader::new(inner.stdout.take().expect("piped"));
-    assert!(said.lines().map_while(Result::ok).any(|line| line.contains("up at http://127.0.0.1:")));
+    let output = BufReader::new(inner.stdout.take().expect("piped"));
+    assert!(output.lines().map_while(Result::ok).any(|line| line.contains("up at http://127.0.0.1:")));
     let processes = || process::of_directory(directory.path()).into_iter().filter(|(_, line)| line.contains("moto")).count();
     assert_eq!(processes(), 1);
     inner.kill().expect("a process");

@@ -70,14 +70,14 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     cloud.cloud.fault(Fault::lost_answer("RunInstances").times(7));
     let killed = cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "before:5")]).wait(120 * SECOND);
     assert_ne!(killed.code, Some(0));
-    assert!(killed.stderr.contains("the same order again"), "{}", killed.stderr);
+    assert!(killed.stderr.contains("repeating the order"), "{}", killed.stderr);
     assert!(cloud.cloud.faults_are_over() && cloud.cloud.count("RunInstances") >= 8);
     assert!(cloud.on.campaign.events("lease-acquired").is_empty() && cloud.on.campaign.events("lease-intended").len() == 1);
     let launched = cloud.cloud.instances();
     assert_eq!(launched.len(), 1);
     // it looks before it would ask again
-    let said = cloud.run().expect(0);
-    assert!(said.stderr.contains("was ordered, and is there"), "{}", said.stderr);
+    let output = cloud.run().expect(0);
+    assert!(output.stderr.contains("found what "), "{}", output.stderr);
     assert_eq!(cloud.cloud.instances().iter().map(|i| &i.id).collect::<Vec<_>>(), [&launched[0].id]);
     let acquired = cloud.on.campaign.events("lease-acquired");
     assert_eq!((acquired.len(), acquired[0]["by"]["instances"][0].as_str()), (1, Some(launched[0].id.as_str())));
@@ -98,9 +98,9 @@ fn a_clock_that_is_wrong_is_no_matter_nor_is_a_group_that_is_in_use_for_a_while(
     wait_until("calls by the other clock", 60 * SECOND, || cloud.cloud.count("DescribeInstances") > before + 2);
     cloud.cloud.hold_group(4);
     cloud.on.go_all();
-    let said = ends(cvc, 0);
-    assert!(said.stderr.contains("cannot be removed yet"), "{}", said.stderr);
-    assert_eq!(cloud.cloud.instances().len(), 1, "{}", said.stderr);
+    let output = ends(cvc, 0);
+    assert!(output.stderr.contains("cannot be removed yet"), "{}", output.stderr);
+    assert_eq!(cloud.cloud.instances().len(), 1, "{}", output.stderr);
     cloud.on.campaign.assert_whole(2);
     cloud.assert_over();
 }
@@ -127,7 +127,7 @@ fn credentials_that_expire_in_a_run_stop_nothing_if_they_are_there_again_in_time
 }
 
 #[test]
-fn credentials_that_stay_expired_are_told_with_what_is_left_and_later_nothing_is() {
+fn expired_credentials_are_reported_with_what_is_left_and_later_nothing_is() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let cloud = steps("stale", 1, "", &ONE.replace("repeats = 1", "repeats = 2"));
@@ -135,15 +135,19 @@ fn credentials_that_stay_expired_are_told_with_what_is_left_and_later_nothing_is
     cloud.on.wait_start(1);
     cloud.cloud.expire_credentials();
     cloud.on.go_all();
-    let said = ends(cvc, 9);
+    let output = ends(cvc, 9);
     let id = cloud.cloud.instances()[0].id.clone();
-    assert!(said.stderr.contains(&id) && said.stderr.contains("aws sso login") && said.stderr.contains("`cvc run`"), "{}", said.stderr);
+    assert!(
+        output.stderr.contains(&id) && output.stderr.contains("aws sso login") && output.stderr.contains("`cvc run`"),
+        "{}",
+        output.stderr
+    );
     // what could be done without the cloud is done
     cloud.on.campaign.assert_whole(2);
     assert_eq!(cloud.alive().len(), 1);
     // still
-    let said = cloud.ends(&["run", "campaign.toml"], 9);
-    assert!(said.stderr.contains("aws sso login"), "{}", said.stderr);
+    let output = cloud.ends(&["run", "campaign.toml"], 9);
+    assert!(output.stderr.contains("aws sso login"), "{}", output.stderr);
     cloud.cloud.restore_credentials();
     cloud.ends(&["run", "campaign.toml"], 0);
     cloud.on.campaign.assert_whole(2);

@@ -13,17 +13,17 @@ fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
     let cvc = cloud.on.begin();
     wait_until("an instance that is waited for", 60 * SECOND, || cloud.alive().iter().any(|i| i.state == "running"));
     interrupt(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
     assert_eq!(cloud.cloud.instances().len(), 1);
     cloud.assert_over();
 
     let cvc = cloud.on.begin();
-    wait_until("the set-up", 60 * SECOND, || cvc.said().contains("1 instances answer after"));
+    wait_until("the set-up", 60 * SECOND, || cvc.stderr_so_far().contains("1 instances answer after"));
     wait_until("Ansible", 60 * SECOND, || cloud.on.campaign.processes().iter().any(|(_, command)| command.contains("ansible-playbook")));
     interrupt(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
     cloud.assert_over();
 
     cloud.run().expect(0);
@@ -40,21 +40,21 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
     interrupt(&cvc);
-    wait_until("it to be heard", 20 * SECOND, || cvc.said().contains("stopping after the run under way"));
+    wait_until("it to be heard", 20 * SECOND, || cvc.stderr_so_far().contains("stopping after the run under way"));
     assert!(cloud.on.campaign.finishes().is_empty() && cloud.alive().len() == 1);
     cloud.on.go(1);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 
     let cvc = cloud.on.begin();
     cloud.on.wait_start(2);
     interrupt(&cvc);
-    wait_until("it to be heard", 20 * SECOND, || cvc.said().contains("stopping after the run under way"));
+    wait_until("it to be heard", 20 * SECOND, || cvc.stderr_so_far().contains("stopping after the run under way"));
     interrupt(&cvc);
-    let said = ends(cvc, 130);
-    assert!(said.stderr.contains("1 runs are left"), "{}", said.stderr);
+    let output = ends(cvc, 130);
+    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 

@@ -31,9 +31,9 @@ fn instances_that_somebody_else_terminates_cost_an_attempt_and_are_replaced_also
     );
     cloud.on.wait_start(4);
     cloud.on.go_all();
-    let said = ends(cvc, 0);
+    let output = ends(cvc, 0);
     cloud.on.assert_runs(2);
-    assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (4, 4), "{}", said.stderr);
+    assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (4, 4), "{}", output.stderr);
     assert_eq!(cloud.on.campaign.events("lease-lost").len(), 2);
     cloud.assert_over();
 }
@@ -43,8 +43,8 @@ fn more_nodes_than_were_kept_are_launched_beside_them() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let cloud = super::scripted(cvc_testkit::Cloud::builder(), "more", 2, "keep = \"30m\"", AT_ONCE, ONE);
-    let said = cloud.run().expect(0);
-    assert!(said.stderr.contains("are kept until"), "{}", said.stderr);
+    let output = cloud.run().expect(0);
+    assert!(output.stderr.contains("are kept until"), "{}", output.stderr);
     let kept = cloud.alive();
     assert_eq!(kept.len(), 1);
     cloud.on.campaign.rewrite(&text(&cloud.cloud, 2, "", &ONE.replace("\"1Nx1P\"", "[\"1Nx1P\", \"2Nx1P\"]")));

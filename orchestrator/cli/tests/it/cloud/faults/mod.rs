@@ -102,9 +102,9 @@ impl OnCloud {
 /// Waits for the end of `cvc`.
 #[track_caller]
 fn ends(running: cvc_testkit::Running, code: i32) -> Finished {
-    let said = running.wait(LIMIT);
+    let output = running.wait(LIMIT);
     if std::env::var_os("CVC_TEST_SAID").is_some() {
-        eprintln!("{}\n{}", said.stdout, said.stderr);
+        eprintln!("{}\n{}", output.stdout, output.stderr);
     }
-    said.expect(code)
+    output.expect(code)
 }

@@ -5,7 +5,7 @@ use crate::cluster_faults::steps::turn;
 use cvc_testkit::{Cloud, Tool, require};
 
 #[test]
-fn wrong_names_are_told_before_anything_is_launched() {
+fn wrong_names_are_reported_before_anything_is_launched() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let cloud = small("names", "");
@@ -19,9 +19,9 @@ fn wrong_names_are_told_before_anything_is_launched() {
     ];
     for (text, told) in wrong {
         cloud.on.campaign.rewrite(&text);
-        let said = cloud.ends(&["run", "campaign.toml"], 3);
-        assert!(said.stderr.contains(told), "{told}: {}", said.stderr);
-        assert!(said.stderr.lines().count() < 12, "{}", said.stderr);
+        let output = cloud.ends(&["run", "campaign.toml"], 3);
+        assert!(output.stderr.contains(told), "{told}: {}", output.stderr);
+        assert!(output.stderr.lines().count() < 12, "{}", output.stderr);
         cloud.ends(&["plan", "campaign.toml"], 0);
         cloud.assert_over();
     }
@@ -30,21 +30,21 @@ fn wrong_names_are_told_before_anything_is_launched() {
 }
 
 #[test]
-fn without_credentials_and_without_an_endpoint_it_is_told_soon() {
+fn missing_credentials_and_endpoints_are_reported_soon() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
     let cloud = small("nobody", "");
     let keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-    let said = ends(cloud.start_without(&["run", "campaign.toml"], &keys), 3);
-    assert!(said.stderr.contains("no credentials are configured") && said.stderr.contains("aws configure"), "{}", said.stderr);
+    let output = ends(cloud.start_without(&["run", "campaign.toml"], &keys), 3);
+    assert!(output.stderr.contains("no credentials are configured") && output.stderr.contains("aws configure"), "{}", output.stderr);
     ends(cloud.start_without(&["plan", "campaign.toml"], &keys), 0);
     assert!(cloud.cloud.calls().is_empty());
     cloud.assert_over();
 
     // nobody listens there: each attempt is refused at once
     let deaf = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
-    let said = ends(cloud.start_with(&["run", "campaign.toml"], &deaf), 3);
-    assert!(said.stderr.contains("onnection refused") && said.stderr.contains("try again"), "{}", said.stderr);
+    let output = ends(cloud.start_with(&["run", "campaign.toml"], &deaf), 3);
+    assert!(output.stderr.contains("onnection refused") && output.stderr.contains("try again"), "{}", output.stderr);
     ends(cloud.start_with(&["plan", "campaign.toml"], &deaf), 0);
     cloud.assert_over();
 }

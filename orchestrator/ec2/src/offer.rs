@@ -1,4 +1,4 @@
-//! What the cloud has for a site, before anything is made.
+//! Queries what the cloud offers for a site, before anything is made.
 
 use crate::{
     Region,
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Region {
     pub(crate) async fn offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
-        let refuse = |said: String| ProviderError::before(ErrorKind::Invalid, "checking the site", &self.name, said);
+        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, "checking the site", &self.name, message);
         let mut types = self.types(&request.instance_types).await?;
         let usable = self.usable_zones(request.subnet.as_deref()).await?;
         if let Some(unknown) = request.zones.iter().find(|z| !usable.contains(z.as_str())) {
@@ -28,7 +28,7 @@ impl Region {
                 return Err(refuse(format!("{} has no Elastic Fabric Adapter", facts.name)));
             }
             if request.market == Market::Spot && !facts.spot {
-                return Err(refuse(format!("{} is not on the spot market", facts.name)));
+                return Err(refuse(format!("{} is not available on the spot market", facts.name)));
             }
         }
         let architectures: BTreeSet<String> = types.iter().map(|t| t.architecture.clone()).collect();
@@ -51,15 +51,15 @@ impl Region {
             let Some(info) = infos.iter().find(|i| i.instance_type().is_some_and(|t| t.as_str() == name)) else {
                 let near = self.family(name).await?;
                 let near = if near.is_empty() { String::new() } else { format!("; its family has {}", near.join(", ")) };
-                let said = format!("unknown instance type {name}{near}");
-                return Err(ProviderError::before(ErrorKind::Invalid, "looking for instance types", &self.name, said));
+                let message = format!("unknown instance type {name}{near}");
+                return Err(ProviderError::before(ErrorKind::Invalid, "looking for instance types", &self.name, message));
             };
             let mut facts = facts(info).ok_or_else(|| {
                 ProviderError::before(
                     ErrorKind::Invalid,
                     "looking for instance types",
                     &self.name,
-                    format!("{name} has no processor for Linux"),
+                    format!("{name} has no processor that runs Linux"),
                 )
             })?;
             facts.zones = offered.get(name).map(|z| z.iter().cloned().collect()).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Region {
         Ok(types)
     }
 
-    /// What the cloud says of types; those that it does not know are left out.
+    /// The cloud's facts of types, without unknown ones.
     pub(crate) async fn type_infos(&self, names: &[String]) -> Result<Vec<InstanceTypeInfo>, ProviderError> {
         let mut infos = Vec::new();
         for names in names.chunks(VALUES) {
@@ -85,7 +85,7 @@ impl Region {
         Ok(infos)
     }
 
-    /// The types of a family, by size: what may have been meant.
+    /// The types of a family by size, as suggestions.
     async fn family(&self, name: &str) -> Result<Vec<String>, ProviderError> {
         let family = name.split('.').next().unwrap_or_default();
         if family.is_empty() || !family.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
@@ -106,7 +106,7 @@ impl Region {
         Ok(known.into_iter().map(|(_, name)| name).take(12).collect())
     }
 
-    /// Which zones offer which type.
+    /// The zones that offer each type.
     async fn zones_of(&self, names: &[String]) -> Result<BTreeMap<String, BTreeSet<String>>, ProviderError> {
         let mut zones: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for names in names.chunks(VALUES) {
@@ -140,11 +140,11 @@ impl Region {
             .await?;
         let zones: BTreeSet<String> = found.iter().filter_map(|s| s.availability_zone().map(str::to_owned)).collect();
         if zones.is_empty() {
-            let said = match subnet {
+            let message = match subnet {
                 Some(subnet) => format!("unknown subnet {subnet}"),
-                None => "the account has no default subnets here: say `subnet`".into(),
+                None => "the account has no default subnets here: set `subnet`".into(),
             };
-            return Err(ProviderError::before(ErrorKind::Invalid, "looking for subnets", &self.name, said));
+            return Err(ProviderError::before(ErrorKind::Invalid, "looking for subnets", &self.name, message));
         }
         Ok(zones)
     }
@@ -161,7 +161,7 @@ impl Region {
 /// Maximum number of offers in an answer.
 const PAGE_OF_OFFERS: i32 = 1000;
 
-/// A type in cvc's words, without its zones.
+/// Converts a type, without its zones.
 pub(crate) fn facts(info: &InstanceTypeInfo) -> Option<TypeFacts> {
     let number = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     let architectures = info.processor_info().map(|p| p.supported_architectures()).unwrap_or_default();
@@ -181,7 +181,7 @@ pub(crate) fn facts(info: &InstanceTypeInfo) -> Option<TypeFacts> {
     Some(TypeFacts {
         name: info.instance_type()?.as_str().to_owned(),
         vcpus,
-        // some old types do not tell
+        // some old types do not report it
         cores: number(processors.and_then(|v| v.default_cores())).filter(|c| *c > 0).unwrap_or(vcpus),
         memory_mib: info.memory_info().and_then(|m| m.size_in_mib()).and_then(|m| u64::try_from(m).ok()).unwrap_or(0),
         architecture: architecture.into(),

@@ -6,9 +6,9 @@ use cvc_analysis::{
 };
 use serde::Serialize;
 
-/// Everything that the command says, as JSON.
+/// The whole answer, as JSON.
 #[derive(Serialize)]
-pub struct Said<'a> {
+pub struct PredictOutput<'a> {
     pub trained_on: Vec<&'a Observation>,
     pub held_out: usize,
     pub budget: ScheduleBudget,
