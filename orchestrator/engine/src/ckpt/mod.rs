@@ -1,6 +1,6 @@
 //! Checkpointers: what wraps the launcher, which files count, what the event log says.
 //!
-//! To add one: a file here that implements [`Checkpointer`], and its line in `registry.rs`; one that cvc asks for checkpoints is driven in
+//! To add one: a file here that implements [`Checkpointer`], and its line in `cvc_core::registry`; one that cvc asks for checkpoints is driven in
 //! `attempt/`.
 
 mod application;

@@ -1,7 +1,7 @@
 //! MPI libraries: where they are, how they are started, which I/O settings they take and whether they took them.
 //!
 //! Everything that differs between families is behind [`Launcher`]. To add one: a file here that implements it, its host-file template in
-//! `templates/launch/`, and its line in `registry.rs`.
+//! `templates/launch/`, and its line in `cvc_core::registry`.
 
 mod evidence;
 mod files;

@@ -1,6 +1,6 @@
 //! Tracers: what records the I/O of a run.
 //!
-//! To add one: a file here that implements [`Tracer`], and its line in `registry.rs`.
+//! To add one: a file here that implements [`Tracer`], and its line in `cvc_core::registry`.
 
 mod contract;
 mod darshan;
