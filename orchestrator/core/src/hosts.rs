@@ -1,16 +1,16 @@
-//! Hosts and how ssh reaches them.
+//! Hosts and ssh's settings for them.
 
 use serde::{Deserialize, Serialize};
 
-/// One machine as ssh is told it. What is `None` comes from the user's ssh configuration.
+/// A machine and its settings for ssh. `None` leaves a setting to the user's ssh configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
     /// Its name: in messages, host files and reports.
     pub name: String,
-    /// Name or address that ssh connects to, if that is another.
+    /// Name or address that ssh connects to, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub address: Option<String>,
-    /// Name or address by which the other nodes reach it, if that is another again: inside a cloud's network, for example.
+    /// Name or address for the other nodes, if it differs from both: inside a cloud's network, for example.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub internal: Option<String>,
     /// User there.
@@ -25,12 +25,12 @@ pub struct HostEntry {
 }
 
 impl HostEntry {
-    /// A host of which only the name is given.
+    /// A host with only a name.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), address: None, internal: None, user: None, port: None, identity_file: None }
     }
 
-    /// What the other nodes call it.
+    /// Its name among the other nodes.
     pub fn among_nodes(&self) -> &str {
         self.internal.as_deref().or(self.address.as_deref()).unwrap_or(&self.name)
     }
@@ -45,15 +45,15 @@ pub struct SshSettings {
     /// File with the host keys of the site, besides `~/.ssh/known_hosts`; as written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub known_hosts: Option<String>,
-    /// What becomes of a host whose key is not known.
+    /// What to do about a host with an unknown key.
     pub host_keys: HostKeys,
-    /// File with the pinned keys, instead of the site's own below `~/.config/cvc`; nothing else then vouches for a key. Of machines that live
-    /// no longer than a campaign.
+    /// File with the pinned keys, instead of the site's own below `~/.config/cvc`; then no other file counts. For machines that live no
+    /// longer than a campaign.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pinned: Option<String>,
 }
 
-/// What becomes of a host whose key is not known. One whose key has changed is refused in any case.
+/// What to do about a host with an unknown key. A changed key is always refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +61,6 @@ pub enum HostKeys {
     /// It is refused.
     #[default]
     Strict,
-    /// Its key is believed and pinned at the first contact.
+    /// Its key is accepted and pinned at the first contact.
     AcceptNew,
 }

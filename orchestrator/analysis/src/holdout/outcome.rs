@@ -1,4 +1,4 @@
-//! Predictions as the index has them.
+//! Reads predictions from the index.
 
 use crate::{
     error::AnalysisError,
@@ -11,7 +11,7 @@ use cvc_core::{
 };
 use indexmap::IndexMap;
 
-/// What came of `[predict]`.
+/// The results of `[predict]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HoldoutResult {
     /// The points that the index has, and the bounds.
@@ -22,7 +22,7 @@ pub struct HoldoutResult {
     pub judged: Vec<PredictionRow>,
     /// Every model that was considered.
     pub candidates: Vec<CandidateRow>,
-    /// Why there is no prediction where one was asked for.
+    /// The reasons for missing predictions.
     pub problems: Vec<String>,
 }
 

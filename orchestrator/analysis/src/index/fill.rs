@@ -23,7 +23,7 @@ use std::{
 pub const SCHEMA: u32 = 4;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
-const MOST_QUANTITIES: usize = 1000;
+const MAX_QUANTITIES: usize = 1000;
 
 /// Fills the file of a new index.
 pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
@@ -49,7 +49,7 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
     t.commit()
 }
 
-/// What clouds were asked for, and what it has cost as far as the journal goes.
+/// Adds the leases of clouds, with their costs so far.
 fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let Some((_, last)) = state.span else { return Ok(()) };
     let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
@@ -330,7 +330,7 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     let mut users: Vec<&str> = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str)).collect();
     users.sort_unstable();
     users.dedup();
-    for name in users.into_iter().take(MOST_QUANTITIES / 2) {
+    for name in users.into_iter().take(MAX_QUANTITIES / 2) {
         // A path with quotes reaches any key that has none itself.
         let path = format!("$.\"{}\"", name.replace('"', ""));
         let column = unique(&format!("user_{name}"), &mut used);
@@ -338,7 +338,7 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     }
     let mut query = t.prepare("SELECT DISTINCT quantity FROM v_quantities ORDER BY quantity")?;
     let quantities = query.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    for quantity in quantities.iter().take(MOST_QUANTITIES) {
+    for quantity in quantities.iter().take(MAX_QUANTITIES) {
         let column = unique(quantity, &mut used);
         columns.push_str(&format!(", max(CASE WHEN q.quantity = {} THEN q.value END) AS {}", literal(quantity), identifier(&column)));
     }

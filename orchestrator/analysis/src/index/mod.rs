@@ -45,12 +45,12 @@ pub const FILE: &str = "index.sqlite";
 pub struct Index {
     connection: Connection,
     path: Utf8PathBuf,
-    /// A file that lives as long as this.
+    /// A file that is deleted with this.
     _temporary: Option<tempfile::TempPath>,
 }
 
 impl Index {
-    /// Builds the index of a campaign's directory anew and opens it. It takes its name only when it is complete, so a reader sees the old
+    /// Rebuilds the index of a campaign's directory and opens it. It takes its name only when it is complete, so a reader sees the old
     /// one or the new one.
     ///
     /// Before that, `complete` may add what is derived from everything else, as [`crate::holdout::rebuild_index`] does with predictions.
@@ -82,7 +82,8 @@ impl Index {
         Self::open(campaign)
     }
 
-    /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an archive. It
+    /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an
+    /// archive. It
     /// has no predictions.
     pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
@@ -101,7 +102,7 @@ impl Index {
         Ok(Self { _temporary: Some(temporary), ..index })
     }
 
-    /// Opens the index of a campaign's directory as it is.
+    /// Opens the existing index of a campaign's directory.
     pub fn open(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
         Self::open_file(campaign.join(FILE))
     }
@@ -136,7 +137,8 @@ impl Index {
     }
 }
 
-/// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the excluded.
+/// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the
+/// excluded.
 fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     let tried: HashSet<PointId> = plan.runs.iter().filter(|r| state.runs.contains_key(&r.id)).map(|r| r.point.clone()).collect();
     let skipped = |point: &PointId| state.skipped.get(point).filter(|_| !tried.contains(point));

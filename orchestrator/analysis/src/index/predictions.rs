@@ -19,7 +19,7 @@ pub enum PredictionLine {
     Prediction(PredictionRow),
     /// A model that was considered.
     Candidate(CandidateRow),
-    /// Why there is no prediction where one was asked for.
+    /// The reason for a missing prediction.
     Problem {
         /// For people.
         text: String,
@@ -58,7 +58,7 @@ pub struct ModelName {
     pub id: String,
     /// For people.
     pub title: String,
-    /// What has to be known: `no-run`, `small-runs`, `published`.
+    /// What it requires: `no-run`, `small-runs`, `published`.
     pub tier: String,
 }
 
@@ -140,7 +140,7 @@ row! {
 }
 
 row! {
-    /// Why there is no prediction where one was asked for.
+    /// The reason for a missing prediction.
     pub(crate) struct PredictionProblem {
         text: String,
     }
@@ -229,7 +229,7 @@ impl Index {
         Ok(self.read::<Option<_>>("SELECT * FROM prediction_candidates ORDER BY rowid", [])?.into_iter().flatten().collect())
     }
 
-    /// Why there is no prediction where one was asked for.
+    /// The reason for a missing prediction.
     pub(crate) fn prediction_problems(&self) -> Result<Vec<String>, AnalysisError> {
         let problems: Vec<PredictionProblem> = self.read("SELECT text FROM prediction_problems ORDER BY rowid", [])?;
         Ok(problems.into_iter().map(|problem| problem.text).collect())

@@ -1,4 +1,4 @@
-//! Reading the folder of a paper. Everything that is wrong is said with file, line and column.
+//! Reads the folder of a paper. All problems are reported with file, line and column.
 
 use super::{
     cell::{Attached, Cell, PrintedTable},
@@ -41,7 +41,7 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
 /// Reads the folder of a paper.
 ///
 /// # Errors
-/// Everything that is wrong in its files, with positions.
+/// All problems of its files, with positions.
 pub fn load(folder: &Path) -> Result<Paper, SourceErrors> {
     let source = Source::read(&folder.join("paper.toml"))?;
     let table = source.parse().map_err(SourceErrors)?;
@@ -89,7 +89,7 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
     let mut fail =
         |way: &[Step<'_>], message: String, hint: String| errors.push(source.error(span_of(table, way).or(Some(0..0)), message, hint));
     if raw.schema != SCHEMA {
-        fail(&["schema".into()], format!("format {} of papers is not known", raw.schema), "this version reads `schema = 1`".into());
+        fail(&["schema".into()], format!("unknown paper format {}", raw.schema), "this version reads `schema = 1`".into());
     }
     let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     if raw.id != name {
@@ -185,7 +185,7 @@ fn cell(source: &Source, field: &CsvField, column: &ColumnDefinition, digits: u3
             return Ok(Cell::Empty);
         }
         return Err(fail(
-            format!("nothing is given for `{}`", column.id),
+            format!("missing value for `{}`", column.id),
             "write a value, or mark the column as `optional = true` in paper.toml",
         ));
     }
@@ -193,7 +193,7 @@ fn cell(source: &Source, field: &CsvField, column: &ColumnDefinition, digits: u3
         Kind::Label => Ok(Cell::Label(field.text.clone())),
         Kind::Setting | Kind::Measured | Kind::Predicted | Kind::Derived => {
             let number = Printed::parse(&field.text, digits)
-                .map_err(|e| fail(format!("{e}, and `{}` has numbers", column.id), "write a number with a decimal point, as in 109.94"))?;
+                .map_err(|e| fail(format!("{e}, but `{}` has numbers", column.id), "write a number with a decimal point, as in 109.94"))?;
             if number.value() < 0.0 && !column.signed {
                 let message = format!("`{}` is negative, and `{}` cannot be", field.text, column.id);
                 return Err(fail(message, "correct it, or mark the column as `signed = true` in paper.toml"));
@@ -259,7 +259,7 @@ fn attach(source: &Source, table: &DeTable<'_>, places: &[AnomalyCells], paper: 
     }
     for (anomaly, _) in paper.anomalies.iter().zip(&placed).filter(|(_, placed)| !**placed) {
         let hint = "add an [[anomaly_cells]] with its id, and its table, rows and columns if it has any".to_owned();
-        errors.push(source.error(Some(0..0), format!("the anomaly `{}` belongs nowhere", anomaly.id), hint));
+        errors.push(source.error(Some(0..0), format!("the anomaly `{}` has no cells", anomaly.id), hint));
     }
     errors
 }
@@ -317,7 +317,7 @@ fn cells_of(place: &AnomalyCells, table: &PrintedTable) -> Result<(Vec<usize>, V
     let has_numbers = columns.iter().all(|c| table.definition.columns[*c].kind != Kind::Label);
     if place.likely.as_ref().is_some_and(|l| l.number().is_some() != has_numbers) {
         let hint = format!("write {}", if has_numbers { "a number" } else { "a text in quotes" });
-        return Err(Misplaced { key: "likely", message: "what was meant is not of the kind of its column".into(), hint });
+        return Err(Misplaced { key: "likely", message: "the likely value does not have the type of its column".into(), hint });
     }
     Ok((rows, columns))
 }

@@ -1,4 +1,4 @@
-//! What is stored beside the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
+//! Files besides the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
 
 use super::{
     compose::Sizes,
@@ -56,7 +56,7 @@ impl Predictor<'_> {
         let library = self.library(question);
         let own = |o: &Observation| o.setting.app == question.setting.app && library(o) && o.value(Quantity::Surplus).is_some();
         let visible = |o: &Observation| own(o) && o.value(Quantity::Surplus).is_some_and(|s| s >= VISIBLE_SURPLUS_MIB);
-        let alike = |o: &Observation| {
+        let comparable = |o: &Observation| {
             visible(o) && o.setting.aggregators == question.setting.aggregators && o.setting.cb_buffer == question.setting.cb_buffer
         };
         let answered = if self.count(own) > 0
@@ -66,8 +66,7 @@ impl Predictor<'_> {
         {
             let seen = self.count(own);
             Answered::none(format!(
-                "no aggregator stands out in the {seen} observed checkpoints of {} (taken before its first write?), so none is added; \
-                 aggregators=N adds the published surplus",
+                "none of the {seen} observed checkpoints of {} shows an aggregator (taken before its first write?), so none is added; aggregators=N adds the published surplus",
                 question.setting.app
             ))
         } else {
@@ -82,7 +81,12 @@ impl Predictor<'_> {
                 "surplus {} {} {:?} {:?}",
                 question.setting.app, question.setting.mpi_name, question.setting.aggregators, question.setting.cb_buffer
             );
-            self.ask(key, surplus::models, || self.samples(alike, |o| o.value(Quantity::Surplus), |o: &Observation| o.setting.name()), &at)
+            self.ask(
+                key,
+                surplus::models,
+                || self.samples(comparable, |o| o.value(Quantity::Surplus), |o: &Observation| o.setting.name()),
+                &at,
+            )
         };
         sizes.add(Quantity::Surplus, None, answered).ok()
     }
@@ -98,7 +102,7 @@ impl Predictor<'_> {
                 Ok(mib) if self.training.items().is_empty() && question.setting.mpi == MpiKind::Nemesis => {
                     Answered::of(bare(LAUNCHERS_AND_AUX, mib, "no run was observed"))
                 }
-                _ => Answered::none(format!("no run with {} tells of its launchers", question.label_of_library())),
+                _ => Answered::none(format!("no run with {} shows its launchers", question.label_of_library())),
             };
         }
         let at = question.setting.on_node(question.setting.mapping.node_loads().max().unwrap_or(1));
@@ -118,7 +122,7 @@ impl Predictor<'_> {
             prediction.candidates.clear();
             answered
                 .warnings
-                .push("launchers were only observed on one node: further nodes are counted as published, without interval".into());
+                .push("launchers were only observed on one node: further nodes use published sizes, without an interval".into());
         }
         answered
     }
@@ -138,24 +142,24 @@ impl Predictor<'_> {
             let at = question.setting.on_node(load);
             // with one process on a node nothing is shared
             let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
-            let (key, alike) = (format!("aux {} {}", question.setting.mpi_name, load == 1), self.count(regime) > 0);
+            let (key, comparable) = (format!("aux {} {}", question.setting.mpi_name, load == 1), self.count(regime) > 0);
             let models = || -> Vec<Box<dyn Model>> { vec![Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE)] };
             let answered = self.ask(
                 key,
                 models,
-                || self.samples(|o| if alike { regime(o) } else { seen(o) }, per_node, |o| format!("{:?}", o.load())),
+                || self.samples(|o| if comparable { regime(o) } else { seen(o) }, per_node, |o| format!("{:?}", o.load())),
                 &at,
             );
             warnings.extend(answered.warnings);
             match answered.forecast {
                 Forecast::NoPrediction(_) if self.count(seen) == 0 => {
-                    return Answered::none(format!("no run with {} tells of them", question.label_of_library()));
+                    return Answered::none(format!("no run with {} shows them", question.label_of_library()));
                 }
                 Forecast::NoPrediction(reason) => return Answered::none(reason),
                 Forecast::Predicted(mut one) => {
-                    if !alike {
+                    if !comparable {
                         let how = if load == 1 { "more processes on a node" } else { "one process on a node" };
-                        warnings.push(format!("auxiliary files were only observed with {how}: nothing tells how far off they are"));
+                        warnings.push(format!("auxiliary files were only observed with {how}: their error is unknown"));
                         one.estimate = Estimate::bare(one.estimate.value);
                     }
                     one.estimate = one.estimate.times(f64::from(group.nodes));

@@ -18,9 +18,9 @@ pub struct Forecasts {
     pub files: Vec<FileGroup>,
     /// How often to take checkpoints; empty without a time of the program and of a checkpoint.
     pub schedules: Vec<Scheduled>,
-    /// Why there are no schedules, if there are none.
+    /// The reason why there are no schedules, if there are none.
     pub no_schedules: Option<String>,
-    /// What a reader has to know, each once.
+    /// Warnings, each once.
     pub warnings: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub struct ForecastLine {
     /// The number and what it is based on, or why there is none.
     #[serde(flatten)]
     pub forecast: Forecast,
-    /// Why each model has no number, where the reason is only a sentence.
+    /// The reasons of each model, if the main reason is only a summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
     /// What was measured at this very setting, if it is among the training observations.
@@ -65,7 +65,7 @@ pub struct Prediction {
     pub estimate: Estimate,
     /// The model that it is from.
     pub model: ModelInfo,
-    /// Why this model.
+    /// The reason for this model.
     pub reason: String,
     /// Its parameters; none for a sum of other lines.
     pub parameters: Vec<Parameter>,
@@ -107,10 +107,10 @@ pub struct Scheduled {
     pub total_s: f64,
 }
 
-/// What the schedules are to hold to.
+/// The limits for schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ScheduleBudget {
-    /// Part of the program's time that checkpoints may cost: 0.3 for 30 %.
+    /// Share of the program's time that checkpoints may take: 0.3 for 30 %.
     pub overhead: Option<f64>,
     /// Seconds of the program without checkpoints, instead of what was observed.
     pub app_s: Option<f64>,

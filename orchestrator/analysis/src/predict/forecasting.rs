@@ -12,7 +12,7 @@ use cvc_model::{Estimate, ModelInfo, Tier};
 use std::collections::HashMap;
 
 impl Predictor<'_> {
-    /// Everything that can be said of a question.
+    /// Answers a question.
     pub fn forecast(&self, question: &Question) -> Forecasts {
         self.forecast_within(question, &ScheduleBudget::default())
     }
@@ -36,7 +36,7 @@ impl Predictor<'_> {
         if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
             let planned = match (&app, ckpt_s) {
                 (Ok((app_s, _)), Ok(ckpt_s)) => time::schedules(*app_s, ckpt_s, budget),
-                (_, Err(_)) => Err("the time of a checkpoint is not known".to_owned()),
+                (_, Err(_)) => Err("the time of a checkpoint is unknown".to_owned()),
                 (Err(reason), _) => Err(reason.clone()),
             };
             match planned {
@@ -69,7 +69,7 @@ impl Predictor<'_> {
 }
 
 impl Forecasts {
-    /// Writes beside the predictions what was observed at the very setting. It stays apart: a measured number is none of a model.
+    /// Adds the observations at the very setting beside the predictions, as a type of their own.
     fn beside_observed(&mut self, observed: &[&Observation]) {
         let mixed = |quantity: Quantity| self.lines.iter().filter(|l| l.quantity == quantity).count() > 1;
         let values: Vec<Option<f64>> = self

@@ -1,4 +1,4 @@
-//! How long a checkpoint takes, and how often to take one.
+//! The time of a checkpoint, and how often to take one.
 
 use super::{
     compose::sum,
@@ -30,12 +30,12 @@ impl Predictor<'_> {
     /// The time of one checkpoint: that of the node that takes longest.
     pub(super) fn latency(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         if question.setting.compression == Compression::Gzip {
-            return Answered::none("no model of the time of compression is known");
+            return Answered::none("no model of the time of compression");
         }
         let nodes = of_nodes(question, forecasts);
         let parts: Vec<&Prediction> = forecasts.of(Quantity::File).filter_map(|line| line.forecast.prediction()).collect();
         if nodes.is_empty() || parts.is_empty() {
-            return Answered::none("the files are not known");
+            return Answered::none("the files are unknown");
         }
         let library = self.library(question);
         let usable = |o: &Observation| {
@@ -52,7 +52,7 @@ impl Predictor<'_> {
                 None => format!("no time of a checkpoint with {} was observed", question.setting.mpi_name),
                 Some(p) => format!("times were only observed with {p} processes on a node"),
             };
-            return Answered::none(format!("{seen}; two loads of a node or more tell the bandwidth"));
+            return Answered::none(format!("{seen}; the bandwidth needs at least two loads of a node"));
         }
         let key = format!("latency {}", question.setting.mpi_name);
         let samples = || self.samples(ours, |o| o.value(Quantity::Latency), |o| o.id.clone());
@@ -68,19 +68,20 @@ impl Predictor<'_> {
                 Forecast::NoPrediction(reason) => return Answered::none(reason),
             }
         }
-        let Some((said, mut warnings, node)) = slowest else { return Answered::none("the files are not known") };
+        let Some((answer, mut warnings, node)) = slowest else { return Answered::none("the files are unknown") };
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
         let moved = node.mib.interval.and_then(|i| {
-            let end = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - said.estimate.value);
+            let end = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
             Some(Estimate::between(0.0, end(i.low)?.min(0.0), end(i.high)?.max(0.0)))
         });
-        let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
-        let model = sum(said.model, estimate, &parts).model;
+        let estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+        let model = sum(answer.model, estimate, &parts).model;
         if question.setting.mapping.nodes() > 1 && self.count(|o| ours(o) && o.setting.mapping.nodes() > 1) == 0 {
-            warnings
-                .push("times were only observed on one node: each node is taken to write to storage of its own, at the same time".into());
+            warnings.push(
+                "times were only observed on one node: assuming that each node writes to storage of its own, at the same time".into(),
+            );
         }
-        Answered::with(Prediction { estimate, model, ..said }, warnings)
+        Answered::with(Prediction { estimate, model, ..answer }, warnings)
     }
 
     /// The time of the program without checkpoints: as given, or as observed with as many processes.
@@ -100,9 +101,9 @@ impl Predictor<'_> {
                     && o.value(Quantity::App).is_some()
             })
             .collect();
-        let alike: Vec<&&Observation> =
+        let comparable: Vec<&&Observation> =
             runs.iter().filter(|o| o.setting.mapping.processes() == question.setting.mapping.processes()).collect();
-        if alike.is_empty() {
+        if comparable.is_empty() {
             let what = format!("{}.{} with {}", question.setting.app, question.setting.class, question.setting.mpi_name);
             let seen: BTreeSet<u32> = runs.iter().map(|o| o.setting.mapping.processes()).collect();
             let seen = seen.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
@@ -112,8 +113,8 @@ impl Predictor<'_> {
                 question.setting.mapping.processes()
             ));
         }
-        let times: Vec<f64> = alike.iter().filter_map(|o| o.value(Quantity::App)).collect();
-        Ok((times.iter().sum::<f64>() / times.len() as f64, alike.iter().map(|o| o.label.clone()).collect()))
+        let times: Vec<f64> = comparable.iter().filter_map(|o| o.value(Quantity::App)).collect();
+        Ok((times.iter().sum::<f64>() / times.len() as f64, comparable.iter().map(|o| o.label.clone()).collect()))
     }
 }
 
@@ -147,18 +148,18 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     let mut slowest: Option<(Answer, &OfNode)> = None;
     for node in nodes {
         match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value))) {
-            Ok(said) if slowest.as_ref().is_none_or(|(s, _)| said.estimate.value > s.estimate.value) => slowest = Some((said, node)),
+            Ok(answer) if slowest.as_ref().is_none_or(|(s, _)| answer.estimate.value > s.estimate.value) => slowest = Some((answer, node)),
             Ok(_) => {}
             Err(why) => return Answered::none(format!("no time of a checkpoint was observed; {why}")),
         }
     }
-    let Some((said, node)) = slowest else { return Answered::none("the files are not known") };
+    let Some((answer, node)) = slowest else { return Answered::none("the files are unknown") };
     // the time is in proportion to the size
     let moved = node.mib.interval.filter(|_| node.mib.value > 0.0).map(|i| {
-        let time = |mib: f64| said.estimate.value * (mib / node.mib.value - 1.0);
+        let time = |mib: f64| answer.estimate.value * (mib / node.mib.value - 1.0);
         Estimate::between(0.0, time(i.low), time(i.high))
     });
-    let estimate = said.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+    let estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
     let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem].map(|zone| {
         let of_load = |l: &&ForecastLine| l.node_load.is_none_or(|load| load == node.load);
         let line = forecasts.of(zone).find(of_load).and_then(|l| l.forecast.prediction());
@@ -180,14 +181,14 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     prediction.reason = format!("no time was observed: that of {}", latency::PUBLISHED_STORAGE);
     prediction.training = Vec::new();
     prediction.candidates =
-        vec![candidate(model.info(), true, Ok(said.estimate)), candidate(zone_time::INFO, false, by_zones.map(Estimate::bare))];
+        vec![candidate(model.info(), true, Ok(answer.estimate)), candidate(zone_time::INFO, false, by_zones.map(Estimate::bare))];
     let mut warnings = vec![format!(
-        "no time of a checkpoint was observed: the time is published, of {}; it belongs to that storage and says nothing of another",
+        "no time of a checkpoint was observed: the time is published for {}, and holds only for its storage",
         latency::PUBLISHED_STORAGE
     )];
-    warnings.extend(said.warnings);
+    warnings.extend(answer.warnings);
     if question.setting.mapping.nodes() > 1 {
-        warnings.push("the published time is of one node: each node is taken to write to storage of its own, at the same time".into());
+        warnings.push("the published time is of one node: assuming that each node writes to storage of its own, at the same time".into());
     }
     Answered::with(prediction, warnings)
 }
@@ -195,25 +196,25 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
 /// Checkpoints for a budget and for a mean time between failures, with warnings.
 ///
 /// # Errors
-/// Why there is no schedule.
+/// The reason why there is no schedule.
 pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &ScheduleBudget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
     let (mut all, mut warnings) = (Vec::new(), Vec::new());
-    let said = |e: FitError| e.to_string();
+    let answer = |e: FitError| e.to_string();
     if let Some(overhead) = budget.overhead {
-        let published = schedule::published(app_s, ckpt_s, overhead).map_err(said)?;
-        let whole = schedule::whole_budget(app_s, ckpt_s, overhead).map_err(said)?;
+        let published = schedule::published(app_s, ckpt_s, overhead).map_err(answer)?;
+        let whole = schedule::whole_budget(app_s, ckpt_s, overhead).map_err(answer)?;
         // the published interval is a part of the whole run, checkpoints included; ours are of the program's own time
         let spread = whole.interval_s.map(|own| own + ckpt_s);
         for (rule, source, s, interval_s) in [
             ("published rule", "thesis, section 5.3: leaves part of the budget unused", published, published.interval_s),
-            ("whole budget", "as many as the budget pays for, evenly spread", whole, spread),
+            ("whole budget", "as many as the budget allows, evenly spread", whole, spread),
         ] {
             all.push(Scheduled { rule, source, checkpoints: s.count, interval_s, total_s: s.total_s });
         }
     }
     if let Some(mtbf_s) = budget.mtbf_s {
-        let young = schedule::young_s(ckpt_s, mtbf_s).map_err(said)?;
-        let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(said)?;
+        let young = schedule::young_s(ckpt_s, mtbf_s).map_err(answer)?;
+        let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(answer)?;
         let mut longest = 0.0_f64;
         for (rule, source, interval) in [
             ("Young", "J. W. Young 1974: least expected loss, first order", young),
@@ -226,15 +227,14 @@ pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &ScheduleBudget) -> Res
             longest = longest.max(interval.min(app_s));
         }
         if ckpt_s + longest > TOO_LONG * mtbf_s {
-            let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s).map_err(said)?;
+            let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s).map_err(answer)?;
             let end = if expected > NEVER * app_s {
                 "with failures the run would hardly ever end".to_owned()
             } else {
                 format!("with failures and Daly's interval the run takes {:.1} times as long as without any, on average", expected / app_s)
             };
             warnings.push(format!(
-                "failures every {mtbf_s:.0} s are not rare beside a checkpoint of {ckpt_s:.3} s and its interval of {longest:.3} s: \
-                 what they cost is not in the times of the runs; {end}"
+                "failures every {mtbf_s:.0} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s: the run times do not include their cost; {end}"
             ));
         }
     }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_are_not_rare_are_said() {
+    fn frequent_failures_give_a_warning() {
         assert_eq!(of(None, Some(2500.0)).1, [""; 0]);
         let some = of(None, Some(60.0)).1.join("");
         assert!(some.contains("1.3 times"), "{some}");

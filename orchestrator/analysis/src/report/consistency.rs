@@ -1,4 +1,4 @@
-//! Points whose counted runs were not made alike: their means are of different things.
+//! Points whose counted runs were made under different conditions, so that their means mix them.
 
 use super::{
     model::{Cell, Column},
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SOFTWARE: [&str; 8] = ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host", "instance.type", "instance.zone"];
 
 /// The values named in a warning for each thing that differs.
-const MOST_VALUES: usize = 4;
+const MAX_VALUES: usize = 4;
 
 /// What a run has that does not tell: it was made before cvc recorded it, or its facts are lost.
 const UNKNOWN: &str = "not recorded";
@@ -18,7 +18,7 @@ const UNKNOWN: &str = "not recorded";
 /// Where records come from: the point, the quantity and its labels, then the sources.
 pub(super) type Sources = BTreeMap<(usize, String, String), BTreeSet<String>>;
 
-/// What differs within each point. `sources` are those of its counted runs.
+/// The differences within each point. `sources` are those of its counted runs.
 pub(super) fn find(
     points: usize,
     runs: &[RunRow],
@@ -64,15 +64,14 @@ pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
         *points += 1;
         known.extend(values.iter().map(String::as_str));
     }
-    let said = all.into_iter().map(|(what, (points, values))| {
-        let more = if values.len() > MOST_VALUES { format!(", and {} more", values.len() - MOST_VALUES) } else { String::new() };
-        let values: Vec<&str> = values.into_iter().take(MOST_VALUES).collect();
+    let message = all.into_iter().map(|(what, (points, values))| {
+        let more = if values.len() > MAX_VALUES { format!(", and {} more", values.len() - MAX_VALUES) } else { String::new() };
+        let values: Vec<&str> = values.into_iter().take(MAX_VALUES).collect();
         format!("{what} in {} ({}{more})", count(points), values.join(" / "))
     });
-    let said = said.collect::<Vec<_>>().join("; ");
+    let message = message.collect::<Vec<_>>().join("; ");
     let text = format!(
-        "The counted runs of {} were not made alike, and their means mix what should not be mixed. What differs within a point: {said}. These \
-         points are marked in the tables; run them again with one installation, or do not use their means.",
+        "The counted runs of {} were made under different conditions, so their means are not meaningful. Differences within a point: {message}. These points are marked in the tables; run them again with one installation, or do not use their means.",
         count(points)
     );
     (points > 0).then_some(text)

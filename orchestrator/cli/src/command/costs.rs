@@ -74,7 +74,7 @@ pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &Point
 /// The part of the plan about money.
 pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &PriceBook) -> std::io::Result<()> {
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
-    let mut rows = table(["site", "node", "node-hour", "nodes", "there", "used by runs", "in all"], &[]);
+    let mut rows = table(["site", "node", "node-hour", "nodes", "there", "used by runs", "total"], &[]);
     for site in &priced {
         let node = site.rate.as_ref().ok().and_then(Option::as_ref);
         let at_most = node.is_some_and(NodeRate::is_at_most);

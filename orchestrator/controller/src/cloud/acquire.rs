@@ -1,4 +1,4 @@
-//! Launching: what is on offer, in which order it is tried, what it may cost, and the order itself.
+//! Launches instances: what is on offer, in which order to try it, what it may cost, and the order itself.
 
 use super::Fleet;
 use crate::cost;
@@ -14,30 +14,30 @@ use cvc_core::{
 use std::{sync::atomic::Ordering, time::Duration};
 
 /// Maximum number of times that an order is repeated when its answer was lost.
-const MOST_LOST_ANSWERS: u32 = 4;
-/// Shortest time that instances are of use, seconds: they boot, are set up, run something short, and are given back.
-const LEAST_OF_USE_S: f64 = 120.0;
+const MAX_LOST_ANSWERS: u32 = 4;
+/// Shortest useful life of instances, seconds: they boot, are set up, run something short, and are given back.
+const MIN_OF_USE_S: f64 = 120.0;
 
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
-        self.offer.get_or_try_init(|| async { self.provider.look(&self.request).await }).await.map_err(|e| self.error(e))
+        self.offer.get_or_try_init(|| async { self.provider.describe_offer(&self.request).await }).await.map_err(|e| self.error(e))
     }
 
-    /// Key pair and groups, made or found; also for instances that are there: this machine may have another address today.
+    /// Makes or finds key pair and groups, even if instances exist already: this machine may have another address today.
     pub(super) async fn prepared(&self, offer: &Offer) -> Result<&Prepared, CampaignError> {
         self.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
                 if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.placement_group == Some(true)) {
-                    let said = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
-                    return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
+                    let message = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
+                    return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
                 }
                 let near = self.request.placement_group.unwrap_or(self.request.nodes > 1) && able;
                 let allow_from = match (&self.request.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
                     (None, None) => {
-                        let said = "this machine's address, which alone may come by ssh, cannot be found out; write `allow_from`";
-                        return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), said)));
+                        let message = "cannot find this machine's public address, from which alone ssh is allowed; set `allow_from`";
+                        return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
                     }
                 };
                 let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
@@ -54,7 +54,7 @@ impl Fleet {
             .await
     }
 
-    /// Launches this many more, beside those that are there; `false` when the user wants to stop.
+    /// Launches this many more instances; `false` if the user wants to stop.
     pub(super) async fn acquire(
         &self,
         offer: &Offer,
@@ -64,10 +64,10 @@ impl Fleet {
     ) -> Result<bool, CampaignError> {
         let tries = self.tries(offer, beside);
         if tries.is_empty() {
-            let said = format!("no zone of {} has {}", self.provider.region(), self.request.instance_types.join(" or "));
-            return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), said)));
+            let message = format!("no zone of {} has {}", self.provider.region(), self.request.instance_types.join(" or "));
+            return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), message)));
         }
-        self.look_at_quota(&tries, count).await?;
+        self.check_quota(&tries, count).await?;
         self.ask_prices(offer).await;
         let prepared = self.prepared(offer).await?;
         let mut last = None;
@@ -111,7 +111,7 @@ impl Fleet {
         Err(self.error(last.unwrap_or_else(none)))
     }
 
-    /// Types, markets and zones in the order in which they are tried.
+    /// Types, markets and zones in the order in which to try them.
     fn tries<'o>(&self, offer: &'o Offer, beside: Option<&Instance>) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
         let markets: &[bool] = match self.request.market {
             Market::OnDemand => &[false],
@@ -136,7 +136,7 @@ impl Fleet {
     }
 
     /// Checks, before anything is launched, whether the account may have this many.
-    async fn look_at_quota(&self, tries: &[(&TypeFacts, bool, Option<String>)], count: u32) -> Result<(), CampaignError> {
+    async fn check_quota(&self, tries: &[(&TypeFacts, bool, Option<String>)], count: u32) -> Result<(), CampaignError> {
         let mut short = None;
         let mut asked: Vec<(&str, bool)> = Vec::new();
         for (facts, spot, _) in tries {
@@ -158,7 +158,7 @@ impl Fleet {
             });
         }
         match short {
-            Some(said) => Err(self.error(ProviderError::before(ErrorKind::Quota, "looking at quotas", self.provider.region(), said))),
+            Some(message) => Err(self.error(ProviderError::before(ErrorKind::Quota, "looking at quotas", self.provider.region(), message))),
             None => Ok(()),
         }
     }
@@ -173,22 +173,22 @@ impl Fleet {
         count: u32,
     ) -> Result<LaunchOrder, CampaignError> {
         let Some(image) = offer.image_for(facts) else {
-            let said = format!("the image has no version for {}, which is {}", facts.name, facts.architecture);
-            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "choosing an image", self.provider.region(), said)));
+            let message = format!("the image has no version for the processors of {}, {}", facts.name, facts.architecture);
+            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "choosing an image", self.provider.region(), message)));
         };
         if self.request.efa && !facts.efa {
-            let said = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
-            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "ordering", self.provider.region(), said)));
+            let message = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
+            return Err(self.error(ProviderError::before(ErrorKind::Invalid, "ordering", self.provider.region(), message)));
         }
         let number = self.state().leases.len() + 1;
         let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
         self.pays(&facts.name, rate.as_ref(), count)?;
-        // beside those that are there already
+        // in addition to the existing ones
         let there = self.machines().len() as u32;
         let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
         let tags = Tags {
-            // never the same twice, also of a fleet that another campaign began: it is the client token
+            // unique, even in a fleet that another campaign began, because it is the client token
             lease: Some(format!("{}-{}-{number}", self.tags.fleet, jiff::Timestamp::now().as_second()).into()),
             expires: jiff::Timestamp::now().checked_add(lasts).ok(),
             ..self.tags.clone()
@@ -223,46 +223,46 @@ impl Fleet {
         })
     }
 
-    /// What a node of this type costs.
+    /// The price of a node of this type.
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
         let book = self.prices.lock();
-        // the spot market has a price for each zone
+        // spot prices differ between zones
         let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
         let there = FleetRequest { zones, ..self.request.clone() };
         cost::instance_rate(&book, &there, instance_type, spot, root_gib).ok()
     }
 
-    /// What a node of the fleet costs, as it was known when it was ordered: a campaign that is resumed has the same, whatever prices do.
+    /// The price of a node of the fleet when it was ordered; it stays the same when a campaign is resumed.
     pub fn rate(&self) -> Option<NodeRate> {
         let ordered = self.open_leases().into_iter().filter_map(|l| l.order?.rate);
         ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
-    /// Asks the cloud for today's prices; where it does not answer, the known ones still count.
+    /// Asks the cloud for today's prices; if it does not answer, the known ones are used.
     async fn ask_prices(&self, offer: &Offer) {
         let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
         let spot = self.request.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
             Ok(book) => *self.prices.lock() = book,
-            Err(error) => self.reporter.note(format!("{}: today's prices cannot be had: {error}", self.name)),
+            Err(error) => self.reporter.note(format!("{}: cannot get today's prices: {error}", self.name)),
         }
     }
 
-    /// By today's prices, which may be others than those that were planned with: whether what is left of the budget pays for anything of use.
+    /// Checks that the rest of the budget pays for something useful, by today's prices, which may differ from the planned ones.
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
         let Some(left) = *self.allowance_usd.lock() else { return Ok(()) };
         let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
         let Some(rate) = rate else {
             return Err(over(format!("the price of {instance_type} is unknown, so the budget could be exceeded")));
         };
-        let needs = rate.billed(LEAST_OF_USE_S, count);
+        let needs = rate.billed(MIN_OF_USE_S, count);
         if needs > left {
-            return Err(over(format!("${left:.4} are left, and {count} {instance_type} for {LEAST_OF_USE_S} s cost ${needs:.4}")));
+            return Err(over(format!("${left:.4} is left, and {count} {instance_type} for {MIN_OF_USE_S} s cost ${needs:.4}")));
         }
         Ok(())
     }
 
-    /// How long instances live without cvc: no longer than what is left of the budget pays.
+    /// The lifetime of instances without cvc: at most as long as the rest of the budget pays for.
     pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
         let allowance = *self.allowance_usd.lock();
         let paid_s = match (allowance, rate) {
@@ -272,24 +272,24 @@ impl Fleet {
         self.request.lifetime_s.min(paid_s).max(1.0).floor() as u64
     }
 
-    /// What is left of the campaign's budget.
+    /// The rest of the campaign's budget.
     pub fn set_allowance(&self, usd: Option<f64>) {
         *self.allowance_usd.lock() = usd;
     }
 
-    /// Gives an order, again if its answer was lost, and writes down what came of it.
+    /// Places an order, repeats it if the answer is lost, and records the result.
     #[tracing::instrument(name = "lease", skip_all, fields(lease = order.lease()))]
     pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
         let mut lost = 0;
         let instances = loop {
             match self.provider.launch(order).await {
                 Ok(instances) => break instances,
-                Err(error) if error.left == SideEffect::Unknown && lost < MOST_LOST_ANSWERS => {
+                Err(error) if error.left == SideEffect::Unknown && lost < MAX_LOST_ANSWERS => {
                     lost += 1;
-                    self.reporter.note(format!("{}: {error}; the same order again", self.name));
+                    self.reporter.note(format!("{}: {error}; repeating the order", self.name));
                     tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
                 }
-                // the token was used for another order: what it gave carries the lease's tag
+                // the token was used for another order, whose instances carry the lease's tag
                 Err(error) if error.kind == ErrorKind::TokenMismatch => {
                     let seen = self.provider.observe(self.tags.fleet.as_str()).await.map_err(|e| self.error(e))?;
                     let of_it: Vec<Instance> = seen.into_iter().filter(|i| i.lease == order.lease()).collect();

@@ -1,4 +1,4 @@
-//! What cvc keeps of a fleet on this machine: the private key, the host keys that were seen, a configuration for ssh.
+//! What cvc keeps about a fleet on this machine: the private key, pinned host keys, a configuration for ssh.
 
 use crate::error::CampaignError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -41,16 +41,16 @@ impl Place {
         self.dir.join("known_hosts")
     }
 
-    /// What was set up on which instances.
+    /// File that records what was set up on which instances.
     pub fn set_up(&self) -> Utf8PathBuf {
         self.dir.join("set-up.json")
     }
 
-    /// Makes the directory and a key, if there is none; the public key.
+    /// Makes the directory and a key pair, unless they exist. Returns the public key.
     pub async fn make(&self, comment: &str) -> Result<String, CampaignError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(StoreError::io("make", &self.dir))?;
         let (key, public) = (self.key(), self.key().with_extension("pub"));
-        // the public key is written last: without it the pair is not whole
+        // the public key is written last: without it the pair is incomplete
         if !public.exists() {
             let _ = fs::remove_file(&key);
             let mut command = tool("ssh-keygen");
@@ -59,13 +59,13 @@ impl Place {
             let failed =
                 |why: String| CampaignError::internal(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));
             let made = output_within(&mut command, LIMIT).await;
-            let made = made.map_err(|_| failed("it does not end".into()))?.map_err(|e| failed(e.to_string()))?;
+            let made = made.map_err(|_| failed("it did not end in time".into()))?.map_err(|e| failed(e.to_string()))?;
             if !made.status.success() {
                 return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));
             }
         }
-        // The user's own rules count for what is not said here: ways through other machines, for example. Whose key an address had in an
-        // earlier life does not: clouds give addresses again.
+        // Writes the configuration of ssh. The user's own rules apply to the rest, for example jump hosts, but not the user's known hosts,
+        // because clouds reuse addresses.
         let user = cvc_core::paths::expand("~/.ssh/config");
         let text = format!(
             "# written by cvc for its own connections\nIdentityFile \"{key}\"\nIdentitiesOnly yes\nUserKnownHostsFile none\n\
@@ -76,7 +76,7 @@ impl Place {
         Ok(line.trim().to_owned())
     }
 
-    /// How ssh reaches the instances: with this key alone, and with host keys that are believed at the first contact and then pinned.
+    /// ssh's settings for the instances: only this key, and host keys that are accepted at the first contact and then pinned.
     pub fn ssh(&self) -> SshSettings {
         SshSettings {
             config: Some(self.config().into_string()),
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// An instance that is no more had this address: the next one there has another key.
+    /// Forgets the host key of an address whose instance is gone: the next one there has another key.
     pub fn forget_host(&self, address: &str) -> Result<(), StoreError> {
         let file = self.known_hosts();
         let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
@@ -95,13 +95,13 @@ impl Place {
         write_whole(&file, (kept.join("\n") + "\n").as_bytes())
     }
 
-    /// Takes everything away, when no instance is left that the key is for.
+    /// Removes everything once no instance with this key is left.
     pub fn remove(&self) -> Result<(), StoreError> {
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir).map_err(StoreError::io("remove", &self.dir))?;
         }
         if let Some(parent) = self.dir.parent() {
-            // other sites may be in it
+            // other sites may use it
             let _ = fs::remove_dir(parent);
         }
         Ok(())

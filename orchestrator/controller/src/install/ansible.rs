@@ -1,4 +1,4 @@
-//! ansible-playbook: the one on PATH, or one in a private environment of Python that cvc makes when there is none.
+//! Finds ansible-playbook on PATH, or installs it into a private Python environment.
 
 use super::InstallError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -7,13 +7,13 @@ use cvc_engine::host::{output_within, tool};
 use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
 
-/// Versions of ansible-core that are brought, by the least minor version of Python 3 that they run with; the newest first.
+/// Versions of ansible-core that cvc installs, with the lowest minor version of Python 3 that each runs with; newest first.
 pub const PINNED: [(u32, &str); 3] = [(11, "2.19.14"), (10, "2.17.14"), (9, "2.15.13")];
 /// The oldest version that the roles support.
-const OLDEST: (u32, u32) = (2, 14);
+const MIN_VERSION: (u32, u32) = (2, 14);
 const PIP_LIMIT: Duration = Duration::from_secs(900);
 
-/// An ansible-playbook that can be used.
+/// An ansible-playbook that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ansible {
     /// The program.
@@ -22,10 +22,10 @@ pub struct Ansible {
     pub version: String,
 }
 
-/// Finds it, or brings it. `note` hears what takes a while.
+/// Finds it, or installs it. `note` is called before each step that takes a while.
 ///
 /// # Errors
-/// When there is none and it cannot be brought, with what is missing for that.
+/// When there is none and it cannot be installed; the error names what is missing.
 pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, InstallError> {
     let path = std::env::var("PATH").unwrap_or_default();
     let on_path = paths::on_path(&["ansible-playbook"], &path);
@@ -35,13 +35,13 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
         return Ok(Ansible { playbook: found.clone(), version });
     }
     let python = paths::on_path(&["python3"], &path).ok_or_else(|| InstallError::NoAnsible {
-        what: "ansible-playbook is not installed, and there is no python3 to bring it with".into(),
+        what: "ansible-playbook is not installed, and without python3 cvc cannot install it".into(),
         hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
     })?;
     let pinned = pinned(&python).await?;
     let environment = paths::cache().join(format!("ansible-{pinned}"));
     let playbook = environment.join("bin/ansible-playbook");
-    // only one at a time makes it; the others find it made
+    // only one process at a time makes it; the others find it ready
     let _lock = locked(environment.with_file_name(format!("ansible-{pinned}.lock"))).await?;
     if let Some(version) = version(&playbook).await {
         return Ok(Ansible { playbook, version });
@@ -52,7 +52,7 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
         Some(version) => Ok(Ansible { playbook, version }),
         None => Err(InstallError::NoAnsible {
             what: format!("{playbook} was installed, but does not work"),
-            hint: format!("remove {environment} and type the command again, or install ansible-core by your package manager"),
+            hint: format!("remove {environment} and repeat the command, or install ansible-core with your package manager"),
         }),
     }
 }
@@ -62,26 +62,26 @@ async fn version(playbook: &Utf8Path) -> Option<String> {
     if !paths::is_executable(playbook) {
         return None;
     }
-    let said = said(tool(playbook).arg("--version").env("LC_ALL", "C.UTF-8"), Duration::from_secs(60)).await.ok()?;
+    let output = output(tool(playbook).arg("--version").env("LC_ALL", "C.UTF-8"), Duration::from_secs(60)).await.ok()?;
     // `ansible-playbook [core 2.19.14]`; before 2.11 without `core`
-    let word = said.0.lines().next()?.split_whitespace().next_back()?;
-    Some(word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()).filter(|_| said.1)
+    let word = output.0.lines().next()?.split_whitespace().next_back()?;
+    Some(word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()).filter(|_| output.1)
 }
 
 fn is_new(version: &str) -> bool {
     let mut parts = version.split('.').map_while(|p| p.parse::<u32>().ok());
-    matches!((parts.next(), parts.next()), (Some(major), Some(minor)) if (major, minor) >= OLDEST)
+    matches!((parts.next(), parts.next()), (Some(major), Some(minor)) if (major, minor) >= MIN_VERSION)
 }
 
 async fn pinned(python: &Utf8Path) -> Result<&'static str, InstallError> {
     let mut asking = tool(python);
     asking.args(["-c", "import sys; print(sys.version_info.major, sys.version_info.minor)"]);
-    let text = said(&mut asking, Duration::from_secs(60)).await.map(|s| s.0).unwrap_or_default();
+    let text = output(&mut asking, Duration::from_secs(60)).await.map(|s| s.0).unwrap_or_default();
     let minor = text.trim().strip_prefix("3 ").and_then(|m| m.parse::<u32>().ok());
     let fits = minor.and_then(|minor| PINNED.iter().find(|(least, _)| minor >= *least));
     fits.map(|(_, version)| *version).ok_or_else(|| InstallError::NoAnsible {
         what: format!(
-            "ansible-playbook is not installed, and {python} (Python {}) is too old to bring it with",
+            "ansible-playbook is not installed, and {python} (Python {}) is too old to install it",
             text.trim().replace(' ', ".")
         ),
         hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
@@ -103,30 +103,30 @@ async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
 }
 
 async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Result<(), InstallError> {
-    let by_hand = "or install ansible-core 2.14 or newer by your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
+    let by_hand = "or install ansible-core 2.14 or newer with your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
     let wrong = |what: String, hint: String| InstallError::NoAnsible { what, hint };
-    let made = said(tool(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
+    let made = output(tool(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
     match made {
         Ok((_, true)) => {}
         Ok((text, false)) => {
-            let what = format!("ansible-playbook is not installed, and python3 cannot make an environment for it: {}", last(&text));
+            let what = format!("ansible-playbook is not installed, and python3 cannot create an environment for it: {}", last(&text));
             return Err(wrong(what, format!("install Python's venv (Debian, Ubuntu: apt-get install python3-venv), {by_hand}")));
         }
         Err(e) => return Err(wrong(format!("cannot start {python}: {e}"), by_hand.into())),
     }
     let mut pip = tool(environment.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", &format!("ansible-core=={version}")]);
-    match said(&mut pip, PIP_LIMIT).await {
+    match output(&mut pip, PIP_LIMIT).await {
         Ok((_, true)) => Ok(()),
         Ok((text, false)) => {
-            // what is half there must not look whole
+            // a partial environment must not look complete
             let _ = std::fs::remove_dir_all(environment);
             let offline =
                 ["NewConnectionError", "Temporary failure in name resolution", "Max retries exceeded", "No matching distribution"];
-            let why = if offline.iter().any(|p| text.contains(p)) { "pip does not reach the package index" } else { "pip failed" };
-            let hint = format!("check the network (or set PIP_INDEX_URL to an index that can be reached), {by_hand}");
+            let why = if offline.iter().any(|p| text.contains(p)) { "pip cannot reach the package index" } else { "pip failed" };
+            let hint = format!("check the network (or set PIP_INDEX_URL to a reachable index), {by_hand}");
             Err(wrong(
-                format!("ansible-playbook is not installed, and ansible-core {version} cannot be brought: {why}: {}", last(&text)),
+                format!("ansible-playbook is not installed, and ansible-core {version} cannot be installed: {why}: {}", last(&text)),
                 hint,
             ))
         }
@@ -134,8 +134,8 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
     }
 }
 
-/// Output of a program, and whether it succeeded.
-async fn said(command: &mut Command, limit: Duration) -> std::io::Result<(String, bool)> {
+/// Runs a program. Returns its output, and whether it succeeded.
+async fn output(command: &mut Command, limit: Duration) -> std::io::Result<(String, bool)> {
     let ended = output_within(command.stdin(Stdio::null()), limit).await;
     let output = ended.unwrap_or_else(|_| Err(std::io::Error::other(format!("not done within {} s", limit.as_secs()))))?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! What a site wants of a cloud, in terms that hold for any. Made once, from the settings of the campaign file or from an order of the
-//! journal; nothing below the maker sees those.
+//! What a site requests from a cloud, in terms of no particular cloud. Made once, from the settings of the campaign file or from an order
+//! of the journal, which nothing else has to know.
 
 use super::account::Account;
 use cvc_core::{
@@ -8,15 +8,15 @@ use cvc_core::{
     lease::LaunchOrder,
 };
 
-/// How long instances of an order may take until ssh answers, seconds. They are not waited for any more.
+/// Time limit for ssh to answer on instances of an order, seconds; unused, since nobody waits for them.
 const READY_LIMIT_S: f64 = 300.0;
 
 /// The instances that a site wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetRequest {
-    /// Where they are launched, and in whose name.
+    /// Region and credentials.
     pub account: Account,
-    /// Instance types; the next is taken where the one before cannot be had.
+    /// Instance types; the next one is tried if the one before is not available.
     pub instance_types: Vec<String>,
     /// Maximum number of instances.
     pub nodes: u32,
@@ -24,13 +24,13 @@ pub struct FleetRequest {
     pub zones: Vec<String>,
     /// Subnet, which says the zone; `None` is the default one of each zone.
     pub subnet: Option<String>,
-    /// What they boot.
+    /// Their image.
     pub image: Image,
-    /// Which market they are of.
+    /// Their market.
     pub market: Market,
     /// Spot market: maximum US dollars for an hour of one instance; `None` is the price on demand.
     pub max_price_usd: Option<f64>,
-    /// Whether they are near each other; `None`: where the type allows it and there is more than one.
+    /// Whether they are in a cluster placement group; `None`: if the type allows it and there is more than one.
     pub placement_group: Option<bool>,
     /// Whether they have the Elastic Fabric Adapter.
     pub efa: bool,
@@ -38,18 +38,18 @@ pub struct FleetRequest {
     pub root: Disk,
     /// Further volumes, formatted and mounted.
     pub volumes: Vec<Volume>,
-    /// An instance ends by itself this many seconds after cvc was last there.
+    /// Time after the last contact with cvc at which an instance ends itself, seconds.
     pub lifetime_s: f64,
-    /// How long an instance may take until ssh answers, seconds.
+    /// Time limit for ssh to answer on an instance, seconds.
     pub ready_limit_s: f64,
     /// Who may come by ssh, as in `203.0.113.7/32`; `None` is the caller's own address.
     pub allow_from: Option<String>,
-    /// Digest of what the instances are like: a campaign with the same can use them.
+    /// Digest of the instances' configuration: a campaign with the same digest can use them.
     pub config_digest: String,
 }
 
 impl FleetRequest {
-    /// The request of a site whose machines EC2 gives.
+    /// The request of an EC2 site.
     pub fn of(settings: &Ec2Settings) -> Self {
         Self {
             account: Account::of(settings),
@@ -71,7 +71,7 @@ impl FleetRequest {
         }
     }
 
-    /// The request as far as an order of the journal tells it: enough to find and end what came of it.
+    /// The request from an order of the journal: enough to find and end its instances.
     pub fn of_order(order: &LaunchOrder) -> Self {
         Self {
             account: Account::of_order(order),
@@ -94,8 +94,8 @@ impl FleetRequest {
     }
 }
 
-/// A digest of everything that instances are like. Their number and how long they live do not matter.
+/// A digest of the instances' configuration. Their number and lifetime do not matter.
 fn config_digest(settings: &Ec2Settings) -> String {
-    let alike = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
-    short_digest(canonical_json(&alike).as_bytes())
+    let compared = Ec2Settings { nodes: 0, lifetime_s: 0.0, keep_s: None, ready_limit_s: 0.0, install: false, ..settings.clone() };
+    short_digest(canonical_json(&compared).as_bytes())
 }

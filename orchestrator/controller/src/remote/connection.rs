@@ -1,4 +1,4 @@
-//! Keeps the line to an agent: events in, requests out, again and again when the connection is lost.
+//! Keeps the connection to an agent: events in, requests out. Restores it whenever it is lost.
 
 use crate::{
     backoff::Delays,
@@ -9,37 +9,37 @@ use crate::{
     },
 };
 use camino::Utf8PathBuf;
-use cvc_engine::agent::{Numbered, RelaySaid};
+use cvc_engine::agent::{Numbered, RelayMessage};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Silence after which the relay counts as lost; it gives a sign of life every two seconds.
+/// Silence after which the relay counts as lost; it sends a heartbeat every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Maximum number of starts of an agent that ends without any news.
-const MOST_STARTS: u32 = 5;
+/// Maximum number of starts of an agent that ends without reporting anything.
+const MAX_STARTS: u32 = 5;
 /// Delay before the second attempt; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// What a connection needs.
 pub(super) struct Connection {
     pub head_node: HeadNode,
     pub program: Utf8PathBuf,
     pub root: Utf8PathBuf,
-    /// Whether the agent is on the machine where the relay is: only then can it say whether the agent is alive, and start it again.
+    /// Whether agent and relay are on the same machine: only then can the relay see whether the agent is alive, and restart it.
     pub agent_is_here: bool,
     pub agent_state: Arc<AgentState>,
     pub reporter: SiteReporter,
-    /// Number of the last event when an agent was started last, and how often since.
+    /// Number of the last event when an agent was last started, and the number of starts since.
     pub starts: Mutex<(u64, u32)>,
 }
 
 impl Connection {
-    /// Works until it is dropped.
+    /// Runs until it is dropped.
     pub async fn work(self) {
-        let mut delays = Delays::doubling(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut delays = Delays::doubling(FIRST_PAUSE, MAX_PAUSE);
         let mut away: Option<Instant> = None;
         loop {
             let from = self.agent_state.state().seq;
@@ -60,14 +60,14 @@ impl Connection {
                 Err(error) => error.to_string(),
             };
             if away.is_none() {
-                self.reporter.note(format!("{}: the line to the agent is gone, trying again: {why}", self.head_node.name()));
+                self.reporter.note(format!("{}: lost the connection to the agent, trying again: {why}", self.head_node.name()));
             }
             away.get_or_insert_with(Instant::now);
             delays.pause().await;
         }
     }
 
-    /// Speaks as long as the line holds: whether anything came, and why it ended.
+    /// Exchanges events and requests while the connection lasts. Returns whether anything arrived, and why it ended.
     async fn converse(&self, mut channel: Channel) -> (bool, String) {
         let mut heard = false;
         let mut begun = Vec::new();
@@ -82,20 +82,20 @@ impl Connection {
                 match tokio::time::timeout(SILENCE, channel.send(&line)).await {
                     Ok(Ok(())) => self.agent_state.change(|s| s.sent += 1),
                     Ok(Err(error)) => return (heard, error.to_string()),
-                    Err(_) => return (heard, "nothing can be sent".into()),
+                    Err(_) => return (heard, "cannot send requests".into()),
                 }
                 continue;
             }
             tokio::select! {
                 () = self.agent_state.outgoing.notified() => {}
-                () = tokio::time::sleep_until(deadline) => return (heard, format!("nothing was heard for {} s", SILENCE.as_secs())),
+                () = tokio::time::sleep_until(deadline) => return (heard, format!("no heartbeat for {} s", SILENCE.as_secs())),
                 line = channel.line(&mut begun) => match line {
                     Ok(Some(line)) => {
                         heard = true;
                         deadline = Instant::now() + SILENCE;
                         self.take_in(&line).await;
                     }
-                    Ok(None) => return (heard, format!("it ended: {}", channel.said().trim())),
+                    Ok(None) => return (heard, format!("it ended: {}", channel.stderr_tail().trim())),
                     Err(error) => return (heard, error.to_string()),
                 },
             }
@@ -104,31 +104,31 @@ impl Connection {
 
     async fn take_in(&self, line: &[u8]) {
         if let Ok(numbered) = serde_json::from_slice::<Numbered>(line) {
-            if let Some(told) = self.agent_state.hear(numbered) {
+            if let Some(told) = self.agent_state.apply_event(numbered) {
                 self.reporter.note(told);
             }
-        } else if let Ok(said) = serde_json::from_slice::<RelaySaid>(line) {
-            // the relay says this after the events that there were
+        } else if let Ok(message) = serde_json::from_slice::<RelayMessage>(line) {
+            // the relay sends this after all earlier events
             self.agent_state.change(|s| s.replayed = true);
-            match said {
-                RelaySaid::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
-                RelaySaid::Alive { silent_s, .. } => self.agent_state.change(|s| s.silent_s = silent_s),
-                RelaySaid::Refused { name, problem } => {
+            match message {
+                RelayMessage::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
+                RelayMessage::Alive { silent_s, .. } => self.agent_state.change(|s| s.silent_s = silent_s),
+                RelayMessage::Refused { name, problem } => {
                     self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()))
                 }
             }
         }
     }
 
-    /// Whether agents were started again and again without one of them having told anything new.
+    /// Whether agents were started again and again without reporting anything new.
     fn too_often(&self) -> bool {
         let seq = self.agent_state.state().seq;
         let mut starts = self.starts.lock();
         *starts = if starts.0 == seq { (seq, starts.1 + 1) } else { (seq, 1) };
-        starts.1 > MOST_STARTS
+        starts.1 > MAX_STARTS
     }
 
-    /// The agent was killed, or its machine was: another takes over what it was at.
+    /// Starts another agent after the old one or its machine was killed; it takes over.
     async fn agent_is_gone(&self) {
         let (closed, unable, over) = {
             let state = self.agent_state.state();
@@ -138,12 +138,12 @@ impl Connection {
             return;
         }
         if !closed {
-            self.reporter.note(format!("{}: the agent is gone; another is started", self.head_node.name()));
+            self.reporter.note(format!("{}: the agent is gone; starting another", self.head_node.name()));
         }
         if self.too_often() {
             let tail = self.head_node.run(&["tail", "-n", "5", self.root.join("agent.log").as_str()], SHORT).await;
-            let said = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
-            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {said}", self.head_node.name(), self.root);
+            let message = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
+            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {message}", self.head_node.name(), self.root);
             self.reporter.note(detail.clone());
             self.agent_state.change(|s| s.over = Some(Over { cause: None, detail }));
             return;
@@ -151,7 +151,7 @@ impl Connection {
         let started = self.head_node.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
         match started {
             Ok(output) if output.code == Some(0) => {}
-            Ok(output) => self.reporter.note(format!("{}: the agent cannot be started: {}", self.head_node.name(), output.stderr.trim())),
+            Ok(output) => self.reporter.note(format!("{}: cannot start the agent: {}", self.head_node.name(), output.stderr.trim())),
             Err(error) => self.reporter.note(error.to_string()),
         }
     }

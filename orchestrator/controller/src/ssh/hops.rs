@@ -10,7 +10,7 @@ use cvc_engine::host::{HostError, output_within, tool};
 use std::{process::Stdio, time::Duration};
 
 /// Maximum number of machines on the way; a configuration that goes in circles ends here.
-const MOST: usize = 8;
+const MAX: usize = 8;
 /// Time limit of `ssh -G`, which only reads files.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -25,7 +25,7 @@ pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>,
     })?;
     let mut hops: Vec<Hop> = Vec::new();
     let mut open = vec![(target.destination().to_owned(), target.place())];
-    while let Some((written, args)) = open.pop().filter(|_| hops.len() < MOST) {
+    while let Some((written, args)) = open.pop().filter(|_| hops.len() < MAX) {
         if hops.iter().any(|h| h.written == written) {
             continue;
         }
@@ -52,21 +52,21 @@ pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>,
     Ok(hops)
 }
 
-/// What ssh makes of its configuration for a host: `ssh -G`.
+/// ssh's effective configuration for a host, from `ssh -G`.
 async fn ask(target: &Target, base: &Utf8Path, host: &str, args: &[String]) -> Result<Vec<(String, String)>, HostError> {
     let mut argv: Vec<String> = ["ssh", "-G", "-F", base.as_str()].map(str::to_owned).to_vec();
     argv.extend_from_slice(args);
     argv.extend(["--".into(), host.into()]);
     let mut command = tool(&argv[0]);
     command.args(&argv[1..]).stdin(Stdio::null());
-    let said = match output_within(&mut command, LIMIT).await {
-        Ok(said) => said.map_err(|source| HostError::Start { host: "localhost".into(), argv, source })?,
+    let output = match output_within(&mut command, LIMIT).await {
+        Ok(output) => output.map_err(|source| HostError::Start { host: "localhost".into(), argv, source })?,
         Err(_) => return Err(HostError::Timeout { host: "localhost".into(), argv, limit_s: LIMIT.as_secs_f64() }),
     };
-    if !said.status.success() {
-        return Err(crate::ssh::diagnostics::interpret(&target.name, &[], &String::from_utf8_lossy(&said.stderr)));
+    if !output.status.success() {
+        return Err(crate::ssh::diagnostics::interpret(&target.name, &[], &String::from_utf8_lossy(&output.stderr)));
     }
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().filter_map(|l| l.split_once(' ')).map(|(k, v)| (k.to_ascii_lowercase(), v.trim().to_owned())).collect())
 }
 

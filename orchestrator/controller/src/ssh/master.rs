@@ -18,18 +18,18 @@ use tokio::{
     time::timeout,
 };
 
-/// Time limit from the start of ssh to the first word from there, over all jumps.
+/// Time limit from the start of ssh to the first output from the host, over all jumps.
 const LIMIT: Duration = Duration::from_secs(3 * config::CONNECT_S);
-/// Maximum number of bytes of ssh's messages that are kept, of the beginning and of the end each.
-const MOST_LOG: usize = 64 << 10;
-/// Line that the shell there prints when it is ready; output of its start-up files comes before.
+/// Maximum number of bytes of ssh's messages that are kept, both of the beginning and of the end.
+const MAX_LOG: usize = 64 << 10;
+/// Line that the remote shell prints once it is ready, after any output of its start-up files.
 const READY: &str = "cvc-ready";
 /// Prefix of the names of directories with control sockets.
 const PREFIX: &str = "cvc-ssh-";
 /// Name of the socket in its directory.
 const SOCKET: &str = "master";
-/// Maximum length of such a directory's path: a socket's path has at most 107 bytes, and ssh makes it with 17 more at first.
-const MOST_DIR: usize = 60;
+/// Maximum length of such a directory's path: a socket's path has at most 107 bytes, and ssh first creates it with 17 more.
+const MAX_DIR: usize = 60;
 
 /// A connection that is up.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Master {
     pub(super) session: Arc<Session>,
     child: Mutex<Child>,
     log: Arc<Mutex<String>>,
-    // what ends the connection when it is dropped, in this order
+    // dropped in this order, which ends the connection
     _line: ChildStdin,
     _dir: TempDir,
 }
@@ -51,7 +51,7 @@ impl Master {
     }
 
     /// The last lines of ssh.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn stderr_tail(&self) -> String {
         diagnostics::last(&self.log.lock())
     }
 
@@ -66,7 +66,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     let dir = directory()?;
     let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
         host: target.name.clone(),
-        said: format!("the directory for its socket, {}, has a name that is not UTF-8", dir.path().display()),
+        message: format!("the path of the directory for its socket, {}, is not UTF-8", dir.path().display()),
     })?;
     let hops = hops::resolve(target, path).await?;
     let (fresh, file) = (path.join("fresh"), path.join("config"));
@@ -76,7 +76,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     argv.extend(target.place());
     argv.extend(["--".to_owned(), target.destination().to_owned(), format!("echo {READY}; exec cat >/dev/null")]);
     let start = |source| HostError::Start { host: "localhost".into(), argv: argv.clone(), source };
-    // a group of its own: Ctrl-C is for cvc, which may still have to say something there
+    // a process group of its own: Ctrl-C is for cvc, which may still need the connection
     let mut child = tool(&argv[0])
         .args(&argv[1..])
         .stdin(Stdio::piped())
@@ -87,7 +87,7 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
         .spawn()
         .map_err(start)?;
     let (Some(line), Some(out), Some(err)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
-        return Err(start(std::io::Error::other("it has no standard streams")));
+        return Err(start(std::io::Error::other("internal error (please report): ssh was started without standard streams")));
     };
     let log = Arc::new(Mutex::new(String::new()));
     let listener = tokio::spawn(listen(err, Arc::clone(&log)));
@@ -126,8 +126,8 @@ async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line);
         let mut log = log.lock();
-        if log.len() + line.len() > 2 * MOST_LOG {
-            let cut = (MOST_LOG..=log.len()).find(|i| log.is_char_boundary(*i)).unwrap_or(log.len());
+        if log.len() + line.len() > 2 * MAX_LOG {
+            let cut = (MAX_LOG..=log.len()).find(|i| log.is_char_boundary(*i)).unwrap_or(log.len());
             *log = log.split_off(cut);
         }
         log.push_str(line.trim_end_matches('\r'));
@@ -156,7 +156,7 @@ async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostErr
     if let Some(name) = diagnostics::unknown(log) {
         let offered = show(diagnostics::offered(log));
         let hop = hops.iter().find(|h| h.name == name);
-        // pinned, but with keys of other types only: to ssh that is unknown, and to people it has changed
+        // pinned only with keys of other types: unknown to ssh, but changed to people
         if let Some(file) = hop.and_then(|h| h.pinned.as_ref())
             && let Some(line) = pins::lines_of(file, &name).ok().and_then(|l| l.first().copied())
         {
@@ -167,8 +167,8 @@ async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostErr
         return HostError::KeyUnknown { host, name, offered, files: own.map(ToString::to_string).collect() };
     }
     if gave_up && diagnostics::plain(log).is_empty() {
-        let said = format!("nothing within {} s", LIMIT.as_secs());
-        return HostError::Unreachable { host, cause: cvc_engine::host::Obstacle::Silence, said };
+        let message = format!("nothing within {} s", LIMIT.as_secs());
+        return HostError::Unreachable { host, cause: cvc_engine::host::Obstacle::Silence, message };
     }
     diagnostics::interpret(&target.name, hops, log)
 }
@@ -184,7 +184,7 @@ async fn pin(target: &Target, hops: &[Hop], log: &str, fresh: &Utf8Path, tell: &
             tell(Notice::Pinned { host: hop.name.clone(), fingerprint, vouched_by: Some(found.file), file: target.pinned.clone() });
         }
     }
-    // keys that nothing vouched for, if such are believed
+    // unknown keys, if the site accepts them
     for hop in hops.iter().filter(|h| h.pinned.is_none()) {
         for line in pins::lines_of(fresh, &hop.name)? {
             let Some(key) = pins::key_at(fresh, line) else { continue };
@@ -197,10 +197,10 @@ async fn pin(target: &Target, hops: &[Hop], log: &str, fresh: &Utf8Path, tell: &
     Ok(())
 }
 
-/// A private directory with a short path; what a killed cvc left of its own is removed.
+/// Makes a private directory with a short path, and removes those that killed processes of cvc left.
 fn directory() -> Result<TempDir, HostError> {
     let given = [std::env::var("XDG_RUNTIME_DIR").ok().map(Utf8PathBuf::from), Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok()];
-    let fits = |dir: &Utf8PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_str().len() <= MOST_DIR - PREFIX.len();
+    let fits = |dir: &Utf8PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_str().len() <= MAX_DIR - PREFIX.len();
     let place = given.into_iter().flatten().find(fits).unwrap_or_else(|| "/tmp".into());
     for old in fs::read_dir(&place).into_iter().flatten().flatten() {
         if old.file_name().to_string_lossy().starts_with(PREFIX) && is_dead(&old.path().join(SOCKET)) {

@@ -1,7 +1,7 @@
-//! A machine over ssh, by the user's own OpenSSH: one connection that all commands go through, made again when it is lost.
+//! A machine reached by the user's own OpenSSH: one connection for all commands, restored when it is lost.
 //!
-//! Commands go through the control socket itself (the crate's native-mux), not through an ssh for each: that has real exit codes, costs no
-//! process, and can never fall back to a direct connection without time limits, which ssh does when its master has died.
+//! Commands use the control socket directly (the crate's native-mux) instead of one ssh process each: that gives real exit codes, needs no
+//! process, and never falls back to a direct connection without time limits, as ssh does once its master has died.
 
 mod config;
 mod diagnostics;
@@ -37,27 +37,28 @@ use std::{
 };
 use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// Delay between looks at how long a host is still to be waited for.
+/// Delay between checks of how long to wait for a host.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a connection is tried.
+/// How long to try to connect.
 #[derive(Clone, Copy)]
 enum Patience {
     /// Once.
     None,
-    /// As long as the host is worth waiting for at that time.
+    /// As long as the host's patience at that time allows.
     OfHost,
     /// For this time.
     For(Duration),
 }
 
-/// How long a lost host is waited for, unless [`SshHost::set_patience`] says otherwise.
+/// Time to wait for a lost host, unless [`SshHost::set_patience`] says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum number of commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes one.
-const MOST_AT_ONCE: usize = 8;
-/// Time for which an sshd without a free session is asked again.
+/// Maximum number of commands at the same time through one connection: sshd allows ten (MaxSessions), of which the connection itself takes
+/// one.
+const MAX_AT_ONCE: usize = 8;
+/// Time limit for retries at an sshd without a free session.
 const FULL: Duration = Duration::from_secs(30);
-/// Time that the far side has to end a program before this side gives up.
+/// Time for the far side to end a program before this side gives up.
 const GRACE: Duration = Duration::from_secs(4);
 /// Time limit for small questions and single files.
 const SHORT: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ struct Inner {
     permits: Arc<Semaphore>,
     home: OnceCell<Utf8PathBuf>,
     patience_ms: AtomicU64,
-    /// Whether it was ever reached: what never was is not waited for.
+    /// Whether it was ever reached; a host that never was is not waited for.
     reached: AtomicBool,
     tell: Listener,
 }
@@ -88,17 +89,17 @@ impl fmt::Debug for SshHost {
 }
 
 impl SshHost {
-    /// A host that nothing was done with yet.
+    /// Creates a host without connecting to it.
     pub fn new(target: Target) -> Self {
         Self::with_listener(target, Arc::new(|_| ()))
     }
 
-    /// A host whose notices somebody wants to hear.
+    /// Creates a host that reports its notices to `tell`.
     pub fn with_listener(target: Target, tell: Listener) -> Self {
         Self(Arc::new(Inner {
             target,
             master: Mutex::new(None),
-            permits: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            permits: Arc::new(Semaphore::new(MAX_AT_ONCE)),
             home: OnceCell::new(),
             patience_ms: AtomicU64::new(u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)),
             reached: AtomicBool::new(false),
@@ -106,18 +107,18 @@ impl SshHost {
         }))
     }
 
-    /// Whom it was made for.
+    /// Its target.
     pub fn target(&self) -> &Target {
         &self.0.target
     }
 
-    /// How long every operation waits for a host that was reached before, also those that wait already.
+    /// Sets how long operations wait for a host that was reached before, including those that already wait.
     pub fn set_patience(&self, patience: Duration) {
         self.0.patience_ms.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Connects, if it is not connected. A host that was never reached gets one attempt, so that a wrong name is told at once; one that was is
-    /// waited for.
+    /// Connects, if it is not connected. A host that was never reached gets one attempt, so that a wrong name is reported at once; one that
+    /// was reached before is waited for.
     ///
     /// # Errors
     /// Why it cannot be reached.
@@ -133,7 +134,7 @@ impl SshHost {
         self.up_within(Patience::For(patience)).await.map(|_| ())
     }
 
-    /// Whether there is a connection now; none is made.
+    /// Whether there is a connection now; does not make one.
     pub async fn is_connected(&self) -> bool {
         match &*self.0.master.lock().await {
             Some(master) => master.is_up().await,
@@ -174,14 +175,14 @@ impl SshHost {
 
     async fn up_within(&self, patience: Patience) -> Result<Arc<Master>, HostError> {
         let inner = &self.0;
-        // whoever comes while the connection is made waits for the same
-        let mut held = inner.master.lock().await;
-        if let Some(master) = &*held {
+        // others that come while the connection is being made wait for the same one
+        let mut current = inner.master.lock().await;
+        if let Some(master) = &*current {
             if master.is_up().await {
                 return Ok(Arc::clone(master));
             }
-            (inner.tell)(Notice::Lost { host: inner.target.name.clone(), said: master.said() });
-            *held = None;
+            (inner.tell)(Notice::Lost { host: inner.target.name.clone(), message: master.stderr_tail() });
+            *current = None;
         }
         let again = inner.reached.load(Ordering::Relaxed);
         let begin = Instant::now();
@@ -195,7 +196,7 @@ impl SshHost {
             (inner.tell)(Notice::Back { host: inner.target.name.clone(), away_s: begin.elapsed().as_secs_f64() });
         }
         inner.reached.store(true, Ordering::Relaxed);
-        *held = Some(Arc::clone(&master));
+        *current = Some(Arc::clone(&master));
         Ok(master)
     }
 
@@ -219,15 +220,15 @@ impl SshHost {
             .without_max_times()
             .with_jitter();
         let attempts = (|| self.connect_once()).retry(delays).when(HostError::is_transient).notify(|error, _| {
-            let said = error.to_string();
+            let message = error.to_string();
             let mut last = last.lock();
-            // the same reason is told once
-            if last.as_ref().is_none_or(|l: &HostError| l.to_string() != said) {
-                (inner.tell)(Notice::Lost { host: inner.target.name.clone(), said });
+            // each reason is reported once
+            if last.as_ref().is_none_or(|l: &HostError| l.to_string() != message) {
+                (inner.tell)(Notice::Lost { host: inner.target.name.clone(), message });
             }
-            *last = Some(HostError::Lost { host: inner.target.name.clone(), during: "for good".into(), said: error.to_string() });
+            *last = Some(HostError::Lost { host: inner.target.name.clone(), during: "for good".into(), message: error.to_string() });
         });
-        // it may become less while it lasts: of a machine that is known to be gone
+        // it may shrink meanwhile, for a machine that turns out to be gone
         let begin = Instant::now();
         let at_its_end = async {
             while let Some(rest) = patience().checked_sub(begin.elapsed()).filter(|rest| !rest.is_zero()) {
@@ -239,7 +240,7 @@ impl SshHost {
             () = at_its_end => Err(last.into_inner().unwrap_or_else(|| HostError::Unreachable {
                 host: inner.target.name.clone(),
                 cause: cvc_engine::host::Obstacle::Silence,
-                said: format!("no connection within {} s", patience().as_secs()),
+                message: format!("no connection within {} s", patience().as_secs()),
             })),
         }
     }
@@ -256,26 +257,26 @@ impl SshHost {
                 Ok(child) => return Ok((child, master, permit)),
                 Err(error) => error,
             };
-            let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            // sshd counts sessions until it has cleaned up after them; what was refused has not begun
-            if said.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
+            let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            // sshd counts sessions until it has cleaned up after them; a refused command has not started
+            if message.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
-            return Err(self.ended(&master, during, said).await);
+            return Err(self.ended(&master, during, message).await);
         }
     }
 
-    fn lost(&self, during: &str, said: String) -> HostError {
-        HostError::Lost { host: self.0.target.name.clone(), during: during.to_owned(), said }
+    fn lost(&self, during: &str, message: String) -> HostError {
+        HostError::Lost { host: self.0.target.name.clone(), during: during.to_owned(), message }
     }
 
-    /// What it means that a command did not go as it should: lost, if the connection is.
-    async fn ended(&self, master: &Master, during: &str, said: String) -> HostError {
+    /// The error of a failed command: `Lost` if the connection is lost.
+    async fn ended(&self, master: &Master, during: &str, message: String) -> HostError {
         if master.is_up().await {
-            HostError::Ssh { host: self.0.target.name.clone(), said: format!("{said} {during}") }
+            HostError::Ssh { host: self.0.target.name.clone(), message: format!("{message} {during}") }
         } else {
-            self.lost(during, master.said())
+            self.lost(during, master.stderr_tail())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The pinned host keys of a site: a known-hosts file of cvc's own, which only grows by first contacts.
+//! The pinned host keys of a site, in a known-hosts file of cvc's own. Only first contacts add to it.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{HostError, output_within, tool};
@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
 };
 
-/// Where the pinned host keys of a site are: `~/.config/cvc/known_hosts/SITE`, `$XDG_CONFIG_HOME` honoured.
+/// Path of the pinned host keys of a site: `~/.config/cvc/known_hosts/SITE`, `$XDG_CONFIG_HOME` honoured.
 pub fn file_of(site: &str) -> Utf8PathBuf {
     cvc_core::paths::config().join("known_hosts").join(site)
 }
@@ -57,17 +57,17 @@ pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostEr
     let dir = file.parent().unwrap_or(Utf8Path::new("."));
     fs::create_dir_all(dir).map_err(|e| failed("create", dir, e))?;
     let open = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file);
-    let mut held: File = open.map_err(|e| failed("open", file, e))?;
-    held.lock().map_err(|e| failed("lock", file, e))?;
+    let mut pins: File = open.map_err(|e| failed("open", file, e))?;
+    pins.lock().map_err(|e| failed("lock", file, e))?;
     // another host of the site, or another cvc, may have been first
     if has(file, name)? {
         return Ok(false);
     }
     let mut text = String::new();
-    held.read_to_string(&mut text).map_err(|e| failed("read", file, e))?;
+    pins.read_to_string(&mut text).map_err(|e| failed("read", file, e))?;
     let begin = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let line = format!("{begin}{}{name} {}\n", key.marker, key.key);
-    held.write_all(line.as_bytes()).and_then(|()| held.sync_all()).map_err(|e| failed("write", file, e))?;
+    pins.write_all(line.as_bytes()).and_then(|()| pins.sync_all()).map_err(|e| failed("write", file, e))?;
     Ok(true)
 }
 
@@ -82,8 +82,8 @@ pub(super) async fn fingerprint(key: &Key) -> Option<String> {
     fs::write(&path, format!("{}\n", key.key)).ok()?;
     let mut command = tool("ssh-keygen");
     command.arg("-lf").arg(&path).stdin(std::process::Stdio::null());
-    let said = output_within(&mut command, std::time::Duration::from_secs(10)).await.ok()?.ok()?;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let output = output_within(&mut command, std::time::Duration::from_secs(10)).await.ok()?.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split_whitespace().nth(1).map(str::to_owned)
 }
 

@@ -11,7 +11,7 @@ pub struct Ec2Settings {
     pub profile: Option<String>,
     /// Instead of the cloud's own addresses, as in `http://127.0.0.1:5000`.
     pub endpoint: Option<String>,
-    /// Instance types; the next is taken where the one before cannot be had.
+    /// Instance types; the next one is used if the one before is not available.
     pub instance_types: Vec<String>,
     /// Instances at most.
     pub nodes: u32,
@@ -39,17 +39,17 @@ pub struct Ec2Settings {
     pub nfs: Option<String>,
     /// Seconds after which an instance terminates itself once cvc no longer extends its deadline.
     pub lifetime_s: f64,
-    /// How long instances are kept after the campaign for the next one, seconds; `None`: not at all.
+    /// Time for which instances are kept after the campaign for the next one, seconds; `None`: not at all.
     pub keep_s: Option<f64>,
-    /// How long an instance may take until ssh answers, seconds.
+    /// Time limit for an instance to answer by ssh, seconds.
     pub ready_limit_s: f64,
-    /// Who may come by ssh, as in `203.0.113.7/32`; `None` is the caller's own address.
+    /// Addresses from which ssh is allowed, as in `203.0.113.7/32`; `None` for the caller's own.
     pub allow_from: Option<String>,
     /// Whether what the campaign needs is installed on fresh instances.
     pub install: bool,
 }
 
-/// What instances boot.
+/// The image of instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -69,7 +69,7 @@ pub enum Image {
     Parameter(String),
 }
 
-/// Which market instances are of.
+/// The market of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -77,9 +77,9 @@ pub enum Market {
     /// Full price; they stay.
     #[default]
     OnDemand,
-    /// Cheaper; the cloud may take them back.
+    /// Cheaper; the cloud may reclaim them.
     Spot,
-    /// Spot, or on demand where no spot instances can be had.
+    /// Spot, or on demand if no spot instances are available.
     SpotThenOnDemand,
 }
 
@@ -115,7 +115,7 @@ impl Default for Disk {
     }
 }
 
-/// A volume besides the root, and where it is.
+/// A further volume, and its mount point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -138,7 +138,7 @@ pub struct Volume {
     pub throughput_mib_s: Option<u32>,
 }
 
-/// What a node or a core of a site costs, as the user says; the price of EC2 instances comes from the cloud.
+/// The user's price of a node or a core of a site; prices of EC2 instances come from the cloud.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -151,23 +151,23 @@ pub struct PriceSettings {
     pub per_core_hour_usd: Option<f64>,
 }
 
-/// What a campaign may cost.
+/// The budget of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// US dollars in all.
+    /// US dollars.
     pub usd: f64,
-    /// What becomes of runs when it comes to its end.
+    /// What happens to runs when it is used up.
     pub when_short: WhenShort,
 }
 
-/// What becomes of runs when the budget comes to its end. It is not exceeded either way.
+/// What happens to runs when the budget is used up. It is never exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenShort {
-    /// A run begins if the budget covers what it is expected to take; one that takes longer is ended.
+    /// A run begins if the budget covers its expected cost; one that takes longer is ended.
     #[default]
     End,
-    /// A run begins only if the budget covers it up to its time limit: none that has begun is ended.
+    /// A run begins only if the budget covers it up to its time limit, so no running one is ended.
     Finish,
 }

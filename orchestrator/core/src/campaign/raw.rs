@@ -90,16 +90,16 @@ pub struct RawSite {
     /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
     #[serde(default)]
     pub side_by_side: bool,
-    /// A node that was not heard of for so long is lost, seconds. Default: 15.
+    /// Silence after which a node counts as lost, seconds. Default: 15.
     #[serde(default)]
     pub lost_after_s: Option<f64>,
-    /// Kind `slurm`: how nodes are asked for.
+    /// Kind `slurm`: how to request nodes.
     #[serde(default)]
     pub slurm: Option<RawSlurm>,
-    /// Kind `ec2`: how instances are asked for.
+    /// Kind `ec2`: how to request instances.
     #[serde(default)]
     pub ec2: Option<RawEc2>,
-    /// What a node or a core costs, where the cloud does not say.
+    /// Price of a node or a core, where no cloud gives it.
     #[serde(default)]
     pub price: PriceSettings,
     /// How software is installed by `cvc install`.
@@ -107,42 +107,42 @@ pub struct RawSite {
     pub install: RawInstall,
 }
 
-/// How EC2 instances are asked for.
+/// How to request EC2 instances.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Ec2"))]
-#[serde(deny_unknown_fields, expecting = "a table that says how EC2 instances are asked for")]
+#[serde(deny_unknown_fields, expecting = "a table with settings of EC2 instances")]
 pub struct RawEc2 {
     /// Region, as in `us-east-1`.
     pub region: String,
-    /// Instance types; the next is taken where the one before cannot be had. All nodes are of one type.
+    /// Instance types; the next one is used if the one before is not available. All nodes are of one type.
     pub instance_types: Vec<String>,
-    /// Instances at most; mappings over more are left out. No more are launched than the points need.
+    /// Maximum number of instances; mappings over more are excluded. No more are launched than the points need.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub nodes: i64,
     /// Profile of the AWS configuration. Default: as for the AWS command line.
     #[serde(default)]
     pub profile: Option<String>,
-    /// Instead of AWS's own addresses: a compatible cloud, or a test's. Default: `AWS_ENDPOINT_URL`, or AWS itself.
+    /// Address of a compatible cloud, or a test's, instead of AWS's own. Default: `AWS_ENDPOINT_URL`, or AWS itself.
     #[serde(default)]
     pub endpoint: Option<String>,
     /// Zones, in order of preference; all nodes are in one. Default: every zone that has the type.
     #[serde(default)]
     pub zones: Vec<String>,
-    /// Subnet, which says the zone. Default: the default one of each zone.
+    /// Subnet, which determines the zone. Default: the default one of each zone.
     #[serde(default)]
     pub subnet: Option<String>,
-    /// What they boot: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
+    /// Their image: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
     /// `debian-12`.
     #[serde(default)]
     pub image: Option<RawImage>,
-    /// Which market they are of. Default: `on-demand`.
+    /// Their market. Default: `on-demand`.
     #[serde(default)]
     pub market: Market,
-    /// Spot market: US dollars for an hour of one instance at most. Default: the price on demand.
+    /// Spot market: maximum price of one instance, US dollars an hour. Default: the on-demand price.
     #[serde(default)]
     pub max_price_usd: Option<f64>,
-    /// Whether they are in a cluster placement group. Default: where the type allows it and there is more than one.
+    /// Whether they are in a cluster placement group. Default: if the type allows it and there is more than one.
     #[serde(default)]
     pub placement_group: Option<bool>,
     /// Whether they have the Elastic Fabric Adapter. Default: false.
@@ -154,24 +154,24 @@ pub struct RawEc2 {
     /// Further EBS volumes of each node, formatted and mounted.
     #[serde(default)]
     pub volumes: Vec<Volume>,
-    /// Where the disks of the machine itself are mounted. Default: they are left alone.
+    /// Where the machine's own disks are mounted. Default: they are left alone.
     #[serde(default)]
     pub instance_store: Option<String>,
     /// Directory that the first node exports by NFS and all others mount. Default: none.
     #[serde(default)]
     pub nfs: Option<String>,
-    /// An instance ends by itself so long after cvc was last there, whatever became of cvc, as in `4h`; with a budget no later than that pays
-    /// for. Default: `4h`.
+    /// Time after the last contact with cvc at which an instance ends itself, as in `4h`; with a budget, no later than the budget covers.
+    /// Default: `4h`.
     #[serde(default)]
     pub lifetime: Option<String>,
-    /// How long instances are kept after the campaign for the next one with the same settings, as in `30m`. Default: not at all.
+    /// Time for which instances are kept after the campaign, for the next one with the same settings, as in `30m`. Default: not at all.
     #[serde(default)]
     pub keep: Option<String>,
-    /// How long an instance may take until ssh answers, seconds. Default: 300.
+    /// Time limit for an instance to answer by ssh, seconds. Default: 300.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub ready_limit_s: Option<f64>,
-    /// Who may come by ssh, as in `203.0.113.7/32`. Default: the caller's own address.
+    /// Addresses from which ssh is allowed, as in `203.0.113.7/32`. Default: the caller's own address.
     #[serde(default)]
     pub allow_from: Option<String>,
     /// Whether what the campaign needs is installed on fresh instances. Default: true.
@@ -214,9 +214,9 @@ pub struct RawImageTable {
 #[cfg_attr(feature = "schema", schemars(rename = "Budget"))]
 #[serde(deny_unknown_fields, expecting = "a table with `usd`")]
 pub struct RawBudget {
-    /// US dollars in all, over all sessions of the campaign. It is not exceeded.
+    /// US dollars over all sessions of the campaign. It is not exceeded.
     pub usd: f64,
-    /// What becomes of runs when it comes to its end. Default: `end`.
+    /// What happens to runs when it is used up. Default: `end`.
     #[serde(default)]
     pub when_short: WhenShort,
 }
@@ -237,7 +237,7 @@ pub struct RawInstall {
     pub spack_dir: Option<String>,
     /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
     pub specs: IndexMap<String, String>,
-    /// Whether each node gets a key of its own that the other nodes let in. Default: false.
+    /// Whether each node gets a key of its own that the other nodes accept. Default: false.
     pub ssh_keys: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct RawInstall {
 pub enum RawHost {
     /// Its name, as ssh knows it.
     Name(String),
-    /// More about it.
+    /// Its settings.
     Table(RawHostTable),
 }
 
@@ -288,17 +288,17 @@ pub struct RawSsh {
     pub config: Option<String>,
     /// File with the host keys of the site, besides `~/.ssh/known_hosts`.
     pub known_hosts: Option<String>,
-    /// What becomes of a host whose key is not known. Default: `strict`.
+    /// What to do about a host with an unknown key. Default: `strict`.
     pub host_keys: HostKeys,
 }
 
-/// How Slurm is asked for nodes.
+/// How to request nodes from Slurm.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Slurm"))]
 #[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
 pub struct RawSlurm {
-    /// Nodes of an allocation at most; mappings over more are left out.
+    /// Maximum number of nodes of an allocation; mappings over more are excluded.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub nodes: i64,
     /// Partition. Default: the cluster's.
@@ -323,13 +323,13 @@ pub struct RawSlurm {
     /// Whether nodes are not shared with other jobs. Default: true.
     #[serde(default = "yes")]
     pub exclusive: bool,
-    /// What a job is for. Default: `campaign`.
+    /// What a job covers. Default: `campaign`.
     #[serde(default)]
     pub allocation: Allocation,
-    /// Whether a job may be put back into the queue. Default: false.
+    /// Whether a job may be requeued. Default: false.
     #[serde(default)]
     pub requeue: bool,
-    /// How long a job may wait in the queue, seconds. Default: as long as it takes.
+    /// Time limit for a job in the queue, seconds. Default: none.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub queue_limit_s: Option<f64>,
@@ -382,7 +382,7 @@ pub struct RawMpi {
     /// Extra arguments of the launcher.
     #[serde(default)]
     pub args: Vec<String>,
-    /// I/O layer that is asked for; Open MPI only.
+    /// I/O layer to use; Open MPI only.
     #[serde(default)]
     pub io: Option<MpiIo>,
 }
@@ -501,7 +501,7 @@ pub enum Seconds {
 #[cfg_attr(feature = "schema", schemars(rename = "Trace"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
 pub struct RawTrace {
-    /// With which tool. Default: `none`.
+    /// The tool. Default: `none`.
     pub tracer: TracerKind,
 }
 

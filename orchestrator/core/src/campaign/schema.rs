@@ -1,7 +1,9 @@
 //! The JSON Schema of campaign files and application descriptors.
 //!
-//! The sections in [`super::raw`] are read as they are described there. `[matrix]`, `[[zip]]`, `[[points]]`, `when` and the file as a whole are read by
-//! [`super::factor`] and [`super::load`], which keep a position for every value: the types here only describe them. A test holds both to the same keys.
+//! The sections in [`super::raw`] are read as they are described there. `[matrix]`, `[[zip]]`, `[[points]]`, `when` and the file as a whole
+//! are read by
+//! [`super::factor`] and [`super::load`], which keep a position for every value: the types here only describe them. A test holds both to
+//! the same keys.
 
 #![expect(dead_code, reason = "these types only describe the file")]
 
@@ -35,7 +37,7 @@ struct RawCampaign {
     /// Name of the campaign and of its directory: small letters, digits, `-` and `_`.
     #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
     name: String,
-    /// The variant that is meant when none is asked for; the copy of the file that is kept with the runs says it.
+    /// The variant to use if none is given; set in the copy of the file that is kept with the runs.
     #[serde(default)]
     variant: Option<String>,
     /// One line for people.
@@ -70,7 +72,7 @@ struct RawCampaign {
     /// What the campaign may cost.
     #[serde(default)]
     budget: Option<RawBudget>,
-    /// What models are fitted on and judged on, and how well they must do.
+    /// The points that models are fitted on and judged on, and the bounds that they must keep.
     #[serde(default)]
     predict: Option<RawPredict>,
     /// The same campaign with some keys changed, by name.
@@ -83,13 +85,13 @@ struct RawCampaign {
 #[schemars(rename = "Variant")]
 #[serde(deny_unknown_fields)]
 struct RawVariant {
-    /// Keys of the file that the variant does without, as in `matrix.aggregators`; removed first.
+    /// Keys of the file to remove first, as in `matrix.aggregators`.
     #[serde(default)]
     remove: Vec<String>,
     /// One line for people.
     #[serde(default)]
     description: Option<String>,
-    /// Of each site, what differs.
+    /// What differs, by site.
     #[serde(default)]
     sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
     /// Factors that differ. `processes` or `mapping` here takes the place of both.
@@ -137,7 +139,7 @@ macro_rules! factors {
             app: Option<$one<String>>,
             /// Workloads of the descriptor. Default: its only one.
             class: Option<$one<String>>,
-            /// Processes in all; with `mapping` absent they run on one node.
+            /// Total processes; without `mapping` they run on one node.
             processes: Option<$one<u32>>,
             /// Processes on nodes, as in `1Nx4P`.
             mapping: Option<$one<Mapping>>,
@@ -147,7 +149,7 @@ macro_rules! factors {
             checkpointer: Option<$one<CheckpointerKind>>,
             /// How DMTCP stores images. Default: `none`.
             compression: Option<$one<Compression>>,
-            /// Collective-buffering aggregators in all, or `default`.
+            /// Total collective-buffering aggregators, or `default`.
             aggregators: Option<$one<OrDefault<u32>>>,
             /// Collective buffer of one aggregator, or `default`.
             cb_buffer: Option<$one<OrDefault<ByteSize>>>,
@@ -210,7 +212,7 @@ struct RawExclude {
 #[schemars(rename = "Predict")]
 #[serde(deny_unknown_fields)]
 struct RawPredict {
-    /// Conditions in the words of an exclude's `when`; points that meet one of them are what models are fitted on.
+    /// Conditions as in an exclude's `when`; models are fitted on the points that meet one of them.
     #[schemars(length(min = 1))]
     train: Vec<IndexMap<String, serde_json::Value>>,
     /// Conditions for the points that models are judged on. Default: every point that is not a training point.
@@ -220,7 +222,7 @@ struct RawPredict {
     /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
     #[serde(default)]
     max_error: RawBounds,
-    /// Least part of the held-out cells that lie within their 95 % interval, in percent. Default: no bound.
+    /// Minimum share of the held-out cells that lie within their 95 % interval, percent. Default: no bound.
     #[serde(default)]
     #[schemars(range(max = 100))]
     min_coverage: Option<f64>,

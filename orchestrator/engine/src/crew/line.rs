@@ -1,9 +1,9 @@
-//! The line to one sentinel.
+//! The connection to one sentinel.
 
 use super::{CrewError, NotStarted, Settings};
 use crate::host::tool;
 use cvc_core::log::{Ended, command_event};
-use cvc_probe::sentinel::{Answer, Hello, PROTOCOL, Request, Said, Terms};
+use cvc_probe::sentinel::{AgentHello, Answer, Hello, PROTOCOL, Request, SentinelMessage};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,36 +21,36 @@ use tokio::{
     time::Instant,
 };
 
-/// Longest answer. The areas of thousands of images are some hundred megabytes.
-const LONGEST_ANSWER: usize = 1 << 30;
-/// Lines from this length on are parsed where that keeps nothing else from being heard.
+/// Maximum size of an answer. The areas of thousands of images take some hundred megabytes.
+const MAX_ANSWER: usize = 1 << 30;
+/// Length from which lines are parsed on another thread, so that parsing does not delay other messages.
 const LONG_LINE: usize = 256 << 10;
-/// What is kept of standard error and of noise.
-const MOST_SAID: usize = 4 << 10;
-/// How long a process may take to be gone once its output has ended or it was killed.
+/// Maximum number of bytes kept of standard error and noise.
+const MAX_MESSAGE: usize = 4 << 10;
+/// Time limit for a process to end after its output has ended or it was killed.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Who waits for which answer.
+/// The requests that wait for an answer.
 #[derive(Debug)]
 enum Pending {
     Open(HashMap<u64, oneshot::Sender<Result<Answer, String>>>),
-    /// The line is broken: why.
+    /// The reason why the connection is broken.
     Broken(String),
 }
 
-/// A line to a sentinel that has said hello.
+/// A connection to a sentinel that has said hello.
 #[derive(Debug)]
 pub(super) struct Line {
     pending: Arc<Mutex<Pending>>,
-    /// What is to be said; without it the line closes.
+    /// Messages to send; dropping it closes the connection.
     to_say: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     next_id: AtomicU64,
     closing: Arc<AtomicBool>,
     /// True when its process is gone.
     gone: watch::Receiver<bool>,
-    /// Told to cut the line at once.
+    /// Signals to cut the connection at once.
     cut: mpsc::Sender<()>,
-    /// Who is at the other end.
+    /// The sentinel's hello.
     pub hello: Hello,
 }
 
@@ -58,15 +58,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// The last kilobytes of what was said.
+/// The last kilobytes of output.
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<u8>>);
+struct StderrTail(Mutex<Vec<u8>>);
 
-impl Heard {
+impl StderrTail {
     fn add(&self, bytes: &[u8]) {
         let mut kept = lock(&self.0);
         kept.extend_from_slice(bytes);
-        let over = kept.len().saturating_sub(MOST_SAID);
+        let over = kept.len().saturating_sub(MAX_MESSAGE);
         kept.drain(..over);
     }
 
@@ -112,7 +112,7 @@ impl Lines {
         self.stream.consume(taken);
         if whole {
             Next::Line(std::mem::take(&mut self.begun))
-        } else if self.begun.len() > LONGEST_ANSWER {
+        } else if self.begun.len() > MAX_ANSWER {
             Next::TooLong
         } else {
             Next::Part
@@ -121,9 +121,9 @@ impl Lines {
 }
 
 /// A line of a sentinel, or noise.
-fn understand(line: &[u8]) -> Option<Said> {
-    let said: Said = serde_json::from_slice(line).ok()?;
-    (said.id.is_some() || said.hello.is_some() || said.beat.is_some() || said.error.is_some()).then_some(said)
+fn understand(line: &[u8]) -> Option<SentinelMessage> {
+    let message: SentinelMessage = serde_json::from_slice(line).ok()?;
+    (message.id.is_some() || message.hello.is_some() || message.beat.is_some() || message.error.is_some()).then_some(message)
 }
 
 fn duration(seconds: f64) -> Duration {
@@ -131,16 +131,17 @@ fn duration(seconds: f64) -> Duration {
 }
 
 impl Line {
-    /// Starts a sentinel and waits for its first word. Its loss is told to `lost`.
+    /// Starts a sentinel and waits for its hello. Its loss is reported to `lost`.
     pub async fn open(
         host: &str,
         argv: &[String],
         settings: Settings,
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
     ) -> Result<Self, NotStarted> {
-        let heard = Arc::new(Heard::default());
-        let fail = |problem: String| NotStarted { host: host.to_owned(), argv: argv.to_vec(), problem, said: heard.text() };
-        let (program, args) = argv.split_first().ok_or_else(|| fail("nothing is said to start its sentinel with".into()))?;
+        let heard = Arc::new(StderrTail::default());
+        let fail = |problem: String| NotStarted { host: host.to_owned(), argv: argv.to_vec(), problem, message: heard.text() };
+        let (program, args) =
+            argv.split_first().ok_or_else(|| fail("internal error (please report): no command to start its sentinel".into()))?;
         let mut child = tool(program)
             .args(args)
             // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
@@ -157,7 +158,7 @@ impl Line {
             return Err(fail("its pipes are missing".into()));
         };
         let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
-        let terms = Terms { beat_s: settings.beat_s, silence_s: Some(settings.lost_after_s) };
+        let terms = AgentHello { beat_s: settings.beat_s, silence_s: Some(settings.lost_after_s) };
         let mut lines = Lines { stream: BufReader::with_capacity(64 << 10, stdout), begun: Vec::new() };
         let greeting = async {
             let mut hello = serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
@@ -173,9 +174,9 @@ impl Line {
                 command_event(host, argv, began.elapsed(), Ended::Exit(Some(0), ""));
                 return Ok(Self::keep(host, settings, lost, Process { child, stdin, lines, heard, hello }));
             }
-            Ok(Some(hello)) => format!("cvc-node there is of version {}, this is {}", hello.version, env!("CARGO_PKG_VERSION")),
+            Ok(Some(hello)) => format!("cvc-node there has version {}, and this is {}", hello.version, env!("CARGO_PKG_VERSION")),
             Ok(None) => match tokio::time::timeout(REAP_LIMIT, child.wait()).await {
-                Ok(Ok(status)) => format!("its sentinel ended before its first word ({status})"),
+                Ok(Ok(status)) => format!("its sentinel ended before its first message ({status})"),
                 Ok(Err(_)) | Err(_) => "its sentinel closed its output".into(),
             },
             Err(_) => format!("its sentinel did not answer within {} s", settings.start_limit_s),
@@ -212,7 +213,7 @@ impl Line {
         Self { pending, to_say: Mutex::new(Some(to_say)), next_id: AtomicU64::new(1), closing, gone, cut, hello }
     }
 
-    /// Why it is broken, if it is.
+    /// The reason why it is broken, if it is.
     pub fn broken(&self) -> Option<String> {
         match &*lock(&self.pending) {
             Pending::Open(_) => None,
@@ -220,7 +221,7 @@ impl Line {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub async fn ask(&self, host: &str, request: &Request, limit: Duration) -> Result<Answer, CrewError> {
         let host = || host.to_owned();
         let refused = |problem: String| CrewError::Refused { host: host(), request: request.name(), problem };
@@ -232,7 +233,7 @@ impl Line {
                 }
                 value.to_string().into_bytes()
             })
-            .map_err(|e| refused(format!("the request cannot be told: {e}")))?;
+            .map_err(|e| refused(format!("internal error (please report): cannot encode the request: {e}")))?;
         line.push(b'\n');
         let (tell, told) = oneshot::channel();
         match &mut *lock(&self.pending) {
@@ -248,7 +249,7 @@ impl Line {
         match tokio::time::timeout(limit, told).await {
             Ok(Ok(answer)) => answer.map_err(refused),
             Ok(Err(_)) => {
-                let reason = self.broken().unwrap_or_else(|| "its line broke".into());
+                let reason = self.broken().unwrap_or_else(|| "its connection broke".into());
                 Err(CrewError::Lost { host: host(), reason })
             }
             Err(_) => Err(CrewError::Timeout { host: host(), request: request.name(), limit_s: limit.as_secs_f64() }),
@@ -268,7 +269,7 @@ impl Line {
     }
 }
 
-/// Takes a question back when its asker has gone.
+/// Withdraws a request whose asker is gone.
 struct Forget<'a> {
     pending: &'a Mutex<Pending>,
     id: u64,
@@ -287,16 +288,16 @@ struct Process {
     child: Child,
     stdin: ChildStdin,
     lines: Lines,
-    heard: Arc<Heard>,
+    heard: Arc<StderrTail>,
     hello: Hello,
 }
 
 /// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
-async fn greeted(lines: &mut Lines, heard: &Heard) -> Option<Hello> {
+async fn greeted(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     loop {
         match lines.next().await {
             Next::Line(line) => match understand(&line) {
-                Some(Said { hello: Some(hello), .. }) => return Some(hello),
+                Some(SentinelMessage { hello: Some(hello), .. }) => return Some(hello),
                 Some(_) => {}
                 None => heard.add(&line),
             },
@@ -310,14 +311,14 @@ async fn greeted(lines: &mut Lines, heard: &Heard) -> Option<Hello> {
     }
 }
 
-async fn listen(mut stderr: ChildStderr, heard: Arc<Heard>) {
+async fn listen(mut stderr: ChildStderr, heard: Arc<StderrTail>) {
     let mut buffer = [0u8; 1024];
     while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
         heard.add(&buffer[..n]);
     }
 }
 
-/// Writes what is to be said, and a ping when there is nothing. Ends, and with it the line, when nobody can say anything any more.
+/// Writes messages, and pings in between. Ends, and with it the connection, once all senders are gone.
 async fn say(mut stdin: ChildStdin, mut says: mpsc::UnboundedReceiver<Vec<u8>>, beat: Duration) {
     loop {
         let line = match tokio::time::timeout(beat, says.recv()).await {
@@ -340,12 +341,12 @@ async fn kill(child: &mut Child) {
     let _ = tokio::time::timeout(REAP_LIMIT, child.wait()).await;
 }
 
-/// Keeps the end of a line on which answers and beats come.
+/// Reads answers and heartbeats.
 struct Keeper {
     host: String,
     child: Child,
     lines: Lines,
-    heard: Arc<Heard>,
+    heard: Arc<StderrTail>,
     pending: Arc<Mutex<Pending>>,
     closing: Arc<AtomicBool>,
     lost_after: Duration,
@@ -357,7 +358,7 @@ impl Keeper {
         let (ended, mut reason) = self.listen().await;
         let was_closing = self.closing.load(Ordering::Acquire);
         if ended && let Ok(Ok(status)) = tokio::time::timeout(REAP_LIMIT, self.child.wait()).await {
-            reason = format!("its sentinel's line ended ({status}){}", self.heard.last_line());
+            reason = format!("its sentinel's connection ended ({status}){}", self.heard.last_line());
         }
         let waiting = std::mem::replace(&mut *lock(&self.pending), Pending::Broken(reason.clone()));
         // those who wait are told by this
@@ -370,12 +371,12 @@ impl Keeper {
         kill(&mut self.child).await;
     }
 
-    /// Until the line is of no use any more: whether it ended by itself, and why.
+    /// Reads until the connection ends. Returns whether it ended by itself, and why.
     async fn listen(&mut self) -> (bool, String) {
         let mut heard = Instant::now();
         loop {
             tokio::select! {
-                // what has come is read first: this process may itself have been stopped for a while
+                // read what has arrived first: this process may itself have been stopped for a while
                 biased;
                 next = self.lines.next() => {
                     heard = Instant::now();
@@ -386,37 +387,37 @@ impl Keeper {
                         }
                         Next::Line(line) => take(&line, &self.pending, &self.heard),
                         Next::Part => {}
-                        Next::End => return (true, "its sentinel's line ended".into()),
-                        Next::TooLong => return (false, format!("its sentinel sent a line of more than {LONGEST_ANSWER} bytes")),
+                        Next::End => return (true, "its sentinel's connection ended".into()),
+                        Next::TooLong => return (false, format!("its sentinel sent a line of more than {MAX_ANSWER} bytes")),
                     }
                 }
                 // without a sender the line closes by itself: the sentinel gets the time to end what it guards
-                Some(()) = self.cuts.recv() => return (false, "its line has been cut".into()),
+                Some(()) = self.cuts.recv() => return (false, "its connection was cut".into()),
                 () = tokio::time::sleep_until(heard + self.lost_after) => {
-                    return (false, format!("nothing was heard of it for {} s", self.lost_after.as_secs_f64()));
+                    return (false, format!("no heartbeat for {} s", self.lost_after.as_secs_f64()));
                 }
             }
         }
     }
 }
 
-/// Hands an answer to who waits for it.
-fn take(line: &[u8], pending: &Mutex<Pending>, heard: &Heard) {
-    let Some(said) = understand(line) else {
+/// Passes an answer to the request that waits for it.
+fn take(line: &[u8], pending: &Mutex<Pending>, heard: &StderrTail) {
+    let Some(message) = understand(line) else {
         heard.add(line);
         return;
     };
-    let Some(id) = said.id else { return };
+    let Some(id) = message.id else { return };
     let asker = match &mut *lock(pending) {
         Pending::Open(waiting) => waiting.remove(&id),
         Pending::Broken(_) => None,
     };
     // an answer that comes too late is of no use
     let Some(asker) = asker else { return };
-    let answer = match (said.ok, said.error) {
+    let answer = match (message.ok, message.error) {
         (Some(answer), _) => Ok(answer),
         (None, Some(problem)) => Err(problem),
-        (None, None) => Err("the answer says nothing".into()),
+        (None, None) => Err("the answer is empty".into()),
     };
     // the asker may have given up just now
     let _ = asker.send(answer);

@@ -1,6 +1,6 @@
-//! The agent's end of the sentinels: one on every node of a site, asked side by side, missed as soon as it falls silent.
+//! The agent's side of the sentinels: one on every node of a site, asked side by side, lost as soon as it falls silent.
 //!
-//! A [`Crew`] starts the sentinels of all members at the same time and keeps their lines. Whoever waits for a run waits for
+//! A [`Crew`] starts the sentinels of all members at the same time and keeps their connections. Whoever waits for a run waits for
 //! [`Crew::wait_lost`] as well: no launcher says reliably that a node is gone.
 
 mod error;
@@ -21,36 +21,36 @@ use tokio::{
     task::JoinSet,
 };
 
-/// So many are started at the same time: each start is a key exchange on this machine.
+/// Maximum number of sentinels that are started at the same time: each start is a key exchange on this machine.
 const STARTS_AT_ONCE: usize = 32;
 
 /// Time between TERM and KILL for what a killed sentinel had guarded, seconds.
 const LEFT_GRACE_S: f64 = 1.5;
-/// How long ending that may take: longer than a sentinel waits for processes to vanish.
+/// Time limit for ending that: longer than a sentinel waits for processes to vanish.
 const LEFT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the lines close, and every
-/// sentinel ends what it guards; [`Crew::close`] waits for that.
+/// The sentinels of some nodes. Cloning it is cheap, and gives the same crew. When the last clone is dropped the connections close, and
+/// every sentinel ends what it guards; [`Crew::close`] waits for that.
 #[derive(Clone, Debug)]
 pub struct Crew(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     settings: Settings,
-    seats: Vec<Seat>,
+    seats: Vec<MemberSlot>,
     lost: Arc<watch::Sender<BTreeMap<String, String>>>,
 }
 
-/// A member and how it is spoken to.
+/// A member and its connection.
 #[derive(Debug)]
-struct Seat {
+struct MemberSlot {
     member: Member,
-    post: Mutex<Post>,
-    /// What its sentinel guards, by the runs' markers: a sentinel that is killed ends nothing.
+    post: Mutex<Presence>,
+    /// What its sentinel guards, by the runs' markers, because a killed sentinel cannot end it.
     guarded: Mutex<BTreeMap<String, Guarded>>,
 }
 
-/// What is to be ended and removed of a run on a node.
+/// What to end and remove of a run on a node.
 #[derive(Clone, Debug)]
 struct Guarded {
     dirs: Vec<PathBuf>,
@@ -58,7 +58,7 @@ struct Guarded {
 }
 
 #[derive(Clone, Debug)]
-enum Post {
+enum Presence {
     /// This process answers.
     Here(Arc<Sentinel>),
     /// A line to another process; a lost one stays until it is replaced.
@@ -67,8 +67,8 @@ enum Post {
     Gone,
 }
 
-impl Seat {
-    fn new(member: Member, post: Post) -> Self {
+impl MemberSlot {
+    fn new(member: Member, post: Presence) -> Self {
         Self { member, post: Mutex::new(post), guarded: Mutex::default() }
     }
 
@@ -76,7 +76,7 @@ impl Seat {
         self.guarded.lock()
     }
 
-    /// Keeps in mind what the sentinel is asked to guard. It is noted before the answer, which may be lost.
+    /// Notes what the sentinel is asked to guard, before its answer, which may be lost.
     fn note_guarded(&self, request: &Request) {
         if let Request::Guard { marker, dirs, remove } = request {
             self.guarded().insert(marker.clone(), Guarded { dirs: dirs.clone(), remove: remove.clone() });
@@ -97,11 +97,11 @@ impl Seat {
         Ok(())
     }
 
-    fn post(&self) -> Post {
+    fn post(&self) -> Presence {
         self.post.lock().clone()
     }
 
-    fn set(&self, post: Post) -> Post {
+    fn set(&self, post: Presence) -> Presence {
         std::mem::replace(&mut *self.post.lock(), post)
     }
 }
@@ -110,7 +110,7 @@ impl Crew {
     /// Starts the sentinels of all members, side by side.
     ///
     /// # Errors
-    /// When one of them does not answer in time: all that failed, each with what it said and the hint. Those that did start are ended.
+    /// When one of them does not answer in time: all that failed, each with its message and a hint. Those that did start are ended.
     pub async fn start(members: Vec<Member>, settings: Settings) -> Result<Self, CrewError> {
         let (crew, failed) = Self::start_some(members, settings).await;
         if failed.is_empty() {
@@ -120,22 +120,22 @@ impl Crew {
         Err(CrewError::Start(failed))
     }
 
-    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and told with the hint.
+    /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and returned with hints.
     pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
-        let mut posts: BTreeMap<usize, Post> = posts.into_iter().collect();
-        let seats = members.into_iter().enumerate().map(|(i, member)| Seat::new(member, posts.remove(&i).unwrap_or(Post::Gone)));
+        let mut posts: BTreeMap<usize, Presence> = posts.into_iter().collect();
+        let seats = members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, posts.remove(&i).unwrap_or(Presence::Gone)));
         let crew = Self(Arc::new(Inner { settings, seats: seats.collect(), lost }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
         crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
         (crew, failed)
     }
 
-    /// A crew of one, in this process: what sites without other nodes use.
+    /// A crew of one in this process, for sites without other nodes.
     #[must_use]
     pub fn here(name: &str) -> Self {
-        let seat = Seat::new(Member { name: name.to_owned(), argv: None }, Post::Here(Arc::new(Sentinel::default())));
+        let seat = MemberSlot::new(Member { name: name.to_owned(), argv: None }, Presence::Here(Arc::new(Sentinel::default())));
         Self(Arc::new(Inner { settings: Settings::default(), seats: vec![seat], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
     }
 
@@ -144,17 +144,17 @@ impl Crew {
         members: Vec<(usize, Member)>,
         settings: Settings,
         lost: &Arc<watch::Sender<BTreeMap<String, String>>>,
-    ) -> (Vec<(usize, Post)>, Vec<(usize, NotStarted)>) {
+    ) -> (Vec<(usize, Presence)>, Vec<(usize, NotStarted)>) {
         let room = Arc::new(Semaphore::new(STARTS_AT_ONCE));
         let mut starting = JoinSet::new();
         for (i, member) in members {
             let (room, lost) = (Arc::clone(&room), Arc::clone(lost));
             starting.spawn(async move {
-                let Some(argv) = member.argv else { return (i, Ok(Post::Here(Arc::new(Sentinel::default())))) };
+                let Some(argv) = member.argv else { return (i, Ok(Presence::Here(Arc::new(Sentinel::default())))) };
                 // it is never closed
                 let _permit = room.acquire_owned().await;
                 let opened = Line::open(&member.name, &argv, settings, lost).await;
-                (i, opened.map(|line| Post::Line(Arc::new(line))))
+                (i, opened.map(|line| Presence::Line(Arc::new(line))))
             });
         }
         let (mut posts, mut failed) = (Vec::new(), Vec::new());
@@ -163,7 +163,7 @@ impl Crew {
                 Ok((i, Ok(post))) => posts.push((i, post)),
                 Ok((i, Err(failure))) => failed.push((i, failure)),
                 Err(panicked) => {
-                    // only a panic ends such a task without an answer, and it is to be seen
+                    // only a panic ends such a task without an answer, and it must be seen
                     if let Ok(panic) = panicked.try_into_panic() {
                         std::panic::resume_unwind(panic);
                     }
@@ -180,23 +180,23 @@ impl Crew {
         self.0.seats.iter().map(|s| s.member.name.as_str()).collect()
     }
 
-    /// Who a member's sentinel is, as it said itself; `None` once it is closed.
+    /// The hello of a member's sentinel; `None` once it is closed.
     #[must_use]
     pub fn hello(&self, name: &str) -> Option<Hello> {
         match self.seat(name).ok()?.post() {
-            Post::Here(_) => Some(Hello::of_this_process()),
-            Post::Line(line) => Some(line.hello.clone()),
-            Post::Gone => None,
+            Presence::Here(_) => Some(Hello::of_this_process()),
+            Presence::Line(line) => Some(line.hello.clone()),
+            Presence::Gone => None,
         }
     }
 
-    /// What a member's machine calls itself.
+    /// The host name of a member's machine.
     #[must_use]
     pub fn hostname(&self, name: &str) -> Option<String> {
         self.hello(name).map(|hello| hello.host)
     }
 
-    fn seat(&self, name: &str) -> Result<&Seat, CrewError> {
+    fn seat(&self, name: &str) -> Result<&MemberSlot, CrewError> {
         self.0.seats.iter().find(|s| s.member.name == name).ok_or_else(|| CrewError::Unknown { host: name.to_owned() })
     }
 
@@ -215,11 +215,11 @@ impl Crew {
         answer
     }
 
-    async fn ask_at(seat: &Seat, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+    async fn ask_at(seat: &MemberSlot, request: Request, limit: Duration) -> Result<Answer, CrewError> {
         let post = seat.post();
         let (host, asked) = (seat.member.name.clone(), request.name());
         let answer = match post {
-            Post::Here(sentinel) => {
+            Presence::Here(sentinel) => {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
                 match tokio::time::timeout(limit, answering).await {
                     Ok(Ok(answer)) => answer,
@@ -227,18 +227,18 @@ impl Crew {
                     Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
                 }
             }
-            Post::Line(line) => return line.ask(&host, &request, limit).await,
-            Post::Gone => return Err(CrewError::Lost { host, reason: "its line has been closed".into() }),
+            Presence::Line(line) => return line.ask(&host, &request, limit).await,
+            Presence::Gone => return Err(CrewError::Lost { host, reason: "its connection is closed".into() }),
         };
         answer.map_err(|problem| CrewError::Refused { host, request: asked, problem })
     }
 
-    /// Asks several members the same at the same time; the answers are in the order of the names.
+    /// Sends the same request to several members side by side; the answers are in the order of the names.
     pub async fn ask_all(&self, names: &[&str], request: Request, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
         self.ask_each(names.iter().map(|name| ((*name).to_owned(), request.clone())).collect(), limit).await
     }
 
-    /// Asks several members, each its own, at the same time; the answers are in the order of the questions.
+    /// Sends a request to each of several members side by side; the answers are in the order of the requests.
     pub async fn ask_each(&self, questions: Vec<(String, Request)>, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
         let asking: Vec<_> = questions
             .into_iter()
@@ -258,13 +258,13 @@ impl Crew {
         answers
     }
 
-    /// Who is lost and why, as it changes: silent for longer than [`Settings::lost_after_s`], or the line broke.
+    /// Watches which members are lost, and why: silent for longer than [`Settings::lost_after_s`], or the connection broke.
     #[must_use]
     pub fn lost(&self) -> watch::Receiver<BTreeMap<String, String>> {
         self.0.lost.subscribe()
     }
 
-    /// Waits until one of these is lost: the first of them, and why. Never ends while all are well.
+    /// Waits until one of these is lost. Returns the first of them, and why.
     pub async fn wait_lost(&self, names: &[&str]) -> (String, String) {
         let mut lost = self.lost();
         let first = |lost: &BTreeMap<String, String>| {
@@ -281,8 +281,8 @@ impl Crew {
         }
     }
 
-    /// Tries once to start the sentinels of lost members again; the names of those that came back. They guard nothing: what was guarded
-    /// there has been ended, by the sentinel when its line closed, or now.
+    /// Tries once to restart the sentinels of lost members. Returns the names of those that came back. They guard nothing: what was guarded
+    /// there has been ended, by the old sentinel when its connection closed, or now.
     pub async fn revive(&self) -> Vec<String> {
         self.revive_of(|_| true).await.0
     }
@@ -297,7 +297,7 @@ impl Crew {
         let mut back = Vec::new();
         for (i, post) in posts {
             let Some(seat) = self.0.seats.get(i) else { continue };
-            if let Post::Line(line) = &post
+            if let Presence::Line(line) = &post
                 && let Err(error) = seat.end_left(line).await
             {
                 tracing::warn!(node = seat.member.name, %error, "what a lost sentinel guarded could not be ended; the node stays lost");
@@ -306,8 +306,8 @@ impl Crew {
             self.0.lost.send_modify(|lost| {
                 lost.remove(&seat.member.name);
             });
-            // it may have been lost again before it was said to be back
-            if let Post::Line(line) = &post
+            // it may have been lost again before it was reported as back
+            if let Presence::Line(line) = &post
                 && let Some(reason) = line.broken()
             {
                 self.0.lost.send_modify(|lost| {
@@ -321,21 +321,21 @@ impl Crew {
         (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
     }
 
-    /// Tries whether further sentinels could be started on these: where not, the node counts as lost, since nothing else can be started
-    /// there either. Those where it failed, with the reason.
-    pub async fn knock(&self, names: &[&str]) -> Vec<NotStarted> {
+    /// Tries to start a second sentinel on each of these. A node where that fails counts as lost, because nothing else can be started there
+    /// either. Returns the failures with their reasons.
+    pub async fn probe_starts(&self, names: &[&str]) -> Vec<NotStarted> {
         let members = self.0.seats.iter().enumerate().filter(|(_, s)| names.contains(&s.member.name.as_str()) && s.member.argv.is_some());
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
         let limit = self.close_limit();
         let (posts, failed) = Self::open(members, self.0.settings, &self.0.lost).await;
         for (_, post) in posts {
-            if let Post::Line(line) = post {
+            if let Presence::Line(line) = post {
                 line.close(limit).await;
             }
         }
         let mut refused = Vec::new();
         for (i, failure) in failed {
-            if let Some(Post::Line(old)) = self.0.seats.get(i).map(|seat| seat.set(Post::Gone)) {
+            if let Some(Presence::Line(old)) = self.0.seats.get(i).map(|seat| seat.set(Presence::Gone)) {
                 // it may be as far away as the node: nobody waits for it
                 tokio::spawn(async move { old.close(limit).await });
             }
@@ -352,22 +352,22 @@ impl Crew {
         Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 })
     }
 
-    /// Ends all sentinels, which end what they guard, and waits for them. Bounded: one that does not go is cut off.
+    /// Ends all sentinels, which end what they guard, and waits for them up to a time limit.
     pub async fn close(&self) {
         let limit = self.close_limit();
         let mut closing = JoinSet::new();
         for seat in &self.0.seats {
-            match seat.set(Post::Gone) {
-                Post::Here(sentinel) => {
+            match seat.set(Presence::Gone) {
+                Presence::Here(sentinel) => {
                     closing.spawn(async move {
                         // a panic there has nobody left who would hear of it
                         let _ = tokio::task::spawn_blocking(move || sentinel.end_guarded()).await;
                     });
                 }
-                Post::Line(line) => {
+                Presence::Line(line) => {
                     closing.spawn(async move { line.close(limit).await });
                 }
-                Post::Gone => {}
+                Presence::Gone => {}
             }
         }
         while closing.join_next().await.is_some() {}

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says How to fix it.
+/// An image that cannot be read: which file, where in it, what is wrong. [`ImageError::hint`] says how to fix it.
 #[derive(Debug)]
 pub struct ImageError {
     /// The image, or the directory that could not be listed.

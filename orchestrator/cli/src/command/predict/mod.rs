@@ -1,9 +1,9 @@
 //! `cvc predict`
 
-mod said;
+mod output;
 mod show;
 
-use self::said::Said;
+use self::output::PredictOutput;
 use crate::{
     args::{PredictArgs, Which},
     campaigns::campaign_dir,
@@ -22,23 +22,23 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let mut observations = Vec::new();
     let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());
     for from in &args.from {
-        let (place, found, said) = observed(from, args)?;
+        let (place, found, output) = observed(from, args)?;
         if origins.contains(&place) {
             warnings.push(format!("{from} is given twice and counts once"));
             continue;
         }
         origins.push(place);
         observations.extend(found);
-        warnings.extend(said);
+        warnings.extend(output);
     }
     let trains = filters(&args.train)?;
     let excludes = filters(&args.exclude)?;
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
     if observations.is_empty() && !args.from.is_empty() {
         let (message, hint) = if excludes.is_empty() {
-            ("nothing was observed: no run of these campaigns succeeded", "`cvc status` shows the progress of a campaign")
+            ("no observations: no run of these campaigns succeeded", "`cvc status` shows the progress of a campaign")
         } else {
-            ("--exclude leaves out every observation", "leave out fewer: --exclude names what is left out, --train what is kept")
+            ("--exclude leaves out every observation", "exclude fewer: --exclude names what to leave out, --train what to keep")
         };
         return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
     }
@@ -50,13 +50,13 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {
             message: format!("none of the {} observations matches --train", observations.len()),
-            hint: format!("there are for example: {}", examples(&observations)),
+            hint: format!("examples of observations: {}", examples(&observations)),
         }
         .into());
     }
     split(observations, is_training, |training, held_out| {
         let predictor = Predictor::train(&training)?;
-        let said = Said {
+        let output = PredictOutput {
             trained_on: training.items().iter().collect(),
             held_out: held_out.items().len(),
             budget,
@@ -66,19 +66,19 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         };
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         if args.json {
-            serde_json::to_writer_pretty(&mut out, &said).map_err(std::io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
-            show::show(&mut out, &said, args.detail)?;
+            show::show(&mut out, &output, args.detail)?;
         }
         out.flush()?;
-        // asked for a program of which nothing but its library could be told: a script must not take that for an answer
-        let answered = said.forecasts.iter().all(Forecasts::says_something_of_the_program);
+        // only the library of the requested program could be predicted: a script must not take that for an answer
+        let answered = output.forecasts.iter().all(Forecasts::says_something_of_the_program);
         Ok(if answered { ExitStatus::Done } else { ExitStatus::Model })
     })
 }
 
-/// The observations of a campaign or a table, with the one path that it has however it is written, and what has to be said of repeated rows.
+/// Reads the observations of a campaign or a table, with its canonical path and warnings about repeated rows.
 fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Observation>, Vec<String>), Failure> {
     let one = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     if from.extension() == Some("csv") {

@@ -1,6 +1,6 @@
 //! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
 
-use super::said::Said;
+use super::output::PredictOutput;
 use crate::{
     display::duration,
     text::{paragraph, table},
@@ -13,23 +13,23 @@ use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use std::{collections::BTreeMap, io::Write};
 
-/// Labels shown of the runs behind a number; JSON has all.
+/// Maximum number of labels shown for the runs behind a number; JSON has all of them.
 const LABELS: usize = 12;
 
-pub fn show(out: &mut impl Write, said: &Said<'_>, detail: bool) -> std::io::Result<()> {
-    match (said.trained_on.len(), said.held_out) {
-        (0, _) => writeln!(out, "without observations: only what needs no run, and what was published")?,
+pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> std::io::Result<()> {
+    match (output.trained_on.len(), output.held_out) {
+        (0, _) => writeln!(out, "without observations: only what needs no run or was published")?,
         (n, 0) => writeln!(out, "trained on {}", observations(n))?,
         (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
     }
-    for warning in &said.warnings {
+    for warning in &output.warnings {
         writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
     }
-    for forecasts in &said.forecasts {
+    for forecasts in &output.forecasts {
         writeln!(out)?;
         show_forecast(out, forecasts, detail)?;
     }
-    if let Some(judged) = &said.judged {
+    if let Some(judged) = &output.judged {
         writeln!(out)?;
         show_judged(out, judged)?;
     }
@@ -48,7 +48,7 @@ fn tier(tier: Tier) -> &'static str {
     }
 }
 
-/// As many digits as tell something: four significant ones, and two decimals at most.
+/// Rounds to four significant digits, and at most two decimals.
 fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 1000.0 => 0,
@@ -161,17 +161,17 @@ fn together(labels: &[String]) -> String {
     groups.iter().map(|(p, l, m)| format!("{p} {} {l}", m.join(", "))).collect::<Vec<_>>().join("; ")
 }
 
-/// Columns that the other columns of the main table take.
+/// Width that the other columns of the main table take.
 const BESIDE_MODEL: usize = 66;
-/// Columns of the model at least.
+/// Minimum width of the model's column.
 const NARROWEST: usize = 14;
 
-/// The width of the terminal; `None` where standard output is none.
+/// The width of the terminal; `None` if standard output is not one.
 fn width() -> Option<usize> {
     comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width().map(usize::from)
 }
 
-/// A name on several lines that are no longer than `room`, broken after hyphens only.
+/// Breaks a name into lines of at most `room` characters, only after hyphens.
 fn hyphenated(name: &str, room: usize) -> String {
     let mut lines = vec![String::new()];
     for part in name.split_inclusive('-') {
@@ -211,7 +211,7 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
-    let mut rows = table(["rule", "checkpoints", "every (start to start)", "run with them", "source"], &["source"]);
+    let mut rows = table(["rule", "checkpoints", "every (start to start)", "time with checkpoints", "source"], &["source"]);
     for s in &forecasts.schedules {
         rows.add_row([
             s.rule.to_owned(),
@@ -231,7 +231,7 @@ fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<(
             Forecast::Predicted(p) => p,
             Forecast::NoPrediction(_) if line.refused.is_empty() => continue,
             Forecast::NoPrediction(_) => {
-                writeln!(out, "\n{}: no model has a number", name(line))?;
+                writeln!(out, "\n{}: no model gives a number", name(line))?;
                 for why in &line.refused {
                     writeln!(out, "{}", paragraph("  ", why))?;
                 }
@@ -284,10 +284,10 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// Predicted against measured: for each quantity how often, how far off, and how often the interval covers.
+/// Compares predictions with measurements: for each quantity the count, the errors, and how often the interval covers the measured value.
 fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Result<()> {
     if judged.is_empty() {
-        return writeln!(out, "nothing was held out: --train says which observations train, the others are judged");
+        return writeln!(out, "nothing was held out: --train selects the observations to train on, and the others are predicted");
     }
     let mut by: BTreeMap<Quantity, Vec<&HeldOutForecast>> = BTreeMap::new();
     for j in judged {
