@@ -98,7 +98,7 @@ impl AgentHandle {
     }
 
     /// Waits until no attempt works with it any more, at most this long.
-    pub(super) async fn unused(&self, limit: Duration) {
+    pub(super) async fn wait_until_unused(&self, limit: Duration) {
         // an error would mean that this handle is gone, and with it the last user
         let _ = tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await;
     }

@@ -41,6 +41,14 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("absent", "true"),
 ];
 
+/// What stands in [`PROGRAMS`] for [`mark`].
+const MARK: &str = "contract-endless";
+
+/// What the program that does not end says: another test process may run one, too.
+fn mark() -> String {
+    format!("{MARK}-{}-", std::process::id())
+}
+
 /// An executor with what it is asked to do.
 struct Member<'a> {
     name: &'static str,
@@ -63,6 +71,7 @@ fn campaign(dir: &Path, lab: &Lab) -> Spec {
     let apps = dir.join("apps");
     fs::create_dir_all(&apps).expect("apps/");
     for (name, script) in PROGRAMS {
+        let script = script.replace(MARK, &mark());
         let program = if name == "absent" { "a-program-that-nobody-has" } else { "sh" };
         let text = format!(
             "schema = 1\nname = \"{name}\"\ntitle = \"a script of a test\"\n[program]\nnames = [\"{program}\"]\ninstall = \"ask somebody\"\n\
@@ -242,10 +251,11 @@ impl Member<'_> {
 fn endless_programs() -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let said = format!("-c\0echo {}", mark());
     // the shell itself, not a launcher that has it among its arguments; a process that has just ended has no command line
     let is_it = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split_once('\0').is_some_and(|(program, rest)| program.ends_with("sh") && rest.starts_with("-c\0echo contract-endless"))
+        line.split_once('\0').is_some_and(|(program, rest)| program.ends_with("sh") && rest.starts_with(&said))
     };
     pids.filter(is_it).collect()
 }

@@ -260,7 +260,7 @@ impl Remote {
                 return Ok(Some(AgentUse::begin(agent)));
             }
             // its job is over: what lies in its spool has been told, but another attempt may still be fetching
-            agent.unused(FETCH_LIMIT).await;
+            agent.wait_until_unused(FETCH_LIMIT).await;
             agent.close().await?;
             // its process has ended
             *self.agent.lock() = None;

@@ -247,7 +247,7 @@ async fn take(
     let (prepared, layout) = (coordinator.prepared, coordinator.layout);
     let request = CheckpointRequest::new(coordinator, number, limit);
     coordinator.say("-c").await?;
-    let events = request.completion(shepherd).await?;
+    let events = request.wait_until_whole(shepherd).await?;
     let begin = request.begin;
     let dirs = if later {
         stable(prepared, layout, number, begin, limit).await?;
@@ -286,7 +286,7 @@ enum LogOf {
 }
 
 /// Whose log it is that begins at `start`, when the checkpoint was asked for at `asked` and had this time limit.
-fn log_of(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf {
+fn classify_log(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf {
     if start + CLOCK_SLACK < asked {
         LogOf::Earlier
     } else if start > asked + limit {
@@ -312,7 +312,7 @@ impl<'a> CheckpointRequest<'a> {
 
     /// Waits until the checkpoint is whole; its times, if the coordinator tells them. The command returns at once: the coordinator's event
     /// log, or before DMTCP 4 its restart script, says it.
-    async fn completion(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, RunFailure> {
+    async fn wait_until_whole(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, RunFailure> {
         loop {
             if self.coordinator.install.has_event_log() {
                 if let Some(events) = self.new_events()? {
@@ -322,7 +322,7 @@ impl<'a> CheckpointRequest<'a> {
                 return Ok(None);
             }
             if self.begin.elapsed() > self.limit {
-                return Err(self.late().await);
+                return Err(self.explain_delay().await);
             }
             if !shepherd.at_work() {
                 return Err(no_checkpoint(format!("the program ended during checkpoint {}", self.number)));
@@ -336,7 +336,7 @@ impl<'a> CheckpointRequest<'a> {
         let new = event_logs(self.coordinator.layout).into_iter().rfind(|log| !self.known.contains(log));
         let text = new.and_then(|log| std::fs::read_to_string(log).ok());
         let Some(Ok(Some(events))) = text.map(|text| parse_events(&text)) else { return Ok(None) };
-        match log_of(SystemTime::from(events.start), self.begin_clock, self.limit) {
+        match classify_log(SystemTime::from(events.start), self.begin_clock, self.limit) {
             LogOf::This => Ok(Some(events)),
             LogOf::Earlier => Ok(None),
             LogOf::OtherClock => Err(no_checkpoint(format!(
@@ -347,7 +347,7 @@ impl<'a> CheckpointRequest<'a> {
     }
 
     /// It was not whole in time: what the coordinator says of its clients is kept beside the run.
-    async fn late(&self) -> RunFailure {
+    async fn explain_delay(&self) -> RunFailure {
         let clients = self.coordinator.say("-l").await.unwrap_or_default();
         // it is in the log for whoever looks for the reason
         let _ = std::fs::write(self.coordinator.prepared.dir.join("dmtcp-clients.txt"), clients);
@@ -557,7 +557,7 @@ mod tests {
     #[test]
     fn a_log_is_of_the_checkpoint_that_was_asked_for_within_its_time() {
         let (asked, limit) = (SystemTime::UNIX_EPOCH + Duration::from_secs(1000), Duration::from_secs(60));
-        let of = |start: SystemTime| log_of(start, asked, limit);
+        let of = |start: SystemTime| classify_log(start, asked, limit);
         assert_eq!(of(asked - Duration::from_secs(1)), LogOf::Earlier);
         assert_eq!(of(asked - CLOCK_SLACK), LogOf::This, "its clock may be a little behind");
         assert_eq!(of(asked + limit), LogOf::This);
