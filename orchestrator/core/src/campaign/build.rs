@@ -36,6 +36,19 @@ struct Axes<'a> {
 }
 
 impl<'a> Axes<'a> {
+    /// Puts the axes behind a constant one; `None` if one of them has no factor.
+    fn of(axes: &'a [Vec<Entry>]) -> Option<Self> {
+        let mut found = Self { sizes: vec![1], factors: Vec::new() };
+        for axis in axes {
+            let size = axis.first()?.values.len();
+            for entry in axis {
+                found.factors.push((found.sizes.len(), entry));
+            }
+            found.sizes.push(size);
+        }
+        Some(found)
+    }
+
     fn find(&self, factor: &Factor) -> Option<(usize, &'a Entry)> {
         self.factors.iter().find(|(_, e)| e.factor == *factor).copied()
     }
@@ -61,15 +74,7 @@ fn name(value: &Value) -> Option<String> {
 /// Builds a grid; `whole` is the position of the table that it comes from. `None` after an error.
 pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], whole: Option<Span>) -> Option<Grid> {
     let before = check.errors.len();
-    let mut found = Axes { sizes: vec![1], factors: Vec::new() };
-    for axis in axes {
-        let size = axis.first()?.values.len();
-        for entry in axis {
-            found.factors.push((found.sizes.len(), entry));
-        }
-        found.sizes.push(size);
-    }
-
+    let mut found = Axes::of(axes)?;
     let site = site_column(check, known, &mut found);
     let app = app_column(check, known, &found, whole.clone());
     let (mapping, processes) = mapping_columns(check, &found, whole.clone());
@@ -78,19 +83,13 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
     }
     let (app, mapping) = (app?, mapping?);
     let class = class_column(check, known, &found, &app, whole);
-    let first_of = |check: &mut Checker<'_>, factor: Factor, what: &str, names: &dyn Fn(&Site) -> Vec<String>| -> Column<String> {
-        let sites: Vec<Vec<String>> =
-            site.values.iter().map(|i| known.sites.get_index(*i).map(|(_, s)| names(s)).unwrap_or_default()).collect();
-        match found.find(&factor) {
-            Some((axis, entry)) => {
-                check_names(check, entry, what, &sites.concat());
-                Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() }
-            }
-            None => Column { axis: site.axis, values: sites.iter().map(|names| names.first().cloned().unwrap_or_default()).collect() },
-        }
+    let of_sites = |names: &dyn Fn(&Site) -> Vec<String>| -> Vec<Vec<String>> {
+        site.values.iter().map(|i| known.sites.get_index(*i).map(|(_, s)| names(s)).unwrap_or_default()).collect()
     };
-    let mpi = first_of(check, Factor::Mpi, "MPI library", &|s| s.mpi.keys().cloned().collect());
-    let storage = first_of(check, Factor::Storage, "storage area", &|s| s.storage.keys().cloned().collect());
+    let libraries = of_sites(&|s| s.mpi.keys().cloned().collect());
+    let mpi = column_of_sites(check, &found, Factor::Mpi, "MPI library", &libraries, site.axis);
+    let areas = of_sites(&|s| s.storage.keys().cloned().collect());
+    let storage = column_of_sites(check, &found, Factor::Storage, "storage area", &areas, site.axis);
 
     let mut combinations: usize = 1;
     for size in &found.sizes {
@@ -139,15 +138,35 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
         rules: Vec::new(),
         axes: found.sizes.clone(),
     };
-    let neighbours: Vec<&Entry> = found
-        .factors
-        .iter()
-        .filter(|(axis, e)| *axis == grid.compression.axis && e.factor != Factor::Compression)
-        .map(|(_, e)| *e)
-        .collect();
-    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
+    mark_shadowed(&mut grid, &found);
     attach_rules(known, &mut grid);
     Some(grid)
+}
+
+/// The column of a factor that takes one of the names that each site has; without the factor the first one of each site.
+fn column_of_sites(
+    check: &mut Checker<'_>,
+    found: &Axes<'_>,
+    factor: Factor,
+    what: &str,
+    names: &[Vec<String>],
+    site_axis: usize,
+) -> Column<String> {
+    match found.find(&factor) {
+        Some((axis, entry)) => {
+            check_names(check, entry, what, &names.concat());
+            Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() }
+        }
+        None => Column { axis: site_axis, values: names.iter().map(|names| names.first().cloned().unwrap_or_default()).collect() },
+    }
+}
+
+/// Marks compressions that make no difference, beside the factors that vary together with them.
+fn mark_shadowed(grid: &mut Grid, found: &Axes<'_>) {
+    let axis_of_compression = grid.compression.axis;
+    let beside = found.factors.iter().filter(|(axis, e)| *axis == axis_of_compression && e.factor != Factor::Compression);
+    let neighbours: Vec<&Entry> = beside.map(|(_, e)| *e).collect();
+    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
 }
 
 fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue>)> {

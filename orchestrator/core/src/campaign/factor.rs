@@ -234,6 +234,9 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
 }
 
+/// Compressions by their names in campaign files.
+const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
+
 /// Reads one value of a factor.
 pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Option<String>)> {
     let name = factor.name();
@@ -259,19 +262,13 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             None => Err(wrong("a mapping in quotes, as in \"1Nx4P\",")),
         },
         Factor::Checkpointer => match value.as_str() {
-            Some(word) => {
-                let kind = CheckpointerKind::ALL.iter().find(|kind| kind.word() == word);
-                kind.map(|kind| Value::Checkpointer(*kind)).ok_or_else(|| {
-                    let hint = suggestion(word, "checkpointers", CheckpointerKind::ALL.iter().map(|kind| kind.word()));
-                    (format!("unknown checkpointer `{word}`"), Some(hint))
-                })
+            Some(text) => {
+                named(text, "checkpointer", CheckpointerKind::ALL.iter().map(|kind| (kind.word(), *kind))).map(Value::Checkpointer)
             }
             None => Err(wrong("\"none\", \"application\" or \"dmtcp\"")),
         },
         Factor::Compression => match value.as_str() {
-            Some("none") => Ok(Value::Compression(Compression::None)),
-            Some("gzip") => Ok(Value::Compression(Compression::Gzip)),
-            Some(other) => Err((format!("unknown compression `{other}`"), Some(suggestion(other, "compressions", ["none", "gzip"])))),
+            Some(text) => named(text, "compression", COMPRESSIONS.into_iter()).map(Value::Compression),
             None => Err(wrong("\"none\" or \"gzip\"")),
         },
         Factor::Aggregators => match (value.as_str(), integer(value)) {
@@ -283,22 +280,11 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             )),
             _ => Err(wrong("a whole number or \"default\"")),
         },
-        Factor::CbBuffer => {
-            let hint = "write a size as in \"16MiB\", or \"default\" to leave it to the MPI library";
-            let size = match (value.as_str(), integer(value)) {
-                (Some("default"), _) => return Ok(Value::Buffer(None)),
-                (Some(text), _) => text.parse::<ByteSize>().map_err(|e| (e, Some(hint.to_owned())))?,
-                (None, Some(bytes)) => {
-                    ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), Some(hint.to_owned())))?)
-                }
-                (None, None) => return Err(wrong("a size in quotes")),
-            };
-            // The hint that carries it is a C int.
-            if size.0 == 0 || size.0 > i32::MAX as u64 {
-                return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
-            }
-            Ok(Value::Buffer(Some(size)))
-        }
+        Factor::CbBuffer => match (value.as_str(), integer(value)) {
+            (Some("default"), _) => Ok(Value::Buffer(None)),
+            (None, None) => Err(wrong("a size in quotes")),
+            (text, bytes) => buffer(text, bytes).map(|size| Value::Buffer(Some(size))),
+        },
         Factor::User(_) => Ok(Value::User(match value {
             DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
             DeValue::Boolean(v) => UserValue::Bool(*v),
@@ -312,6 +298,30 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
         })),
     }
+}
+
+/// Reads a value that has one of these names.
+fn named<T>(text: &str, what: &str, all: impl Iterator<Item = (&'static str, T)> + Clone) -> Result<T, (String, Option<String>)> {
+    let found = all.clone().find(|(name, _)| *name == text);
+    found.map(|(_, value)| value).ok_or_else(|| {
+        let hint = suggestion(text, &format!("{what}s"), all.map(|(name, _)| name));
+        (format!("unknown {what} `{text}`"), Some(hint))
+    })
+}
+
+/// Reads the size of a collective buffer: a text with its unit, or bytes.
+fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, (String, Option<String>)> {
+    let hint = || Some("write a size as in \"16MiB\", or \"default\" to leave it to the MPI library".to_owned());
+    let bytes = bytes.unwrap_or_default();
+    let size = match text {
+        Some(text) => text.parse::<ByteSize>().map_err(|e| (e, hint()))?,
+        None => ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), hint()))?),
+    };
+    // The MPI hint for it is a C int.
+    if size.0 == 0 || size.0 > i32::MAX as u64 {
+        return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
+    }
+    Ok(size)
 }
 
 /// Conditions: like a matrix, but free factors may be named without `user`.
