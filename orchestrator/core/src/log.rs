@@ -1,8 +1,7 @@
 //! The log of a session: what cvc did, and each command that it gave to another program, with its duration and its outcome.
 //!
 //! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of
-//! other
-//! libraries, such as a cloud's SDK, are left out.
+//! other libraries, such as a cloud's SDK, are left out.
 
 use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};

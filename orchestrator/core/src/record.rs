@@ -85,8 +85,7 @@ pub enum Source {
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
 /// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an
-/// image
-/// does not tell.
+/// image does not tell.
 pub mod names {
     #![expect(missing_docs, reason = "the table above says what each is")]
     pub const WALL_S: &str = "wall_s";

@@ -1,6 +1,5 @@
 //! The registries of what can be exchanged: MPI families, tracers, checkpointers. A line here makes both the value of the campaign file and
-//! the
-//! way from it to the member in `cvc-engine`, so that neither can be forgotten.
+//! the way from it to the member in `cvc-engine`, so that neither can be forgotten.
 //!
 //! Each registry is a macro that calls another one with its lines: `VALUE "word in campaign files" => module::Type`.
 

@@ -114,8 +114,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
 }
 
 /// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads
-/// no
-/// text behind brackets.
+/// no text behind brackets.
 pub fn compress(nodes: &[String]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for node in nodes {

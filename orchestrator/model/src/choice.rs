@@ -10,8 +10,7 @@ use super::{
 pub const MIN_FOR_CHOICE: usize = 4;
 
 /// What a model counts as whose leave-one-out error cannot be had, because the points that are left are too few for it: it is taken before
-/// one that
-/// is known to err by more, and after one that is known to do better.
+/// one that is known to err by more, and after one that is known to do better.
 const UNJUDGED_PCT: f64 = 10.0;
 
 /// How one model did.

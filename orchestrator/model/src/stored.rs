@@ -90,8 +90,8 @@ pub fn total(files: &[FileGroup]) -> Estimate {
 }
 
 /// MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are mpiexec, the
-/// proxy of the first
-/// node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1 (DMTCP 2, MPICH 3).
+/// proxy of the first node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1 (DMTCP 2,
+/// MPICH 3).
 ///
 /// # Errors
 /// No node.

@@ -102,8 +102,7 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
 }
 
 /// Every process that DMTCP has restarted and that works in one of these directories, or has a file open there: it has lost its
-/// environment,
-/// but not this.
+/// environment, but not this.
 pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };

@@ -96,8 +96,7 @@ pub enum EndedBy {
 }
 
 /// Runs the job to its end. Standard input is the line to the controller: `kill` and a line feed ends the run, and the end of input does
-/// too
-/// if the job says so. Must be called in a process of its own, with one thread.
+/// too if the job says so. Must be called in a process of its own, with one thread.
 pub fn run(job: &Job) -> io::Result<Exit> {
     prctl::set_child_subreaper(true)?;
     let mut mask = SigSet::empty();

@@ -18,8 +18,7 @@ pub fn rebuild_index(campaign: &Utf8Path) -> Result<Index, AnalysisError> {
 }
 
 /// Makes the predictions from an index that has everything else, writes `predictions.jsonl`, and adds them to the index file. A campaign
-/// that
-/// predicts nothing has no such file.
+/// that predicts nothing has no such file.
 fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(), AnalysisError> {
     let file = campaign.join(FILE);
     let Some(split) = split else {

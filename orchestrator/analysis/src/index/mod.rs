@@ -83,8 +83,7 @@ impl Index {
     }
 
     /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an
-    /// archive. It
-    /// has no predictions.
+    /// archive. It has no predictions.
     pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
         let plan: Plan = load::json(&campaign.join("plan.json"))?;
         let journal = campaign.join("journal.jsonl");

@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 
 /// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
-/// process, repeats and
-/// programs together (10 runs with Open MPI; with MPICH it is 0.012).
+/// process, repeats and programs together (10 runs with Open MPI; with MPICH it is 0.012).
 pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
 
 /// Maximum distance from the largest training run, as a factor, without a warning.

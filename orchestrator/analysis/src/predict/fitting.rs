@@ -110,8 +110,7 @@ impl<'s> Fitting<'s> {
     }
 
     /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
-    /// errs by more
-    /// than its residuals tell.
+    /// errs by more than its residuals tell.
     fn widened(&self, estimate: Estimate) -> Estimate {
         let half = self.largest_pct.map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
         at_least(estimate, half)

@@ -12,9 +12,8 @@
 //! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
 //!
 //! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
-//! it only
-//! against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with the
-//! reason.
+//! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
+//! the reason.
 
 mod compose;
 mod covariates;

@@ -18,8 +18,7 @@ use std::{
 };
 
 /// Points of its own class from which on an application is modelled by them alone; below, classes are taken together where a model knows
-/// how
-/// they differ.
+/// how they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
 /// Which observations are taken.
@@ -81,8 +80,7 @@ impl<'s> Predictor<'s> {
     /// Samples of a pool and their labels; `value` may leave out an observation.
     ///
     /// What is the same of all classes and programs is told apart by `comparable`: samples alike are left out together, or each would be
-    /// predicted by
-    /// its twin of another class, and every curve through both would look perfect.
+    /// predicted by its twin of another class, and every curve through both would look perfect.
     pub(super) fn samples(
         &self,
         holds: impl Fn(&Observation) -> bool,
@@ -197,8 +195,7 @@ impl<'s> Predictor<'s> {
     }
 
     /// The data of a benchmark that was not observed, by what its source tells. Which pages of its arrays an image holds is the
-    /// checkpointer's way, not
-    /// the program's: runs of other benchmarks tell it.
+    /// checkpointer's way, not the program's: runs of other benchmarks tell it.
     fn data_of_no_run(&self, question: &Question, at: &Setting) -> Answered {
         let told = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.model_setting().nas.is_some();
         let (library, alone) = (self.library(question), |o: &Observation| o.setting.mapping.processes() == 1);

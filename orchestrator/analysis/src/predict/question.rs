@@ -175,8 +175,7 @@ struct Library {
 const PUBLISHED_MPICH: &str = "mpich-ch3";
 
 /// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do
-/// people who have
-/// runs with one MPICH. The error is a message and its hint.
+/// people who have runs with one MPICH. The error is a message and its hint.
 fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, String)> {
     let observed = |name: &str| known.observations.iter().find(|o| o.setting.mpi_name == name).map(|o| o.setting.mpi);
     let plain = |kind| Library { name: name.to_owned(), kind, taken_as: None };

@@ -107,8 +107,7 @@ pub struct Column {
     #[serde(default)]
     pub because: Option<String>,
     /// The reason holds only for such a distance from print: lowest and highest of measured - printed, in the unit of the column. It must
-    /// be
-    /// there if the reason is.
+    /// be there if the reason is.
     #[serde(default)]
     pub explains: Option<[f64; 2]>,
 }

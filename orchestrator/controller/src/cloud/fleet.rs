@@ -1,9 +1,9 @@
 //! The instances of one site of one campaign. The order of events in which they are acquired, repaired and given back leaks nothing.
 //!
 //! First `LeaseIntended` with the whole order is synced; then the launch, with the lease's name as client token; then `LeaseAcquired` is
-//! synced,
-//! before anything is waited for; then the end of everything, and only then `LeaseReleased`. After a controller is killed in between, the
-//! next one places the identical order again and gets the same instances; if it does not need them any more, it finds them by their tags.
+//! synced, before anything is waited for; then the end of everything, and only then `LeaseReleased`. After a controller is killed in
+//! between, the next one places the identical order again and gets the same instances; if it does not need them any more, it finds them by
+//! their tags.
 
 use crate::cloud::{
     key_dir::Place,

@@ -58,9 +58,8 @@ pub trait Provider: Send + Sync + fmt::Debug {
     async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery;
 
     /// Removes resources in the order in which they depend on each other, and waits until they are gone, as long as `limit_s`: instances
-    /// and
-    /// spot requests, volumes, placement groups, security groups, key pairs. Retries resources that are still in use. Returns what is still
-    /// there, with the reason. `tell` is called with the progress.
+    /// and spot requests, volumes, placement groups, security groups, key pairs. Retries resources that are still in use. Returns what is
+    /// still there, with the reason. `tell` is called with the progress.
     async fn remove(
         &self,
         resources: &[Resource],

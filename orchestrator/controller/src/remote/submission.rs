@@ -112,7 +112,7 @@ pub(super) async fn by_job(
     stop_signal: &mut StopSignal,
 ) -> Result<Option<AgentHandle>, CampaignError> {
     let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
-        return Err(CampaignError::internal("internal error (please report): a job without Slurm"));
+        return Err(CampaignError::internal("a job without Slurm"));
     };
     let request = JobRequest {
         name: job.to_owned(),
@@ -187,7 +187,7 @@ impl AgentJob<'_> {
                     };
                 }
                 (Verdict::Attach | Verdict::ReadSpool, _) => {
-                    return Err(CampaignError::internal("internal error (please report): a job that neither waits nor has ended"));
+                    return Err(CampaignError::internal("a job that neither waits nor has ended"));
                 }
             }
         }

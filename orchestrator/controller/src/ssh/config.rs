@@ -1,6 +1,5 @@
 //! The configuration that ssh is given: cvc's own rules first, since the first value of an option counts, then the user's. It is a file,
-//! not
-//! options, so that jump hosts get the same rules.
+//! not options, so that jump hosts get the same rules.
 
 use super::target::Hop;
 use camino::{Utf8Path, Utf8PathBuf};

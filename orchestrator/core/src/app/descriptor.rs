@@ -285,8 +285,7 @@ pub struct OutputFiles {
     /// count.
     pub files: Vec<String>,
     /// Regular expression with one group: how much they hold together. The run fails if they do not, as exactly as the number is printed;
-    /// where
-    /// it is not found, nothing is claimed.
+    /// where it is not found, nothing is claimed.
     pub size: String,
     /// Factor from the printed number to bytes.
     #[serde(default = "default_scale")]

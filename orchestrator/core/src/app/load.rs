@@ -75,11 +75,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         );
     }
     if app.program.names.is_empty() {
-        fail(
-            &["program".into(), "names".into()],
-            "internal error (please report): no program to run".to_owned(),
-            "give at least one file name",
-        );
+        fail(&["program".into(), "names".into()], "the list of program names is empty".to_owned(), "give at least one file name");
     }
     if app.workloads.is_empty() {
         fail(&["workloads".into()], "the application has no workload".to_owned(), "add a table [workloads.NAME]; it may be empty");

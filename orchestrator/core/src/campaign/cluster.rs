@@ -13,8 +13,7 @@ pub struct Cluster {
     /// How ssh is used.
     pub ssh: SshSettings,
     /// Directory on the nodes for cvc's own files and for runs without a storage area; as written, `~` is the home there. With Slurm it
-    /// must
-    /// be seen by the login node and all nodes.
+    /// must be seen by the login node and all nodes.
     pub base: String,
     /// Network interface that MPI uses between nodes; `None` leaves it to the library.
     pub interface: Option<String>,

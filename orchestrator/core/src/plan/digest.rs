@@ -12,8 +12,7 @@
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
-//! retries,
-//! what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
+//! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
 use crate::{

@@ -565,8 +565,7 @@ fn keep_log(log: &Utf8Path, before: u64, run: &Utf8Path) {
 }
 
 /// Whether a job of this time limit that is warned now is so because of that limit: by the time that is left, or if Slurm did not say that,
-/// by
-/// what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
+/// by what has passed. The warning may come up to a minute early, which is not told from a cancellation where the limit itself is short.
 fn near_end(limit: Duration, left: Option<Duration>, passed: Duration) -> bool {
     let left = left.unwrap_or_else(|| limit.saturating_sub(passed));
     let early = Duration::from_secs(u64::from(WARNING_S) + 62);

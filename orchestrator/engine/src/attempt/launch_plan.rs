@@ -219,8 +219,7 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 /// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script,
-/// because
-/// its port is only known there.
+/// because its port is only known there.
 pub(super) fn wrap(launch: &[String], program: &Utf8Path, args: &[String]) -> Vec<String> {
     launch.iter().cloned().chain([program.to_string()]).chain(args.iter().cloned()).collect()
 }

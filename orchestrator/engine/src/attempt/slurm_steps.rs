@@ -1,10 +1,8 @@
 //! Waits until Slurm starts steps in the agent's job.
 //!
 //! A controller that has just been started (slurmctld 22.05) refuses every step on named nodes until the nodes have registered with it
-//! again,
-//! some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the nodes
-//! and
-//! srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
+//! again, some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the
+//! nodes and srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
 
 use super::{nodes::SOON, prepare::Prepared};
 use crate::{host::output_within, transport::Transport};
@@ -58,8 +56,7 @@ pub struct Steps(Mutex<Option<String>>);
 
 impl Steps {
     /// Waits until a run's launcher can start a step on each of its nodes. This costs one question to the controller, and a step if that
-    /// has
-    /// begun anew since the last one.
+    /// has begun anew since the last one.
     ///
     /// # Errors
     /// When the job is over, or Slurm starts no steps for too long.

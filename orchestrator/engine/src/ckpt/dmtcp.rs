@@ -10,8 +10,7 @@ use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
 /// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path
-/// on
-/// all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
+/// on all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
 pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
 /// How [`BETWEEN_NODES`] is compiled.

@@ -190,8 +190,7 @@ fn runtime(install: &MpiInstall) -> Runtime {
 }
 
 /// Whether ranks are placed one by one: by slots Open MPI begins with the node on which mpirun runs, wherever the host file has it; by
-/// sequence
-/// it does as it is told.
+/// sequence it does as it is told.
 fn by_sequence(request: &LaunchRequest) -> bool {
     request.transport != Transport::Local
 }

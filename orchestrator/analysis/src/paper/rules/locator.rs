@@ -99,8 +99,7 @@ impl<'a> CellContext<'a> {
     }
 
     /// Notes that the number rests on this constant, which was inferred from the very cells that are recomputed: that it is equal to print
-    /// proves
-    /// nothing.
+    /// proves nothing.
     pub fn rests_on(&self, constant: &'static str) {
         self.reads.borrow_mut().inferred = Some(constant);
     }
