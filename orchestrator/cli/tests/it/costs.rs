@@ -22,7 +22,7 @@ fn a_plan_says_dollars_sources_and_whether_the_budget_is_enough() {
         "the budget of $0.0050 is NOT ENOUGH",
         "cloud: c5.large $0.085, root volume, gp3 of 8 GiB $0.0009, public IPv4 address $0.0050 an hour (shipped table of 2025-11-03)",
         "1Nx4P puts more processes on a node than the 2 vCPUs of c5.large; set oversubscribe = true for the site to allow it",
-        "3 min 00 s to boot and to be set up",
+        "this includes 3 min 00 s for each site to boot and set up",
     ] {
         assert!(output.contains(part), "no `{part}` in\n{output}");
     }
@@ -33,7 +33,7 @@ fn an_unknown_price_is_reported_with_its_hint_and_the_spot_price_is_not_guessed(
     let output = cloud("unknown", "c9.large", "on-demand").cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     for part in [
         "total unknown; the known part is $0; budget $0.0050",
-        "the price of c9.large in us-east-1 is not known; with credentials, `cvc prices` asks the cloud's price list",
+        "unknown price of c9.large in us-east-1; with credentials, `cvc prices` asks the cloud's price list",
         "or c5.large, if the one before is not available: $0.091 an hour",
     ] {
         assert!(output.contains(part), "no `{part}` in\n{output}");

@@ -97,7 +97,7 @@ fn problems_are_reported_with_their_hints() {
     lab.node("n3").poweroff();
     write(
         &lab,
-        "hosts = [\"n1\", \"n2\", \"n3\"]\nbase = \"/srv/base\"\napp_dirs = [\"/opt/only-here\"]\nstorage.message-shared = { path = \"/scratch-local\", kind = \"shared\" }\nstorage.message-own = { path = \"/shared\" }\nmpi.openmpi = { family = \"openmpi\" }\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
+        "hosts = [\"n1\", \"n2\", \"n3\"]\nbase = \"/srv/base\"\napp_dirs = [\"/opt/only-here\"]\nstorage.declared-shared = { path = \"/scratch-local\", kind = \"shared\" }\nstorage.declared-own = { path = \"/shared\" }\nmpi.openmpi = { family = \"openmpi\" }\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
     );
     let all = checks(&lab, 4);
     let bad = |what: &str, found: &str, hint: &str| {
@@ -109,13 +109,13 @@ fn problems_are_reported_with_their_hints() {
     bad("path: base", "n1: /srv/base is missing", "make it on all nodes");
     bad("path: app_dirs /opt/only-here", "n1: /opt/only-here is missing; n2: /opt/only-here", "make it on all nodes");
     bad("ssh between nodes", "n2 to n1: ", "authorized_keys");
-    bad("storage said-shared", "n2 do not see what n1 writes", "node-local");
-    bad("storage said-own", "n2 see what n1 writes", "kind = \"shared\"");
+    bad("storage declared-shared", "n2 do not see what n1 writes", "node-local");
+    bad("storage declared-own", "n2 see what n1 writes", "kind = \"shared\"");
     bad("path: mpi none", "/no/such/place is missing", "make it");
     assert_eq!(find(&all, "MPI library none").0, "doubtful");
     let (stdout, _, code) = cvc(&lab, &["doctor", "lab"]);
     assert_eq!(code, Some(4));
-    assert!(stdout.contains("--  storage said-own") && stdout.contains("hint: say `kind = \"shared\"`"), "{stdout}");
+    assert!(stdout.contains("--  storage declared-own") && stdout.contains("hint: set `kind = \"shared\"`"), "{stdout}");
     nothing_is_left(&lab);
 }
 

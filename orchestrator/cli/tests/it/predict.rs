@@ -62,7 +62,7 @@ fn a_campaign_is_taken_by_its_directory_and_has_no_run_yet() {
     let finished = predict(&["--from", dir.to_str().expect("UTF-8"), "--at", "npb-bt.A 4 openmpi"]);
     let text = String::from_utf8_lossy(&finished.stderr);
     assert_eq!(finished.status.code(), Some(8), "{text}");
-    assert!(text.contains("nothing was observed"), "{text}");
+    assert!(text.contains("no observations"), "{text}");
 }
 
 #[test]

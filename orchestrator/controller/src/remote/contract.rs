@@ -336,7 +336,7 @@ fn every_executor_keeps_the_contract() {
             assert_eq!(of_good, member.ends("good", 2, StopRequest::Finish, Ok(())).await, "{}: to finish is to go on", member.name);
             let of_exits = member.ends("exits", 1, StopRequest::GoOn, Err((Cause::Application, "exit code 3"))).await;
             member.ends("exits-as-the-script", 1, StopRequest::GoOn, Err((Cause::Application, "exit code 97"))).await;
-            let of_unverified = member.ends("unverified", 1, StopRequest::GoOn, Err((Cause::Application, "does not say `^SUCCESS`"))).await;
+            let of_unverified = member.ends("unverified", 1, StopRequest::GoOn, Err((Cause::Application, "lacks `^SUCCESS`"))).await;
             member.ends("absent", 1, StopRequest::GoOn, Err((Cause::Launch, "absent is not installed"))).await;
             member.is_interrupted(1, StopRequest::GoOn, Some(StopRequest::StopNow)).await;
             member.is_interrupted(2, StopRequest::StopNow, None).await;

@@ -304,14 +304,14 @@ fn what_must_not_be_removed_is_not() {
     symlink("/", at("root")).unwrap();
     let home = std::env::var("HOME").unwrap();
     for (path, why) in [
-        ("/", "near the root"),
-        ("/tmp", "near the root"),
+        ("/", "close to the root"),
+        ("/tmp", "close to the root"),
         ("relative/path/to", "absolute"),
         ("", "absolute"),
         ("/tmp/a/../../etc", "`..`"),
         (home.as_str(), "not removed"),
         ("/dev/shm", "mount point"),
-        (at("root/tmp").to_str().unwrap(), "near the root"),
+        (at("root/tmp").to_str().unwrap(), "close to the root"),
         (at("root/dev/shm").to_str().unwrap(), "mount point"),
     ] {
         let path = Path::new(path);

@@ -134,7 +134,7 @@ fn a_campaign_under_way_keeps_what_it_uses() {
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
     let output = cloud.cvc(&["sweep"]).expect(0);
-    assert!(output.stdout.contains("left alone: the campaign working is under way"), "{}", output.stdout);
+    assert!(output.stdout.contains("left alone: the campaign working is running"), "{}", output.stdout);
     let alive = cloud.cloud.alive();
     assert_eq!((alive.instances.len(), alive.key_pairs.len(), alive.security_groups.len()), (2, 1, 1), "{alive}");
     cloud.on.go_all();
