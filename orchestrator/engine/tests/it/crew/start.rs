@@ -68,7 +68,7 @@ async fn every_unusable_host_is_named_with_its_message_and_hint() {
         "hangs: its sentinel did not answer within 5 s",
         "Last login: today",
         "absent: cannot start /nowhere/cvc-node: No such file or directory",
-        "nothing: nothing is said",
+        "nothing: internal error (please report): no command",
         "other: cvc-node there has version 9.0",
         "127: its sentinel ended before its first message (exit status: 127)",
         "cvc install",
