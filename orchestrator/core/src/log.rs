@@ -171,8 +171,12 @@ static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        // NAME=value, NAME: value, "name":"value"
-        r#"(?i)\b(AWS_[A-Z0-9_]+|[A-Z0-9_-]*(?:secret|token|password|passwd|access_?key|api_?key)[A-Z0-9_]*)(\\*["']?(?:=|:\s?)\\*["']?)[^\s"'\\;,&]+"#,
+        // NAME=value, NAME: value, "name":"value"; values in quotes as a whole, also quoted for a shell within a shell
+        r#"(?i)\b(AWS_[A-Z0-9_]+|[A-Z0-9_-]*(?:secret|token|password|passwd|access_?key|api_?key)[A-Z0-9_]*)(\\*["']?\s*[=:]\s*)(?:'\\''.*?'\\''|\\*"[^"]*"|'[^']*'|[^\s"'\\;,&]+)"#,
+        // Authorization: Bearer value
+        r#"(?i)\b((?:proxy-)?authorization)(\\*["']?\s*[=:]\s*)(?:\\*"[^"]*"|'[^']*'|[^\n"'\\]+)"#,
+        // https://user:password@host
+        r#"(?i)\b([a-z][a-z0-9+.-]*://[^\s/:@"']*)(:)[^\s/@"']+(@)"#,
         // --token value
         r#"(?i)(--[a-z0-9-]*(?:secret|token|password|passwd|access-?key|api-?key))(\s+)[^\s"'\\;,&]+"#,
         // identifiers of keys of AWS
@@ -194,8 +198,13 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     }
     for pattern in PATTERNS.iter() {
         if pattern.is_match(&text) {
-            text =
-                Cow::Owned(pattern.replace_all(&text, |found: &Captures<'_>| format!("{}{}{REDACTED}", &found[1], &found[2])).into_owned());
+            text = Cow::Owned(
+                pattern
+                    .replace_all(&text, |found: &Captures<'_>| {
+                        format!("{}{}{REDACTED}{}", &found[1], &found[2], found.get(3).map_or("", |end| end.as_str()))
+                    })
+                    .into_owned(),
+            );
         }
     }
     text
@@ -207,7 +216,7 @@ mod tests {
 
     #[test]
     fn secrets_are_left_out_whatever_way_they_are_written() {
-        assert_eq!(PATTERNS.len(), 4);
+        assert_eq!(PATTERNS.len(), 6);
         let secret = "s3cr3tvalue";
         for text in [
             format!("env AWS_SECRET_ACCESS_KEY={secret} ssh n1"),
@@ -216,7 +225,12 @@ mod tests {
             format!("curl -H 'X-Auth-Token: {secret}'"),
             format!("{{\"db_password\":\"{secret}\",\"n\":1}}"),
             format!("GITHUB_TOKEN='{secret}'"),
-            format!("aws_secret_access_key = {secret}").replace(" = ", "="),
+            format!("aws_secret_access_key = {secret}"),
+            format!("TOKEN='\\''a/b;{secret}'\\'' true"),
+            format!("PASSWORD='two {secret}' true"),
+            format!("git clone https://user:{secret}@host/x.git"),
+            format!("Authorization: Bearer {secret}"),
+            format!("{{\"authorization\":\"Basic {secret}\"}}"),
         ] {
             let shown = redact(&text);
             assert!(!shown.contains(secret) && shown.contains(REDACTED), "{text} -> {shown}");

@@ -131,7 +131,7 @@ fn negative_amounts_and_tables_that_are_no_text_are_refused_by_us() {
     fs::write(&latin, b"app,class,processes,mpi,lb_mib\nr\xe9seau,A,4,openmpi,1\n").expect("writes");
     let at = "npb-bt.A 4 openmpi";
     let cases = [
-        (vec!["--overhead", "-5%", "--at", at], 2, "more than 0"),
+        (vec!["--overhead", "-5%", "--at", at], 2, "above 0 and at most 1000%"),
         (vec!["--mtbf", "-3h", "--at", at], 2, "above 0 seconds"),
         (vec!["--overhead", "30", "--at", at], 2, "write 30% or 0.3"),
         (vec!["--from", latin.to_str().expect("UTF-8"), "--at", at], 6, "latin.csv:2: the line is not UTF-8"),

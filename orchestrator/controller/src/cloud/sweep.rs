@@ -197,7 +197,7 @@ impl Known {
         let now = jiff::Timestamp::now();
         for (lease, order) in orders().filter(|(l, _)| !l.released) {
             let fleet = &order.tags.fleet;
-            let kept = lease.kept_until.filter(|until| *until > now && crate::cloud::warm_pool::on_shelf(dir.root(), fleet).exists());
+            let kept = lease.kept_until.filter(|until| *until > now && crate::cloud::warm_pool::kept_file(dir.root(), fleet).exists());
             if let Some(until) = kept {
                 let why = format!("kept until {until:.0}; `cvc down {}` ends it", order.tags.campaign);
                 self.fleets.entry(fleet.clone()).or_insert(why);

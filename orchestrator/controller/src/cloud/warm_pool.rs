@@ -37,7 +37,7 @@ fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
 }
 
 /// Path of a kept fleet.
-pub(super) fn on_shelf(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
+pub(super) fn kept_file(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
     warm_pool(campaign).join(fleet.as_str())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn put(
     let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: request.config_digest.clone(), until, leases };
     let text = serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;
-    let to = on_shelf(campaign, fleet);
+    let to = kept_file(campaign, fleet);
     fs::create_dir_all(warm_pool(campaign)).map_err(StoreError::io("make", warm_pool(campaign)))?;
     if to.exists() {
         fs::remove_dir_all(&to).map_err(StoreError::io("remove", &to))?;

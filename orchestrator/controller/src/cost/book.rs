@@ -57,11 +57,6 @@ impl PriceBook {
         &self.notes
     }
 
-    /// Date of the shipped table.
-    pub fn shipped_date(&self) -> Date {
-        self.table.date
-    }
-
     /// The table's entry for an instance type.
     pub fn facts(&self, instance_type: &str) -> Option<&'static TypePrice> {
         self.table.types.get(instance_type)

@@ -139,6 +139,16 @@ impl Lock {
         cvc_core::store::write_whole(&file, text.as_bytes())
     }
 
+    /// Records in the file what a site has now. The file is read anew: while one site was set up, another may have been recorded.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or the site differs from it and `update` is not set.
+    pub fn record(dir: &CampaignDir, site: &str, now: SiteLock, update: bool) -> Result<(), InstallError> {
+        let mut lock = Self::read(dir)?;
+        lock.take(dir, site, now, update)?;
+        Ok(lock.write(dir)?)
+    }
+
     /// The locked versions of a site by package, for the roles.
     pub fn pins(&self, site: &str) -> BTreeMap<String, String> {
         let components = self.sites.get(site).into_iter().flat_map(|s| s.components.values());

@@ -109,7 +109,7 @@ pub async fn install(
     let Some(site) = request.spec.sites.get(request.site) else {
         return Ok(InstallReport { site: request.site.to_owned(), check: request.check, ..InstallReport::default() });
     };
-    let mut lock = Lock::read(request.dir)?;
+    let lock = Lock::read(request.dir)?;
     let files = write(request, site, &lock, &request.dir.root().join("install").join(request.site))?;
     let ansible = ansible::ensure(&mut |what| on(InstallEvent::Preparing { what })).await?;
     let hosts = inventory::hosts(site);
@@ -129,8 +129,7 @@ pub async fn install(
     let report = play.run(stop_signal, on).await?;
     if !request.check {
         let now = lock::of(request.site, site, &report)?;
-        lock.take(request.dir, request.site, now, request.update_lock)?;
-        lock.write(request.dir)?;
+        Lock::record(request.dir, request.site, now, request.update_lock)?;
     }
     Ok(report)
 }

@@ -347,7 +347,7 @@ fn cannot_start(stderr: &str) -> String {
     }
     if message.contains("Exec format error") {
         return format!(
-            "cvc-node does not start there: it is for it is for another kind of processor ({message}); build it for that one and name it in CVC_NODE_PROGRAM"
+            "cvc-node does not start there: it is for another kind of processor ({message}); build it for that one and name it in CVC_NODE_PROGRAM"
         );
     }
     format!("cannot start the agent: {message}")

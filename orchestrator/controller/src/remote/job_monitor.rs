@@ -195,7 +195,7 @@ mod tests {
         for found in [None, Some(Found::Unknown)] {
             assert!(matches!(judge("j", found.as_ref(), SILENT_S - 1.0), Finding::Alive));
             let Finding::Over(over) = judge("j", found.as_ref(), SILENT_S) else { panic!("it is over") };
-            assert_eq!((over.cause, over.detail.contains("j any more")), (None, true));
+            assert_eq!((over.cause, over.detail.contains("no longer knows the job j")), (None, true));
         }
     }
 

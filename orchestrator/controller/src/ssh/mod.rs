@@ -134,14 +134,6 @@ impl SshHost {
         self.up_within(Patience::For(patience)).await.map(|_| ())
     }
 
-    /// Whether there is a connection now; does not make one.
-    pub async fn is_connected(&self) -> bool {
-        match &*self.0.master.lock().await {
-            Some(master) => master.is_up().await,
-            None => false,
-        }
-    }
-
     /// The process of the connection on this machine, for tests that end it.
     pub async fn connection_pid(&self) -> Option<u32> {
         self.0.master.lock().await.as_ref().and_then(|m| m.pid())

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
 };
 
 /// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
@@ -59,6 +60,21 @@ fn newer_format(line: &[u8]) -> Option<u32> {
     u32::try_from(format).ok().filter(|f| *f > FORMAT)
 }
 
+/// Writes the present format into the first line of an older journal that is about to be continued: earlier versions then call it newer
+/// instead of damaged. One digit takes the place of another, so that no interruption can leave half of it.
+fn raise_format(entries: &mut [Entry], text: &[u8], file: &mut File) -> std::io::Result<()> {
+    const KEY: &[u8] = b"\"format\":";
+    let Some(Event::Opened { format, .. }) = entries.first_mut().map(|entry| &mut entry.event) else { return Ok(()) };
+    let Some(at) = text.windows(KEY.len()).position(|part| part == KEY).map(|at| at + KEY.len()) else { return Ok(()) };
+    let digit = FORMAT.to_string();
+    if *format < FORMAT && digit.len() == 1 && text.get(at + 1).is_some_and(|next| !next.is_ascii_digit()) {
+        file.write_all_at(digit.as_bytes(), at as u64)?;
+        file.sync_data()?;
+        *format = FORMAT;
+    }
+    Ok(())
+}
+
 /// An open journal. One writer at a time: the caller holds the lock of the campaign.
 #[derive(Debug)]
 pub struct Journal {
@@ -79,6 +95,7 @@ impl Journal {
             file.set_len(whole).and_then(|()| file.sync_all()).map_err(fail("cut the torn last line of"))?;
         }
         file.seek(SeekFrom::Start(whole)).map_err(fail("seek in"))?;
+        raise_format(&mut entries, &text, &mut file).map_err(fail("write the format of"))?;
         let mut journal = Self { path: path.to_owned(), file, next: entries.len() as u64 + 1 };
         if entries.is_empty() {
             entries.push(journal.append(Event::Opened {
@@ -136,6 +153,28 @@ mod tests {
             Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
             Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()) },
         ]
+    }
+
+    #[test]
+    fn an_older_journal_that_is_continued_tells_older_programs_that_it_is_newer() {
+        let (_dir, path) = journal();
+        Journal::open(&path, "c").expect("opens");
+        let text = std::fs::read_to_string(&path).expect("reads");
+        let older = text.replace("\"format\":2", "\"format\":1");
+        assert_ne!(older, text);
+        std::fs::write(&path, &older).expect("writes");
+        // reading leaves it as it is
+        let format = |entries: &[Entry]| match &entries[0].event {
+            Event::Opened { format, .. } => *format,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(format(&read(&path).expect("reads")), 1);
+        assert_eq!(std::fs::read_to_string(&path).expect("reads"), older);
+        let (mut journal, entries) = Journal::open(&path, "c").expect("opens");
+        assert_eq!(format(&entries), FORMAT);
+        journal.append(events().remove(0)).expect("appends");
+        let continued = std::fs::read_to_string(&path).expect("reads");
+        assert!(continued.starts_with(&text) && continued.lines().count() == 2, "{continued}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     error::ReadyError,
     nodes::{self, NodeAccess},
-    protocol::{Event, Orders, PROTOCOL},
+    protocol::{Event, Orders},
     spool::{EventLog, Spool},
 };
 use crate::{
@@ -42,9 +42,6 @@ pub(super) async fn get_ready(
     program: &Utf8Path,
     log: &mut EventLog,
 ) -> Result<ReadyAgent, ReadyError> {
-    if orders.protocol != PROTOCOL {
-        return Err(ReadyError::Protocol { controller: orders.protocol, agent: PROTOCOL });
-    }
     let cluster = orders.context.site.cluster.clone().ok_or_else(|| ReadyError::Site("the site has no machines".into()))?;
     let mut noted = Vec::new();
     let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;

@@ -1,9 +1,9 @@
 //! The agent's main loop: takes requests, carries out attempts, reports events, watches its nodes, and ends when nobody needs it.
 
 use super::{
-    error::AgentError,
+    error::{AgentError, ReadyError},
     nodes,
-    protocol::{Event, Orders, Request},
+    protocol::{Event, Orders, PROTOCOL, Request},
     ready::{ReadyAgent, get_ready},
     spool::{self, EventLog, Spool, put_json},
     spot_interruption::{NodeNotice, Watch},
@@ -53,6 +53,13 @@ struct UnderWay {
     stop_request: watch::Sender<StopRequest>,
 }
 
+/// Writes down that the agent cannot work, and why.
+fn refuse(log: &mut EventLog, reason: String) -> Result<AgentError, AgentError> {
+    log.write(Event::Unable { reason: reason.clone() })?;
+    log.write(Event::Closed { reason: "it could not work".into() })?;
+    Ok(AgentError::Unable(reason))
+}
+
 struct Agent {
     spool: Spool,
     orders: Orders,
@@ -100,6 +107,10 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     // before others see that it is alive: they read the log from here
     log.write(Event::Began)?;
     put_json(&spool.agent_file(), &me)?;
+    let protocol = spool.protocol()?;
+    if protocol != PROTOCOL {
+        return Err(refuse(&mut log, ReadyError::Protocol { controller: protocol, agent: PROTOCOL }.to_string())?);
+    }
     let orders = spool.orders()?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
     // an agent that takes over uses the remaining nodes
@@ -110,11 +121,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     };
     let ReadyAgent { executor, ready, spool_kind } = match ready {
         Ok(ready) => ready,
-        Err(reason) => {
-            log.write(Event::Unable { reason: reason.clone() })?;
-            log.write(Event::Closed { reason: "it could not work".into() })?;
-            return Err(AgentError::Unable(reason));
-        }
+        Err(reason) => return Err(refuse(&mut log, reason)?),
     };
     let (tell, mut attempt_events) = mpsc::unbounded_channel();
     let mut agent = Agent {
@@ -439,10 +446,18 @@ impl Agent {
                 // a failed attempt to reconnect has no result
                 let _ = reviving.await;
             }
-            if !executor.nodes.crew.lost().borrow().is_empty() {
-                let back = executor.nodes.crew.revive().await;
-                executor.settle_pending_cleanup(&back).await;
+            let lost: Vec<String> = executor.nodes.crew.lost().borrow().keys().cloned().collect();
+            let mut last = JoinSet::new();
+            // each by itself: a node that hangs is in the way of no other
+            for node in lost {
+                let executor = Arc::clone(&executor);
+                let revive = async move {
+                    let (back, _) = executor.nodes.crew.revive_of(|name| name == node).await;
+                    executor.settle_pending_cleanup(&back).await;
+                };
+                last.spawn(revive.in_current_span());
             }
+            while last.join_next().await.is_some() {}
         };
         // a node that does not even answer by then is off
         let _ = tokio::time::timeout(REVIVE_LAST, last).await;

@@ -97,6 +97,15 @@ impl Spool {
         read_json(&self.root.join("orders.json"))
     }
 
+    /// The protocol of the controller that wrote the orders, which may be so different that they cannot be read otherwise.
+    pub(super) fn protocol(&self) -> Result<u32, SpoolError> {
+        #[derive(serde::Deserialize)]
+        struct Version {
+            protocol: u32,
+        }
+        read_json(&self.root.join("orders.json")).map(|Version { protocol }| protocol)
+    }
+
     /// Adds a request. An existing one of the same name is kept.
     pub fn ask(&self, name: &str, request: &Request) -> Result<(), SpoolError> {
         let path = self.requests().join(format!("{name}.json"));

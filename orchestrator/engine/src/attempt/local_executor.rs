@@ -83,10 +83,12 @@ impl LocalExecutor {
             }
         };
         let used = &prepared.used;
+        let everywhere = used.everywhere();
         let began = std::time::Instant::now();
         let ready = match self.get_ready(&prepared, task.disk_bytes).await {
             Ok(()) => tokio::select! {
                 started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|refused| RunFailure::new(Cause::Launch, refused.to_string())),
+                (node, reason) = used.crew.wait_lost(&everywhere) => Err(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}"))),
                 () = stop_now(&mut stop_signal) => Ok(false),
             },
             Err(problem) => Err(problem),

@@ -295,14 +295,8 @@ impl Crew {
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
         let (posts, still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
         let mut back = Vec::new();
-        for (i, post) in posts {
+        for (i, post) in self.end_left(posts).await {
             let Some(seat) = self.0.seats.get(i) else { continue };
-            if let Presence::Line(line) = &post
-                && let Err(error) = seat.end_left(line).await
-            {
-                tracing::warn!(node = seat.member.name, %error, "what a lost sentinel guarded could not be ended; the node stays lost");
-                continue;
-            }
             self.0.lost.send_modify(|lost| {
                 lost.remove(&seat.member.name);
             });
@@ -319,6 +313,25 @@ impl Crew {
         }
         back.sort();
         (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
+    }
+
+    /// Ends what the lost sentinels guarded through the new ones, side by side. Returns those where that succeeded; the others stay lost.
+    async fn end_left(&self, posts: Vec<(usize, Presence)>) -> Vec<(usize, Presence)> {
+        let mut ending = JoinSet::new();
+        for (i, post) in posts {
+            let crew = self.clone();
+            ending.spawn(async move {
+                let (Some(seat), Presence::Line(line)) = (crew.0.seats.get(i), &post) else { return Some((i, post)) };
+                match seat.end_left(line).await {
+                    Ok(()) => Some((i, post)),
+                    Err(error) => {
+                        tracing::warn!(node = seat.member.name, %error, "what a lost sentinel guarded could not be ended");
+                        None
+                    }
+                }
+            });
+        }
+        ending.join_all().await.into_iter().flatten().collect()
     }
 
     /// Tries to start a second sentinel on each of these. A node where that fails counts as lost, because nothing else can be started there
