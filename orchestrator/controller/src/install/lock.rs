@@ -338,7 +338,7 @@ mod tests {
         let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
         let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
         let error = of("s", &spec.sites["s"], &report).expect_err("they differ").to_string();
-        assert!(error.contains("the same dmtcp: n1 has 4.2.0 /p, n2 has 3.2.0 /p"), "{error}");
+        assert!(error.contains("the hosts differ in dmtcp: n1 has 4.2.0 /p, n2 has 3.2.0 /p"), "{error}");
         report.installed.shift_remove("n2");
         let lock = of("s", &spec.sites["s"], &report).expect("one host");
         assert_eq!(lock.components["dmtcp"].version, "4.2.0");

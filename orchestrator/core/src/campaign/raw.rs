@@ -487,7 +487,7 @@ pub enum RawMoment {
 /// A number of seconds, or several.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged, expecting = "seconds belong here: a number or a list of numbers")]
+#[serde(untagged, expecting = "expected seconds: a number or a list of numbers")]
 pub enum Seconds {
     /// One.
     One(f64),
