@@ -69,7 +69,7 @@ fn a_sound_site_passes_every_check() {
         assert!(fine, "{check}");
     }
     assert_eq!(find(&all, "MPI between nodes: mpich").1, "two ranks on n1 and n2");
-    assert!(find(&all, "ssh between nodes").1.starts_with("9 ways"), "{all:#?}");
+    assert!(find(&all, "ssh between nodes").1.starts_with("9 connections"), "{all:#?}");
     assert!(find(&all, "clocks").1.contains("n3 "), "{all:#?}");
     assert_eq!(all.iter().filter(|c| c["what"] == "host key").count(), 3);
     assert!(all.iter().any(|c| c["what"] == "host key" && c["found"].as_str().is_some_and(|f| f.contains("known from"))), "{all:#?}");
