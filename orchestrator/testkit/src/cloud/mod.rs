@@ -22,10 +22,9 @@
 //!   placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for resources in use,
 //!   state transitions that take time. It checks the dates of signatures, not the signatures.
 //! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with
-//! addresses of
-//!   default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their private one. They
-//!   are `pending` until their sshd answers, have one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo and the key pair, no
-//!   key of the lab, and an unknown host key (GetConsoleOutput shows it, as cloud-init does).
+//!   addresses of default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their
+//!   private one. They are `pending` until their sshd answers, have one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo
+//!   and the key pair, no key of the lab, and an unknown host key (GetConsoleOutput shows it, as cloud-init does).
 //!   User data that begin with `#!` run once as root. `poweroff` and `shutdown` on them terminate or stop the instance, as its launch
 //!   requested. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
 //! - **Volumes** and instance stores besides the root are real block devices of the node (loop devices over sparse files in memory, of the
