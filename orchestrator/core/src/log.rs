@@ -22,7 +22,7 @@ const MAX_WAITING: usize = 1 << 20;
 /// Maximum length of a command line in an event, in characters.
 const MAX_COMMAND: usize = 600;
 /// Maximum length of a command's output in an event, in characters; the end is kept.
-const MAX_MESSAGE: usize = 1000;
+const MAX_OUTPUT: usize = 1000;
 /// Replacement for secrets.
 const REDACTED: &str = "[redacted]";
 
@@ -140,8 +140,8 @@ pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: 
     let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
     match ended {
         Ended::Exit(Some(0), _) => tracing::debug!(on, command, seconds, exit = 0, "command"),
-        Ended::Exit(Some(code), message) => tracing::info!(on, command, seconds, exit = code, message = tail(message), "command failed"),
-        Ended::Exit(None, message) => tracing::info!(on, command, seconds, message = tail(message), "command ended by a signal"),
+        Ended::Exit(Some(code), output) => tracing::info!(on, command, seconds, exit = code, output = tail(output), "command failed"),
+        Ended::Exit(None, output) => tracing::info!(on, command, seconds, output = tail(output), "command ended by a signal"),
         Ended::Failed(error) => tracing::info!(on, command, seconds, error = tail(&error.to_string()), "command failed"),
     }
 }
@@ -153,7 +153,7 @@ fn head(text: &str, most: usize) -> String {
 fn tail(text: &str) -> String {
     let text = redact(text.trim()).into_owned();
     let count = text.chars().count();
-    if count > MAX_MESSAGE { ['…'].into_iter().chain(text.chars().skip(count - MAX_MESSAGE)).collect() } else { text }
+    if count > MAX_OUTPUT { ['…'].into_iter().chain(text.chars().skip(count - MAX_OUTPUT)).collect() } else { text }
 }
 
 /// Whether a variable of this name may hold a secret.

@@ -29,9 +29,16 @@ fn the_log_alone_tells_why_a_run_failed() {
     assert!(line(&["session began", "run campaign.toml"]).is_some() && line(&["session ended", "failed: 1"]).is_some(), "{log}");
     // the command that failed, with where it belongs, its duration, its code and what it said
     let launch = line(&["command failed", "launch.sh"]).unwrap_or_else(|| panic!("{log}"));
-    for part in
-        ["campaign{name=log-fails}", "run{run=", "site=local", "attempt{", "number=1", "seconds=", "exit=3", "no mesh of that name: cube17"]
-    {
+    for part in [
+        "campaign{name=log-fails}",
+        "run{run=",
+        "site=local",
+        "attempt{",
+        "number=1",
+        "seconds=",
+        "exit=3",
+        "output=\"no mesh of that name: cube17",
+    ] {
         assert!(launch.contains(part), "{part} in {launch}");
     }
     // what became of the run
