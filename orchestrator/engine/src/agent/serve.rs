@@ -431,8 +431,7 @@ impl Agent {
         }
         let executor = Arc::clone(&self.executor);
         let revive = async move {
-            let (back, _) = executor.nodes.crew.revive_of(|name| wanted.contains(name)).await;
-            executor.settle_pending_cleanup(&back).await;
+            executor.bring_back(|name| wanted.contains(name)).await;
         };
         self.reviving = Some(tokio::spawn(revive.in_current_span()));
     }
@@ -451,11 +450,7 @@ impl Agent {
             // each by itself: a node that hangs is in the way of no other
             for node in lost {
                 let executor = Arc::clone(&executor);
-                let revive = async move {
-                    let (back, _) = executor.nodes.crew.revive_of(|name| name == node).await;
-                    executor.settle_pending_cleanup(&back).await;
-                };
-                last.spawn(revive.in_current_span());
+                last.spawn(async move { executor.bring_back(|name| name == node).await }.in_current_span());
             }
             while last.join_next().await.is_some() {}
         };

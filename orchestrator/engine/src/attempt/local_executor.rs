@@ -181,12 +181,13 @@ impl LocalExecutor {
         }
     }
 
-    /// Removes what was left on lost nodes that are back.
-    pub async fn settle_pending_cleanup(&self, nodes: &[String]) {
-        for node in nodes {
-            let owed = self.pending_cleanup.lock().remove(node);
-            if let Some(dirs) = owed {
-                self.remove_or_defer(&[node], &dirs.into_iter().collect::<Vec<_>>()).await;
+    /// Tries once to reach these lost nodes again, and removes what was left on those that are back.
+    pub async fn bring_back(&self, wanted: impl Fn(&str) -> bool) {
+        let (back, _) = self.nodes.crew.revive_of(wanted).await;
+        for node in back {
+            let pending = self.pending_cleanup.lock().remove(&node);
+            if let Some(dirs) = pending {
+                self.remove_or_defer(&[&node], &dirs.into_iter().collect::<Vec<_>>()).await;
             }
         }
     }

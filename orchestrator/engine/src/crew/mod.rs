@@ -14,7 +14,7 @@ pub use typed::{Skew, whole};
 
 use cvc_probe::sentinel::{Answer, Hello, Request, Sentinel};
 use line::Line;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     sync::{Semaphore, watch},
@@ -72,27 +72,23 @@ impl MemberSlot {
         Self { member, post: Mutex::new(post), guarded: Mutex::default() }
     }
 
-    fn guarded(&self) -> MutexGuard<'_, BTreeMap<String, Guarded>> {
-        self.guarded.lock()
-    }
-
     /// Notes what the sentinel is asked to guard, before its answer, which may be lost.
     fn note_guarded(&self, request: &Request) {
         if let Request::Guard { marker, dirs, remove } = request {
-            self.guarded().insert(marker.clone(), Guarded { dirs: dirs.clone(), remove: remove.clone() });
+            self.guarded.lock().insert(marker.clone(), Guarded { dirs: dirs.clone(), remove: remove.clone() });
         }
     }
 
     /// Ends and removes through a new sentinel what the lost one guarded, which may have been killed before it could.
     async fn end_left(&self, line: &Line) -> Result<(), CrewError> {
-        let guarded = self.guarded().clone();
+        let guarded = self.guarded.lock().clone();
         for (marker, Guarded { dirs, remove }) in guarded {
             let end = Request::End { marker: marker.clone(), dirs, grace_s: LEFT_GRACE_S };
             line.ask(&self.member.name, &end, LEFT_LIMIT).await?;
             if !remove.is_empty() {
                 line.ask(&self.member.name, &Request::Remove { dirs: remove, files: Vec::new() }, LEFT_LIMIT).await?;
             }
-            self.guarded().remove(&marker);
+            self.guarded.lock().remove(&marker);
         }
         Ok(())
     }
@@ -207,10 +203,13 @@ impl Crew {
     pub async fn ask(&self, name: &str, request: Request, limit: Duration) -> Result<Answer, CrewError> {
         let seat = self.seat(name)?;
         seat.note_guarded(&request);
-        let unguarded = if let Request::Unguard { marker } = &request { Some(marker.clone()) } else { None };
+        let guards = matches!(request, Request::Guard { .. });
+        let marker = if let Request::Guard { marker, .. } | Request::Unguard { marker } = &request { Some(marker.clone()) } else { None };
         let answer = Self::ask_at(seat, request, limit).await;
-        if let (Some(marker), Ok(_)) = (unguarded, &answer) {
-            seat.guarded().remove(&marker);
+        // what was refused is not guarded; what was not answered may be
+        let is_unguarded = if guards { matches!(answer, Err(CrewError::Refused { .. })) } else { answer.is_ok() };
+        if let Some(marker) = marker.filter(|_| is_unguarded) {
+            seat.guarded.lock().remove(&marker);
         }
         answer
     }

@@ -156,6 +156,9 @@ async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again()
     whole(crew.guard(&["n1"], &guarded.marker, &[dir.path().to_owned()], std::slice::from_ref(&own), LIMIT).await).unwrap();
     whole(crew.guard(&["n1"], &other.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
     whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
+    // one that the sentinel refuses to guard does not keep the node away later
+    let refused = crew.guard(&["n1"], "", &[], &[], LIMIT).await;
+    assert!(matches!(refused[0].1, Err(CrewError::Refused { .. })), "{refused:?}");
     signal(pids[0], Signal::SIGKILL);
     crew.wait_lost(&["n1"]).await;
     assert!(!guarded.has_ended() && own.exists(), "nobody was there to end it");
