@@ -133,9 +133,8 @@ fn why_unreachable(msg: &str) -> String {
     let text = msg.trim();
     let text = text.strip_prefix("Task failed: ").unwrap_or(text);
     let text = text.strip_prefix("Failed to connect to the host via ssh: ").unwrap_or(text).trim();
-    let outcome: Vec<&str> =
-        text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
-    if outcome.is_empty() { "ssh gave no reason".into() } else { outcome.join(" ") }
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
+    if lines.is_empty() { "ssh gave no reason".into() } else { lines.join(" ") }
 }
 
 #[cfg(test)]
@@ -160,10 +159,10 @@ mod tests {
             panic!("{events:?}")
         };
         assert_eq!(report.hosts["n1"], HostReport { ok: 1, unreachable: 1, ..HostReport::default() });
-        let outcome = report.to_string();
+        let text = report.to_string();
         assert!(
-            outcome.contains("n1 cannot be reached") && !outcome.contains("privilege") && outcome.contains("the other hosts are done: n2"),
-            "{outcome}"
+            text.contains("n1 cannot be reached") && !text.contains("privilege") && text.contains("the other hosts are done: n2"),
+            "{text}"
         );
     }
 
