@@ -61,10 +61,16 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
     })
 }
 
-/// The program to copy to nodes: the one beside this program, or the one that `CVC_NODE_PROGRAM` names.
+/// The program to copy to nodes: the one that `CVC_NODE_PROGRAM` names, else the one beside this program, else the one that `cargo xtask node
+/// --release` has built where this program was built.
 fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
+    let beside = myself.with_file_name("cvc-node");
     match std::env::var("CVC_NODE_PROGRAM") {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
-        _ => myself.with_file_name("cvc-node"),
+        _ if beside.exists() => beside,
+        _ => {
+            let built = myself.parent().and_then(Utf8Path::parent).map(|target| target.join("release/cvc-node"));
+            built.filter(|built| built.exists()).unwrap_or(beside)
+        }
     }
 }

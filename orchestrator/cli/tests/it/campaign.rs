@@ -8,7 +8,7 @@ use std::{fs, process::Command, time::Duration};
 const LIMIT: Duration = Duration::from_secs(90);
 
 const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]\naggregators = [1, 2]\n\
-                      checkpointer = \"application\"\n[run]\nrepeats = 1\ntimeout_s = 60\n";
+                      checkpointer = \"application\"\n[run]\nrepeats = 1\ntimeout_s = 300\n";
 
 #[test]
 fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {

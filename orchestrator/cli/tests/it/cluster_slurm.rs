@@ -4,7 +4,7 @@ use crate::common::cluster::{OnLab, slurm_site, ssh_site};
 use cvc_testkit::{Lab, Tool, require};
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"3Nx1P+1Nx1P\"]\n\
-                      mpi = [\"mpich5\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n";
+                      mpi = [\"mpich5\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
 
 #[test]
 fn one_file_compares_mappings_on_an_ssh_site_and_on_a_slurm_site() {

@@ -10,7 +10,7 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     let lab = Lab::builder().nodes(4).build();
     let text = format!(
         "{}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"3Nx1P+1Nx1P\"]\n\
-         mpi = [\"mpich5\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
+         mpi = [\"mpich5\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n",
         ssh_site(4, "")
     );
     let on = OnLab::new(lab, "mappings", &text);
@@ -27,4 +27,16 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     let log = fs::read_to_string(session).expect("the log of the session");
     assert!(log.contains("site{site=lab}") && log.contains("ssh") && log.contains("download"), "{log}");
     on.assert_nothing_left(&["n1", "n2", "n3", "n4"]);
+}
+
+#[test]
+fn without_the_program_for_nodes_nothing_is_begun() {
+    let text = "[sites.lab]\nkind = \"ssh\"\nhosts = [\"n1.invalid\"]\ncores = 1\n[matrix]\napp = \"script\"\nprocesses = 1\n";
+    let mut campaign = OnLab::campaign("nothing", text);
+    campaign.script_app("script", "echo SUCCESS", "");
+    campaign.env("CVC_NODE_PROGRAM", "/nowhere/cvc-node");
+    let output = campaign.run().expect(4);
+    let expected = "site lab: /nowhere/cvc-node, which cvc puts on the nodes, does not exist";
+    assert!(output.stderr.contains(expected) && output.stderr.contains("cargo xtask node --release"), "{}", output.stderr);
+    assert!(!campaign.root().exists(), "nothing is written");
 }

@@ -25,7 +25,7 @@ fn stencil(name: &str, factors: &str, run: &str, checkpoint: &str) -> Campaign {
     let c = campaign(
         name,
         &format!(
-            "{SITE}{mpich}mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\napp = \"stencil\"\nmapping = \"1Nx2P\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 90\n{run}\n[checkpoint]\ntimeout_s = 40\n{checkpoint}\n"
+            "{SITE}{mpich}mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\napp = \"stencil\"\nmapping = \"1Nx2P\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 300\n{run}\n[checkpoint]\ntimeout_s = 200\n{checkpoint}\n"
         ),
     );
     c.put("apps/stencil.toml", STENCIL);

@@ -56,8 +56,11 @@ impl Place {
             let mut command = tool("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
             command.stdin(Stdio::null());
-            let failed =
-                |why: String| CampaignError::internal(format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client"));
+            let site = self.dir.file_name().unwrap_or_default();
+            let failed = |why: String| CampaignError::Site {
+                site: site.to_owned(),
+                problem: format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client (Debian: openssh-client)"),
+            };
             let made = output_within(&mut command, LIMIT).await;
             let made = made.map_err(|_| failed("it did not end in time".into()))?.map_err(|e| failed(e.to_string()))?;
             if !made.status.success() {

@@ -37,7 +37,7 @@ pub struct Crew(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: Settings,
-    seats: Vec<MemberSlot>,
+    slots: Vec<MemberSlot>,
     lost: Arc<watch::Sender<BTreeMap<String, String>>>,
 }
 
@@ -45,7 +45,7 @@ struct Inner {
 #[derive(Debug)]
 struct MemberSlot {
     member: Member,
-    post: Mutex<Presence>,
+    presence: Mutex<Presence>,
     /// What its sentinel guards, by the runs' markers, because a killed sentinel cannot end it.
     guarded: Mutex<BTreeMap<String, Guarded>>,
 }
@@ -68,8 +68,8 @@ enum Presence {
 }
 
 impl MemberSlot {
-    fn new(member: Member, post: Presence) -> Self {
-        Self { member, post: Mutex::new(post), guarded: Mutex::default() }
+    fn new(member: Member, presence: Presence) -> Self {
+        Self { member, presence: Mutex::new(presence), guarded: Mutex::default() }
     }
 
     /// Notes what the sentinel is asked to guard, before its answer, which may be lost.
@@ -93,12 +93,12 @@ impl MemberSlot {
         Ok(())
     }
 
-    fn post(&self) -> Presence {
-        self.post.lock().clone()
+    fn presence(&self) -> Presence {
+        self.presence.lock().clone()
     }
 
-    fn set(&self, post: Presence) -> Presence {
-        std::mem::replace(&mut *self.post.lock(), post)
+    fn set(&self, presence: Presence) -> Presence {
+        std::mem::replace(&mut *self.presence.lock(), presence)
     }
 }
 
@@ -119,10 +119,10 @@ impl Crew {
     /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and returned with hints.
     pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
-        let (posts, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
-        let mut posts: BTreeMap<usize, Presence> = posts.into_iter().collect();
-        let seats = members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, posts.remove(&i).unwrap_or(Presence::Gone)));
-        let crew = Self(Arc::new(Inner { settings, seats: seats.collect(), lost }));
+        let (presences, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
+        let mut presences: BTreeMap<usize, Presence> = presences.into_iter().collect();
+        let slots = members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, presences.remove(&i).unwrap_or(Presence::Gone)));
+        let crew = Self(Arc::new(Inner { settings, slots: slots.collect(), lost }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
         crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
         (crew, failed)
@@ -131,8 +131,8 @@ impl Crew {
     /// A crew of one in this process, for sites without other nodes.
     #[must_use]
     pub fn here(name: &str) -> Self {
-        let seat = MemberSlot::new(Member { name: name.to_owned(), argv: None }, Presence::Here(Arc::new(Sentinel::default())));
-        Self(Arc::new(Inner { settings: Settings::default(), seats: vec![seat], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
+        let slot = MemberSlot::new(Member { name: name.to_owned(), argv: None }, Presence::Here(Arc::new(Sentinel::default())));
+        Self(Arc::new(Inner { settings: Settings::default(), slots: vec![slot], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
     }
 
     /// Opens lines, side by side; each with the number that it was given.
@@ -153,10 +153,10 @@ impl Crew {
                 (i, opened.map(|line| Presence::Line(Arc::new(line))))
             });
         }
-        let (mut posts, mut failed) = (Vec::new(), Vec::new());
+        let (mut presences, mut failed) = (Vec::new(), Vec::new());
         while let Some(ended) = starting.join_next().await {
             match ended {
-                Ok((i, Ok(post))) => posts.push((i, post)),
+                Ok((i, Ok(presence))) => presences.push((i, presence)),
                 Ok((i, Err(failure))) => failed.push((i, failure)),
                 Err(panicked) => {
                     // only a panic ends such a task without an answer, and it must be seen
@@ -167,19 +167,19 @@ impl Crew {
             }
         }
         failed.sort_by_key(|(i, _)| *i);
-        (posts, failed)
+        (presences, failed)
     }
 
     /// Names of the members, in the order that they were given in.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        self.0.seats.iter().map(|s| s.member.name.as_str()).collect()
+        self.0.slots.iter().map(|s| s.member.name.as_str()).collect()
     }
 
     /// The hello of a member's sentinel; `None` once it is closed.
     #[must_use]
     pub fn hello(&self, name: &str) -> Option<Hello> {
-        match self.seat(name).ok()?.post() {
+        match self.slot(name).ok()?.presence() {
             Presence::Here(_) => Some(Hello::of_this_process()),
             Presence::Line(line) => Some(line.hello.clone()),
             Presence::Gone => None,
@@ -192,8 +192,8 @@ impl Crew {
         self.hello(name).map(|hello| hello.host)
     }
 
-    fn seat(&self, name: &str) -> Result<&MemberSlot, CrewError> {
-        self.0.seats.iter().find(|s| s.member.name == name).ok_or_else(|| CrewError::Unknown { host: name.to_owned() })
+    fn slot(&self, name: &str) -> Result<&MemberSlot, CrewError> {
+        self.0.slots.iter().find(|s| s.member.name == name).ok_or_else(|| CrewError::Unknown { host: name.to_owned() })
     }
 
     /// Asks one member.
@@ -201,23 +201,23 @@ impl Crew {
     /// # Errors
     /// When it is not of this crew, is lost (before or meanwhile), does not answer in time, or could not do it.
     pub async fn ask(&self, name: &str, request: Request, limit: Duration) -> Result<Answer, CrewError> {
-        let seat = self.seat(name)?;
-        seat.note_guarded(&request);
+        let slot = self.slot(name)?;
+        slot.note_guarded(&request);
         let guards = matches!(request, Request::Guard { .. });
         let marker = if let Request::Guard { marker, .. } | Request::Unguard { marker } = &request { Some(marker.clone()) } else { None };
-        let answer = Self::ask_at(seat, request, limit).await;
+        let answer = Self::ask_at(slot, request, limit).await;
         // what was refused is not guarded; what was not answered may be
         let is_unguarded = if guards { matches!(answer, Err(CrewError::Refused { .. })) } else { answer.is_ok() };
         if let Some(marker) = marker.filter(|_| is_unguarded) {
-            seat.guarded.lock().remove(&marker);
+            slot.guarded.lock().remove(&marker);
         }
         answer
     }
 
-    async fn ask_at(seat: &MemberSlot, request: Request, limit: Duration) -> Result<Answer, CrewError> {
-        let post = seat.post();
-        let (host, asked) = (seat.member.name.clone(), request.name());
-        let answer = match post {
+    async fn ask_at(slot: &MemberSlot, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+        let presence = slot.presence();
+        let (host, asked) = (slot.member.name.clone(), request.name());
+        let answer = match presence {
             Presence::Here(sentinel) => {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
                 match tokio::time::timeout(limit, answering).await {
@@ -289,42 +289,42 @@ impl Crew {
     /// As [`Crew::revive`], of some of them; also why others did not come back.
     pub async fn revive_of(&self, wanted: impl Fn(&str) -> bool) -> (Vec<String>, Vec<NotStarted>) {
         let lost: Vec<String> = self.0.lost.borrow().keys().cloned().collect();
-        let members = self.0.seats.iter().enumerate();
+        let members = self.0.slots.iter().enumerate();
         let members = members.filter(|(_, s)| lost.contains(&s.member.name) && wanted(&s.member.name) && s.member.argv.is_some());
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
-        let (posts, still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
+        let (presences, still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
         let mut back = Vec::new();
-        for (i, post) in self.end_left(posts).await {
-            let Some(seat) = self.0.seats.get(i) else { continue };
+        for (i, presence) in self.end_left(presences).await {
+            let Some(slot) = self.0.slots.get(i) else { continue };
             self.0.lost.send_modify(|lost| {
-                lost.remove(&seat.member.name);
+                lost.remove(&slot.member.name);
             });
             // it may have been lost again before it was reported as back
-            if let Presence::Line(line) = &post
+            if let Presence::Line(line) = &presence
                 && let Some(reason) = line.broken()
             {
                 self.0.lost.send_modify(|lost| {
-                    lost.insert(seat.member.name.clone(), reason);
+                    lost.insert(slot.member.name.clone(), reason);
                 });
             }
-            seat.set(post);
-            back.push(seat.member.name.clone());
+            slot.set(presence);
+            back.push(slot.member.name.clone());
         }
         back.sort();
         (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
     }
 
     /// Ends what the lost sentinels guarded through the new ones, side by side. Returns those where that succeeded; the others stay lost.
-    async fn end_left(&self, posts: Vec<(usize, Presence)>) -> Vec<(usize, Presence)> {
+    async fn end_left(&self, presences: Vec<(usize, Presence)>) -> Vec<(usize, Presence)> {
         let mut ending = JoinSet::new();
-        for (i, post) in posts {
+        for (i, presence) in presences {
             let crew = self.clone();
             ending.spawn(async move {
-                let (Some(seat), Presence::Line(line)) = (crew.0.seats.get(i), &post) else { return Some((i, post)) };
-                match seat.end_left(line).await {
-                    Ok(()) => Some((i, post)),
+                let (Some(slot), Presence::Line(line)) = (crew.0.slots.get(i), &presence) else { return Some((i, presence)) };
+                match slot.end_left(line).await {
+                    Ok(()) => Some((i, presence)),
                     Err(error) => {
-                        tracing::warn!(node = seat.member.name, %error, "what a lost sentinel guarded could not be ended");
+                        tracing::warn!(node = slot.member.name, %error, "what a lost sentinel guarded could not be ended");
                         None
                     }
                 }
@@ -336,18 +336,18 @@ impl Crew {
     /// Tries to start a second sentinel on each of these. A node where that fails counts as lost, because nothing else can be started there
     /// either. Returns the failures with their reasons.
     pub async fn probe_starts(&self, names: &[&str]) -> Vec<NotStarted> {
-        let members = self.0.seats.iter().enumerate().filter(|(_, s)| names.contains(&s.member.name.as_str()) && s.member.argv.is_some());
+        let members = self.0.slots.iter().enumerate().filter(|(_, s)| names.contains(&s.member.name.as_str()) && s.member.argv.is_some());
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
         let limit = self.close_limit();
-        let (posts, failed) = Self::open(members, self.0.settings, &self.0.lost).await;
-        for (_, post) in posts {
-            if let Presence::Line(line) = post {
+        let (presences, failed) = Self::open(members, self.0.settings, &self.0.lost).await;
+        for (_, presence) in presences {
+            if let Presence::Line(line) = presence {
                 line.close(limit).await;
             }
         }
         let mut refused = Vec::new();
         for (i, failure) in failed {
-            if let Some(Presence::Line(old)) = self.0.seats.get(i).map(|seat| seat.set(Presence::Gone)) {
+            if let Some(Presence::Line(old)) = self.0.slots.get(i).map(|slot| slot.set(Presence::Gone)) {
                 // it may be as far away as the node: nobody waits for it
                 tokio::spawn(async move { old.close(limit).await });
             }
@@ -368,8 +368,8 @@ impl Crew {
     pub async fn close(&self) {
         let limit = self.close_limit();
         let mut closing = JoinSet::new();
-        for seat in &self.0.seats {
-            match seat.set(Presence::Gone) {
+        for slot in &self.0.slots {
+            match slot.set(Presence::Gone) {
                 Presence::Here(sentinel) => {
                     closing.spawn(async move {
                         // a panic there has nobody left who would hear of it

@@ -8,7 +8,7 @@ use cvc_testkit::{Cloud, Lab, Tool, require};
 use std::fs;
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\"]\nmpi = \"mpich5\"\n\
-                      [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n";
+                      [run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
 
 #[test]
 fn one_file_compares_a_slurm_site_and_an_ec2_site() {

@@ -8,7 +8,7 @@ use cvc_testkit::{Cloud, Lab, Tool, require};
 use std::fs;
 
 const MATRIX: &str =
-    "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n";
+    "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
 
 #[test]
 fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {

@@ -95,7 +95,7 @@ impl Sums {
 /// A campaign of short runs over so many instances.
 fn campaign(cloud: &mut OnCloud, name: &str, nodes: u32, keys: &str) {
     let matrix = format!("[matrix]\napp = \"script\"\nmapping = \"{nodes}Nx1P\"\nmpi = \"mpich5\"\n");
-    let run = format!("[run]\nrepeats = {RUNS}\nretries = 0\ntimeout_s = 60\n");
+    let run = format!("[run]\nrepeats = {RUNS}\nretries = 0\ntimeout_s = 300\n");
     let site = ec2_site(&cloud.cloud, nodes, "", &format!("install = false\n{keys}"));
     cloud.restart_fresh(name, &format!("{site}{matrix}{run}"));
     cloud.on.set_script(&COUNTED.replace("NAME", name));

@@ -4,7 +4,7 @@ use crate::cloud::on_cloud::{OnCloud, ec2_site};
 use cvc_testkit::{Cloud, Lab, Tool, require};
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx2P\", \"2Nx1P\"]\nmpi = [\"mpich5\"]\n\
-                      [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n";
+                      [run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
 
 #[test]
 fn instances_are_launched_set_up_used_and_given_back() {

@@ -55,7 +55,7 @@ fn ompio_on_a_full_disk_is_found_out() {
     let lab = Lab::builder().nodes(2).shared_mib(1).build();
     let text = format!(
         "{}{SHARED}[matrix]\napp = \"silent\"\nclass = \"W\"\nmapping = \"2Nx1P\"\nmpi = \"openmpi\"\ncheckpointer = \"application\"\n\
-         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
+         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n",
         site(2, "").split("[sites.lab.mpi").next().expect("a site").to_owned() + &libraries("lab")
     );
     let on = on_lab(lab, "ompio", &text, STEPS);
@@ -74,7 +74,7 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     let lab = Lab::builder().nodes(2).build();
     let text = format!(
         "{}{LOCAL}{SHARED}{wrong}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nstorage = [\"local\", \"shared\", \"wrong\"]\n\
-         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 60\n",
+         [run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n",
         site(2, "")
     );
     let writes = "echo \"$0\" >>/shared/starts\necho x >\"${0%/*}/out.$PMI_RANK\"\necho SUCCESS\n";

@@ -4,7 +4,7 @@ use cvc_testkit::{Campaign, Finished, Lab, Running, Tool};
 use std::{process::Command, time::Duration};
 
 /// Time limit of a whole campaign on a lab: all labs share the cores of one machine.
-pub const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(900);
 
 /// A lab and a campaign of its laptop.
 pub struct OnLab {
