@@ -3,7 +3,7 @@
 use super::agent_state::{AgentState, Over};
 use crate::{
     progress::SiteReporter,
-    slurm::{Client, End, Found, JobInfo, Stage},
+    slurm::{Client, End, JobLookup, JobInfo, Stage},
 };
 use cvc_core::outcome::Cause;
 use parking_lot::Mutex;
@@ -144,9 +144,9 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
 }
 
 /// Decides what an answer means for a job whose agent has been silent for this long.
-fn judge(name: &str, found: Option<&Found>, silent_s: f64) -> Finding {
+fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
     match found {
-        Some(Found::Known(info)) => match info.stage() {
+        Some(JobLookup::Known(info)) => match info.stage() {
             Stage::Ended(end) => {
                 Finding::Over(Over { cause: cause(end), detail: describe_end(&info.id.to_string(), &info.state.to_string(), end) })
             }
@@ -154,8 +154,8 @@ fn judge(name: &str, found: Option<&Found>, silent_s: f64) -> Finding {
             Stage::Running | Stage::Ending => Finding::Alive,
         },
         // a controller that crashed may have forgotten a running job: its agent's heartbeats tell
-        Some(Found::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
-        Some(Found::Unknown) | None => {
+        Some(JobLookup::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
+        Some(JobLookup::Unknown) | None => {
             Finding::Over(Over { cause: None, detail: format!("Slurm no longer knows the job {name}, and its agent is silent") })
         }
     }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_job_that_slurm_has_forgotten_lives_as_long_as_its_agent_is_heard() {
-        for found in [None, Some(Found::Unknown)] {
+        for found in [None, Some(JobLookup::Unknown)] {
             assert!(matches!(judge("j", found.as_ref(), SILENT_S - 1.0), Finding::Alive));
             let Finding::Over(over) = judge("j", found.as_ref(), SILENT_S) else { panic!("it is over") };
             assert_eq!((over.cause, over.detail.contains("no longer knows the job j")), (None, true));

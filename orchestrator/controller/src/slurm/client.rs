@@ -32,9 +32,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Time after which the reason why a job waits is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// What Slurm knows of a job.
+/// The answer to a question about a job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum JobLookup {
     /// Slurm knows it.
     Known(Box<JobInfo>),
     /// Neither the controller nor the accounting knows it: not submitted, long ended, or forgotten. Only its files tell.
@@ -173,13 +173,13 @@ impl Client {
     }
 
     /// What Slurm knows of the jobs of these names: one call for those that it has in memory, one more for those that have ended.
-    pub async fn query(&self, names: &[&str]) -> Result<BTreeMap<String, Found>, SlurmError> {
-        let mut found: BTreeMap<String, Found> = names.iter().map(|n| ((*n).to_owned(), Found::Unknown)).collect();
+    pub async fn query(&self, names: &[&str]) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
+        let mut found: BTreeMap<String, JobLookup> = names.iter().map(|n| ((*n).to_owned(), JobLookup::Unknown)).collect();
         if names.is_empty() {
             return Ok(found);
         }
         take(&mut found, self.in_memory(names).await?);
-        let missing: Vec<&str> = names.iter().copied().filter(|n| found.get(*n) == Some(&Found::Unknown)).collect();
+        let missing: Vec<&str> = names.iter().copied().filter(|n| found.get(*n) == Some(&JobLookup::Unknown)).collect();
         if !missing.is_empty() {
             take(&mut found, self.ended(&missing).await?);
         }
@@ -189,8 +189,8 @@ impl Client {
     /// The latest job of this name, if Slurm knows one.
     pub async fn find(&self, name: &str) -> Result<Option<JobInfo>, SlurmError> {
         match self.query(&[name]).await?.remove(name) {
-            Some(Found::Known(job)) => Ok(Some(*job)),
-            Some(Found::Unknown) | None => Ok(None),
+            Some(JobLookup::Known(job)) => Ok(Some(*job)),
+            Some(JobLookup::Unknown) | None => Ok(None),
         }
     }
 
@@ -279,7 +279,7 @@ impl Client {
         let (begin, mut delays, mut unknown) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE), 0);
         loop {
             match self.query(&[name]).await?.remove(name) {
-                Some(Found::Known(job)) => {
+                Some(JobLookup::Known(job)) => {
                     unknown = 0;
                     match job.stage() {
                         Stage::Running => return Ok(*job),
@@ -303,7 +303,7 @@ impl Client {
                         tell(self.why_waiting(&job).await);
                     }
                 }
-                Some(Found::Unknown) | None => {
+                Some(JobLookup::Unknown) | None => {
                     unknown += 1;
                     if unknown >= 3 {
                         return Err(SlurmError::Unknown(name.to_owned()));
@@ -385,15 +385,15 @@ fn read_id(answer: &str) -> Option<JobId> {
 }
 
 /// Of several jobs of one name the latest counts; of several lines for one job the last.
-fn take(found: &mut BTreeMap<String, Found>, jobs: Vec<JobInfo>) {
+fn take(found: &mut BTreeMap<String, JobLookup>, jobs: Vec<JobInfo>) {
     for job in jobs {
         if let Some(place) = found.get_mut(&job.name) {
             let newer = match &*place {
-                Found::Known(known) => known.id.number <= job.id.number,
-                Found::Unknown => true,
+                JobLookup::Known(known) => known.id.number <= job.id.number,
+                JobLookup::Unknown => true,
             };
             if newer {
-                *place = Found::Known(Box::new(job));
+                *place = JobLookup::Known(Box::new(job));
             }
         }
     }

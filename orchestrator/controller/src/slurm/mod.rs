@@ -12,7 +12,7 @@ mod nodes;
 mod reason;
 mod state;
 
-pub use client::{Client, Found};
+pub use client::{Client, JobLookup};
 pub use clock::Clock;
 pub use error::SlurmError;
 pub use info::{

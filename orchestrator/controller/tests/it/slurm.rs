@@ -2,7 +2,7 @@
 
 use crate::common::lab_host;
 
-use cvc_controller::slurm::{self, Client, Clock, End, Found, JobInfo, JobRequest, SlurmError, Stage};
+use cvc_controller::slurm::{self, Client, Clock, End, JobLookup, JobInfo, JobRequest, SlurmError, Stage};
 use cvc_core::campaign::{Allocation, SlurmLauncher, SlurmSettings};
 use cvc_testkit::{Lab, Tool, require};
 use lab_host::LabHost;
@@ -50,7 +50,7 @@ fn lab() -> (Arc<Lab>, Client) {
 
 async fn job(client: &Client, name: &str) -> Option<JobInfo> {
     match client.query(&[name]).await.expect("an answer").remove(name) {
-        Some(Found::Known(job)) => Some(*job),
+        Some(JobLookup::Known(job)) => Some(*job),
         _ => None,
     }
 }
@@ -104,8 +104,8 @@ async fn a_job_is_submitted_once_runs_and_is_cancelled_by_whomever() {
     assert!(output.starts_with("here\nn1\nn2\n"), "{output}");
     // one call for many, and what is not known is not finished
     let found = client.query(&["cvc-one", "cvc-two", "cvc-never"]).await.expect("an answer");
-    assert_eq!(found["cvc-never"], Found::Unknown);
-    assert!(matches!(found["cvc-one"], Found::Known(_)) && matches!(found["cvc-two"], Found::Known(_)));
+    assert_eq!(found["cvc-never"], JobLookup::Unknown);
+    assert!(matches!(found["cvc-one"], JobLookup::Known(_)) && matches!(found["cvc-two"], JobLookup::Known(_)));
 
     // the code of a script that ends by itself
     client.submit(&request("cvc-code", 1, "exit 3")).await.expect("submits");
