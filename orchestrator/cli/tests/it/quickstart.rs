@@ -18,7 +18,7 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
     let campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), "quickstart", "");
     campaign.put("campaign.toml", &fs::read_to_string(file).expect("experiments/quickstart.toml"));
     // a minute or two on two cores that have nothing else to do; tests do not run on such ones
-    let finished = campaign.start(&["run", "campaign.toml"]).wait(Duration::from_secs(480)).expect(0);
+    let finished = campaign.start(&["run", "campaign.toml"]).wait(Duration::from_secs(1800)).expect(0);
 
     // 2 libraries x 3 mappings x 2 aggregator settings x 3 repeats, and two points under DMTCP where it is installed
     let with_dmtcp = Tool::Dmtcp.find().is_some();

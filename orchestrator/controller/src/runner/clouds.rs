@@ -13,7 +13,7 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_core::{
-    campaign::Spec,
+    campaign::{Site, Spec},
     journal::{Event, Lease},
     plan::Plan,
     point::PlannedPoint,
@@ -344,7 +344,9 @@ impl CloudOpening {
         let set_up = serde_json::json!({ "instances": ids, "site": spec.sites.get(&site), "points": points }).to_string();
         let mark = fleet.set_up_mark();
         let digest = blake3::hash(set_up.as_bytes()).to_hex().to_string();
-        if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
+        if !install && spec.sites.get(&site).is_some_and(|s| is_ready_as_launched(s, &points, machines.len())) {
+            reporter.note(format!("{site}: nothing to set up"));
+        } else if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
             reporter.note(format!("{site}: set up"));
         } else {
             let tags: Vec<String> = if install { Vec::new() } else { BARE.map(str::to_owned).to_vec() };
@@ -371,6 +373,13 @@ impl CloudOpening {
         let opening = Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet) };
         Remote::open(opening, stop_signal.clone()).await
     }
+}
+
+/// Whether an image that has all software needs nothing more: no disks, no directories of storage areas, and no second instance to log in to.
+fn is_ready_as_launched(site: &Site, points: &[PlannedPoint], instances: usize) -> bool {
+    let has_disks = site.ec2.as_ref().is_some_and(|e| !e.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some());
+    let has_path = |area: &str| site.storage.get(area).is_some_and(|a| a.path.is_some());
+    instances == 1 && !has_disks && !points.iter().any(|p| has_path(&p.point.storage))
 }
 
 #[cfg(test)]

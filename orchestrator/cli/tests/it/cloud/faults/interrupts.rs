@@ -1,25 +1,26 @@
 //! Ctrl-C, at each stage.
 
-use super::{ONE, ends, small, steps};
+use super::{AT_ONCE, ONE, ends, scripted, steps};
 use crate::cluster_faults::steps::{SECOND, interrupt, turn};
-use cvc_testkit::{Tool, require, wait_until};
+use cvc_testkit::{Cloud, Tool, require, wait_until};
 
 #[test]
 fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
-    let cloud = small("early", "");
+    // two, so that there is something to set up
+    let cloud = scripted(Cloud::builder(), "early", 2, "", AT_ONCE, &ONE.replace("1Nx1P", "2Nx1P"));
     cloud.cloud.never_reachable(1);
     let cvc = cloud.on.begin();
     wait_until("an instance that is waited for", 60 * SECOND, || cloud.alive().iter().any(|i| i.state == "running"));
     interrupt(&cvc);
     let output = ends(cvc, 130);
     assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
-    assert_eq!(cloud.cloud.instances().len(), 1);
+    assert_eq!(cloud.cloud.instances().len(), 2);
     cloud.assert_over();
 
     let cvc = cloud.on.begin();
-    wait_until("the set-up", 60 * SECOND, || cvc.stderr_so_far().contains("1 instances answer after"));
+    wait_until("the set-up", 60 * SECOND, || cvc.stderr_so_far().contains("2 instances answer after"));
     wait_until("Ansible", 60 * SECOND, || cloud.on.campaign.processes().iter().any(|(_, command)| command.contains("ansible-playbook")));
     interrupt(&cvc);
     let output = ends(cvc, 130);
@@ -27,7 +28,7 @@ fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
     cloud.assert_over();
 
     cloud.run().expect(0);
-    assert_eq!(cloud.cloud.instances().len(), 3);
+    assert_eq!(cloud.cloud.instances().len(), 6);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 }
