@@ -1,4 +1,4 @@
-//! Size of the checkpoint that a program writes itself.
+//! Size of a checkpoint that the program itself writes.
 
 use super::{
     check::{at_least_one, finite},
@@ -6,8 +6,9 @@ use super::{
 };
 use cvc_core::units::MIB;
 
-/// MiB of the checkpoint of a program with a regular grid, without its header of 3 to 10 KiB: P·nx·ny·nz·variables·word/2^20. `nx`, `ny`, `nz` are the
-/// points of one process, `word` the bytes of a value. Source: thesis, section 4.2 (MiniGhost: 5 variables of 8 bytes), Tables 4.7 and 4.8.
+/// Returns the MiB of the checkpoint of a program with a regular grid, without its header of 3 to 10 KiB: P·nx·ny·nz·variables·word/2^20.
+/// `nx`, `ny`, `nz` are the points of one process, `word` the bytes of a value. Source: thesis, section 4.2 (MiniGhost: 5 variables of
+/// 8 bytes), Tables 4.7 and 4.8.
 ///
 /// # Errors
 /// A factor of 0.

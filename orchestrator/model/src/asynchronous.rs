@@ -1,14 +1,14 @@
-//! What checkpoints cost that are written while the program goes on, against those that it waits for.
+//! The cost of checkpoints that are written while the program continues, and of those that it waits for.
 
 use super::{
     check::{finite, not_negative, positive},
     fit::FitError,
 };
 
-/// Seconds that `checkpoints` asynchronous checkpoints add: n·m·S/B, with S the volume of one checkpoint on a node, B the node's memory bandwidth in
-/// the same unit of volume per second, and m the memory traffic in bytes for each byte written (5 to 7 were found for Open MPI). The copy competes with
-/// the program for memory, not for the network or the disk. Source: Shahzad and others, An Evaluation of Different I/O Techniques for
-/// Checkpoint/Restart, slides.
+/// Returns the seconds that `checkpoints` asynchronous checkpoints add: n·m·S/B, with S the volume of one checkpoint on a node, B the node's
+/// memory bandwidth in the same unit of volume per second, and m the memory traffic in bytes per byte written (5 to 7 for Open MPI). The
+/// copy competes with the program for memory, not for the network or the disk. Source: Shahzad and others, An Evaluation of Different I/O
+/// Techniques for Checkpoint/Restart, slides.
 ///
 /// # Errors
 /// Negative values, or no bandwidth.
@@ -18,8 +18,8 @@ pub fn overhead_s(checkpoints: u32, traffic_per_byte: f64, size: f64, memory_ban
     finite("the overhead", f64::from(checkpoints) * traffic * volume / positive("the memory bandwidth", memory_bandwidth)?)
 }
 
-/// Seconds that `checkpoints` synchronous checkpoints add: n·S/B, with S the volume of one checkpoint and B the bandwidth of the file system in the same
-/// unit of volume per second. Source: as [`overhead_s`].
+/// Returns the seconds that `checkpoints` synchronous checkpoints add: n·S/B, with S the volume of one checkpoint and B the bandwidth of the
+/// file system in the same unit of volume per second. Source: as [`overhead_s`].
 ///
 /// # Errors
 /// Negative values, or no bandwidth.

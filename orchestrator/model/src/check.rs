@@ -1,8 +1,8 @@
-//! Rejects what the formulas are not made for: no process, negative sizes, values that are not numbers.
+//! Rejects invalid inputs of formulas: zero processes, negative sizes, values that are not numbers.
 
 use super::fit::FitError;
 
-/// A count that must be at least 1.
+/// Checks that a count is at least 1.
 pub(super) fn at_least_one(what: &str, value: u32) -> Result<f64, FitError> {
     if value == 0 {
         return Err(FitError::BadValue { what: what.into(), value: 0.0, why: "it must be at least 1".into() });
@@ -10,7 +10,7 @@ pub(super) fn at_least_one(what: &str, value: u32) -> Result<f64, FitError> {
     Ok(f64::from(value))
 }
 
-/// A size, a time or a factor that must be finite and not negative.
+/// Checks that a size, a time or a factor is finite and not negative.
 pub(super) fn not_negative(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
@@ -18,7 +18,7 @@ pub(super) fn not_negative(what: &str, value: f64) -> Result<f64, FitError> {
     Err(FitError::BadValue { what: what.into(), value, why: "it must be finite and not negative".into() })
 }
 
-/// A value that something is divided by or whose logarithm is taken: finite and above zero.
+/// Checks that a divisor, or a value whose logarithm is taken, is finite and greater than 0.
 pub(super) fn positive(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() && value > 0.0 {
         return Ok(value);
@@ -26,7 +26,7 @@ pub(super) fn positive(what: &str, value: f64) -> Result<f64, FitError> {
     Err(FitError::BadValue { what: what.into(), value, why: "it must be finite and greater than 0".into() })
 }
 
-/// A result that has to be a number: products of large inputs may not be.
+/// Checks that a result is finite: products of large inputs may not be.
 pub(super) fn finite(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() {
         return Ok(value);

@@ -1,4 +1,4 @@
-//! Which of several models is taken: the one with the smallest leave-one-out error, from four points on.
+//! Chooses among models: with four or more points, the one with the smallest leave-one-out error.
 
 use super::{
     curve::{Fitted, Model, ModelInfo, Tier},
@@ -6,55 +6,55 @@ use super::{
     split::{Judged, Judgement, Training},
 };
 
-/// Points from which on the leave-one-out error decides. Below it, every fit through two or three points looks good.
+/// Number of points from which the leave-one-out error decides. With fewer, every fit looks good.
 pub const MIN_FOR_CHOICE: usize = 4;
 
-/// What a model counts as whose leave-one-out error cannot be had, because the points that are left are too few for it: it is taken before
-/// one that is known to err by more, and after one that is known to do better.
+/// Error, in percent, assumed for a model that cannot be judged because too few points remain when one is left out: it is preferred to
+/// models that are known to err by more, but not to those known to err by less.
 const UNJUDGED_PCT: f64 = 10.0;
 
-/// How one model did.
+/// A model that was offered, with its result.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The model.
     pub info: ModelInfo,
-    /// Its result.
+    /// The result.
     pub verdict: Verdict,
 }
 
 /// The result of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Fitted, with the mean leave-one-out error in percent if there are enough points for it.
+    /// Fitted, with the mean leave-one-out error if there are enough points for it.
     Fitted {
-        /// Mean of 100·|predicted − measured|/measured over the points that were left out in turn.
+        /// Mean of 100·|predicted − measured|/measured over the points, each left out in turn.
         leave_one_out_pct: Option<f64>,
     },
     /// Not fitted.
     Refused(FitError),
 }
 
-/// The model that was taken, and the others.
+/// The chosen model, and all candidates.
 #[derive(Debug)]
 pub struct Choice<'s> {
-    /// The curve that was taken.
+    /// The chosen curve.
     pub chosen: Judgement<'s>,
-    /// Why, in words.
+    /// Why it was chosen, in words.
     pub reason: String,
-    /// All candidates, in the order in which they were offered.
+    /// All candidates, in the order of the list.
     pub candidates: Vec<Candidate>,
 }
 
 impl Choice<'_> {
-    /// The curve.
+    /// Returns the chosen curve.
     pub fn curve(&self) -> &dyn Fitted {
         &*self.chosen.curve
     }
 }
 
-/// Chooses among models by their mean leave-one-out error. With fewer than four points the first model of the list that can be fitted is
-/// taken: lists go from what needs least data to what needs most. A model that needs no run is judged by its errors at the points, which
-/// it has not seen.
+/// Chooses among models by their mean leave-one-out error. With fewer than four points it takes the first model of the list that can be
+/// fitted: lists begin with the models that need the least data. A model that needs no run is judged by its errors at the points, which it
+/// has not seen.
 ///
 /// # Errors
 /// The refusals of all models, if none can be fitted.
@@ -84,7 +84,10 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
             let reason = match () {
                 () if candidates.len() == 1 => "the only model for it".to_owned(),
                 () if !decides => {
-                    format!("first of the list that {points} points allow; from {MIN_FOR_CHOICE} points on the error decides")
+                    let plural = if points == 1 { "" } else { "s" };
+                    format!(
+                        "first of the list that can be fitted to {points} point{plural}; from {MIN_FOR_CHOICE} points on, the error decides"
+                    )
                 }
                 () if judged => format!("smallest mean leave-one-out error of {} models, {score:.2} %", candidates.len()),
                 () => {
@@ -97,7 +100,7 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
     }
 }
 
-/// `None` if a point could not be predicted without itself: such a model must not win by its gaps.
+/// Returns the mean error; `None` if any left-out point could not be predicted, because a model must not win by its gaps.
 fn mean_error(judged: &[Judged]) -> Option<f64> {
     let errors: Option<Vec<f64>> = judged.iter().map(|j| j.error_pct).collect();
     errors.filter(|e| !e.is_empty()).map(|e| e.iter().sum::<f64>() / e.len() as f64)
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_does_not_win_because_a_twin_of_each_point_told_it_the_answer() {
+    fn a_curve_does_not_win_because_a_twin_of_each_point_gave_away_the_answer() {
         // On 25 processes 148.3 MiB were measured: the line says 131, the buffers 149.
         assert_eq!(chosen(MEASURED, &["shmem-line", "shmem-buffers"]).0, "shmem-buffers");
     }
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_no_model_takes_are_refused_with_every_reason() {
+    fn points_that_no_model_can_be_fitted_to_are_refused_with_every_reason() {
         let models = shmem::models();
         let models: Vec<&dyn Model> = models.iter().map(AsRef::as_ref).filter(|m| m.info().id == "shmem-quadratic").collect();
         let refused =

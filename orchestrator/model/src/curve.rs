@@ -1,19 +1,19 @@
-//! What a model is: something that is fitted on samples and answers for settings that it has not seen.
+//! Models: they are fitted on samples and answer for settings that they have not seen.
 
 use super::{estimate::Estimate, fit::FitError, nas};
 use cvc_core::mapping::Mapping;
 use serde::Serialize;
 use std::fmt;
 
-/// What has to be known before a model can answer. Outputs always name it.
+/// The knowledge that a model needs before it can answer. Outputs always name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
-    /// The program's source or the library's layout is known: no run is needed.
+    /// The program's source or the library's layout; no run is needed.
     NoRun,
-    /// Fitted on small runs.
+    /// Small runs, on which the model is fitted.
     SmallRuns,
-    /// As published, with the published constants.
+    /// None: the model has published constants.
     Published,
 }
 
@@ -27,20 +27,20 @@ impl fmt::Display for Tier {
     }
 }
 
-/// What is said of a model wherever it is used.
+/// The description of a model wherever it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelInfo {
     /// Short name: `dtapp-halo`.
     pub id: &'static str,
-    /// For people.
+    /// Title, for people.
     pub title: &'static str,
-    /// As text, with units.
+    /// Formula as text, with units.
     pub formula: &'static str,
     /// Where the formula comes from.
     pub source: &'static str,
-    /// What has to be known.
+    /// The knowledge that it needs.
     pub tier: Tier,
-    /// Parameters that are fitted.
+    /// Number of fitted parameters.
     pub parameters: usize,
 }
 
@@ -52,18 +52,18 @@ pub enum MpiKind {
     Nemesis,
     /// Another MPICH (ch4): the shared segment is stored once for each node, beside the images.
     Mpich,
-    /// Open MPI: likewise.
+    /// Open MPI: the same.
     OpenMpi,
 }
 
-/// What is asked for: a program on processes on nodes.
+/// What a model is asked about: a program on processes on nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
     /// Name of the application's descriptor.
     pub app: String,
-    /// Its workload.
+    /// Workload class.
     pub class: String,
-    /// The NAS benchmark that it is, with its problem size, if its arrays are known.
+    /// The NAS benchmark and its problem size, if the application is one whose arrays are known.
     pub nas: Option<nas::Problem>,
     /// Processes on nodes.
     pub mapping: Mapping,
@@ -71,28 +71,28 @@ pub struct Setting {
     pub per_node: u32,
     /// The MPI library.
     pub mpi: MpiKind,
-    /// What is written and how, as far as models look at it.
+    /// What is written and how.
     pub output: Output,
 }
 
-/// What is written and how, as far as it is known.
+/// What a program writes and how, as far as models use it and it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Output {
     /// MiB of all files of the node in question.
     pub node_mib: Option<f64>,
-    /// Aggregators of collective I/O, if they are set: else there is one on each node.
+    /// Number of aggregators of collective I/O, if set; otherwise there is one on each node.
     pub aggregators: Option<u32>,
-    /// MiB of the collective buffer, if it is set.
+    /// MiB of the collective buffer, if set.
     pub buffer_mib: Option<f64>,
 }
 
 impl Setting {
-    /// Processes in all.
+    /// Returns the total number of processes.
     pub fn processes(&self) -> u32 {
         self.mapping.processes()
     }
 
-    /// The square root of the number of processes.
+    /// Returns the square root of the number of processes.
     pub fn root(&self) -> f64 {
         f64::from(self.processes()).sqrt()
     }
@@ -101,9 +101,9 @@ impl Setting {
 /// One observed value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// What tells it from every other: a point's or a run's identifier, or a row of a table.
+    /// Unique name: the identifier of a point or a run, or the name of a table's row.
     pub id: String,
-    /// At what.
+    /// Where it was observed.
     pub at: Setting,
     /// The value, in the unit of the quantity.
     pub value: f64,
@@ -114,7 +114,7 @@ pub struct Sample {
 pub struct Answer {
     /// The number with its interval.
     pub estimate: Estimate,
-    /// What a reader has to know: that the setting lies beyond the data, that a branch was clamped.
+    /// Caveats for readers: the setting lies beyond the data, or a branch was clamped.
     pub warnings: Vec<String>,
 }
 
@@ -131,30 +131,30 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its value, in the unit that the formula implies.
     pub value: f64,
-    /// Its standard error; `None` without a degree of freedom or for a constant.
+    /// Its standard error; `None` without degrees of freedom, or for a constant.
     pub standard_error: Option<f64>,
 }
 
 /// A family of curves with parameters.
 pub trait Model: fmt::Debug + Send + Sync {
-    /// Name, formula, source.
+    /// Returns the description of the model.
     fn info(&self) -> ModelInfo;
 
-    /// Determines the parameters.
+    /// Fits the parameters.
     ///
     /// # Errors
-    /// Too few points, points that do not tell the parameters apart, or a program that the model knows nothing of.
+    /// Too few points, points that do not determine the parameters, or a program that the model does not know.
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError>;
 }
 
 /// A curve whose parameters are known.
 pub trait Fitted: fmt::Debug + Send + Sync {
-    /// The prediction at a setting.
+    /// Predicts the value at a setting.
     ///
     /// # Errors
     /// [`FitError::OutOfDomain`] for a setting that the model has no answer for.
     fn predict(&self, at: &Setting) -> Result<Answer, FitError>;
 
-    /// The parameters with their errors.
+    /// Returns the parameters with their errors.
     fn parameters(&self) -> Vec<Parameter>;
 }

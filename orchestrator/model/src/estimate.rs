@@ -3,38 +3,38 @@
 use crate::stats::Interval;
 use serde::Serialize;
 
-/// A predicted number. It is not a measurement and is never made into one.
+/// A predicted number. It is never turned into a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// Its prediction interval; `None` if nothing is known of the error, as when a curve goes exactly through as few points as it has parameters.
+    /// Its prediction interval; `None` if the error is unknown, for example if a curve goes through exactly as many points as it has parameters.
     pub interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// A number of which no error is known.
+    /// Makes a number whose error is unknown.
     pub fn bare(value: f64) -> Self {
         Self { value, interval: None }
     }
 
-    /// A number with the same distance to both ends.
+    /// Makes a number with the same distance to both ends.
     pub fn plus_minus(value: f64, half: f64) -> Self {
         Self { value, interval: Some(Interval { low: value - half, high: value + half }) }
     }
 
-    /// A number with its two ends.
+    /// Makes a number with its two ends.
     pub fn between(value: f64, low: f64, high: f64) -> Self {
         Self { value, interval: Some(Interval { low, high }) }
     }
 
-    /// Something that is counted or known exactly.
+    /// Makes a number that is counted or known exactly.
     pub fn exact(value: f64) -> Self {
         Self::plus_minus(value, 0.0)
     }
 
-    /// The sum of two quantities with errors that have nothing to do with each other: each side's distances add up as squares. Without an
-    /// interval if one of them has none.
+    /// Adds two quantities with independent errors: on each side, the squares of the distances add up. The sum has no interval if one of them
+    /// has none.
     pub fn plus(self, other: Self) -> Self {
         let value = self.value + other.value;
         let interval = self.interval.zip(other.interval).map(|(a, b)| Interval {
@@ -44,13 +44,13 @@ impl Estimate {
         Self { value, interval }
     }
 
-    /// The sum of two quantities that err together, as files do that hold the same zones: the distances add up.
+    /// Adds two quantities that err together, like files with the same zones: the distances add up.
     pub fn plus_together(self, other: Self) -> Self {
         let interval = self.interval.zip(other.interval).map(|(a, b)| Interval { low: a.low + b.low, high: a.high + b.high });
         Self { value: self.value + other.value, interval }
     }
 
-    /// As many of the same, which err together.
+    /// Returns the sum of `factor` equal quantities, which err together.
     pub fn times(self, factor: f64) -> Self {
         let ends = |i: Interval| {
             let (a, b) = (i.low * factor, i.high * factor);
@@ -59,24 +59,24 @@ impl Estimate {
         Self { value: self.value * factor, interval: self.interval.map(ends) }
     }
 
-    /// The same, for a quantity that cannot be negative.
+    /// Raises negative parts to 0, for a quantity that cannot be negative.
     pub fn not_negative(self) -> Self {
         let ends = |i: Interval| Interval { low: i.low.max(0.0), high: i.high.max(0.0) };
         Self { value: self.value.max(0.0), interval: self.interval.map(ends) }
     }
 
-    /// Whether a measured value lies within the interval; `None` without one.
+    /// Returns whether a measured value lies within the interval; `None` without an interval.
     pub fn covers(self, measured: f64) -> Option<bool> {
         self.interval.map(|i| (i.low..=i.high).contains(&measured))
     }
 
-    /// Half the width of the interval.
+    /// Returns half the width of the interval.
     pub fn half_width(self) -> Option<f64> {
         self.interval.map(|i| (i.high - i.low) / 2.0)
     }
 }
 
-/// 100·|predicted − measured|/|measured|; `None` for a measured zero.
+/// Returns 100·|predicted − measured|/|measured|; `None` if the measured value is 0.
 pub fn error_pct(predicted: f64, measured: f64) -> Option<f64> {
     (measured != 0.0).then(|| 100.0 * (predicted - measured).abs() / measured.abs())
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::{Estimate, error_pct};
 
     #[test]
-    fn independent_errors_add_as_squares_and_shared_ones_plainly() {
+    fn independent_errors_add_as_squares_and_shared_ones_linearly() {
         let (a, b) = (Estimate::plus_minus(10.0, 3.0), Estimate::plus_minus(20.0, 4.0));
         assert_eq!(a.plus(b), Estimate::plus_minus(30.0, 5.0));
         assert_eq!(a.plus_together(b), Estimate::plus_minus(30.0, 7.0));

@@ -1,11 +1,11 @@
-//! Linear least squares by a QR decomposition with column pivoting, and what can be said of the result.
+//! Linear least squares by a QR decomposition with column pivoting, with errors and prediction intervals.
 
 use super::{estimate::Estimate, stats::LEVEL};
 use nalgebra::{ColPivQR, DMatrix, DVector, Dyn};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A column of the design counts as a combination of the others below this part of the largest diagonal element of R.
+/// A column of the design counts as a combination of the others if its diagonal element of R is below this fraction of the largest one.
 const RANK_TOLERANCE: f64 = 1e-10;
 
 /// Why a fit is impossible.
@@ -13,21 +13,21 @@ const RANK_TOLERANCE: f64 = 1e-10;
 #[serde(tag = "refused", rename_all = "kebab-case")]
 pub enum FitError {
     /// Fewer points than parameters.
-    #[error("too few points: {found} for {needed} parameters")]
+    #[error("too few points: {found}, {needed} needed")]
     TooFewPoints {
-        /// Points that there are.
+        /// Number of points.
         found: usize,
-        /// Points that are needed.
+        /// Number of points needed.
         needed: usize,
     },
-    /// The points do not tell the parameters apart.
+    /// The points do not determine the parameters.
     #[error("the points do not determine the parameters (rank {rank} of {parameters}): {why}")]
     RankDeficient {
-        /// Parameters that the points can tell apart.
+        /// Number of parameters that the points determine.
         rank: usize,
-        /// Parameters of the model.
+        /// Number of parameters of the model.
         parameters: usize,
-        /// For people.
+        /// Reason, for people.
         why: String,
     },
     /// A value that the model cannot take.
@@ -37,13 +37,13 @@ pub enum FitError {
         what: String,
         /// The value.
         value: f64,
-        /// What it should be.
+        /// What the value must be.
         why: String,
     },
-    /// The model is about something else.
+    /// The model does not cover the setting.
     #[error("{0}")]
     OutOfDomain(String),
-    /// A non-linear fit that found no end.
+    /// A non-linear fit did not converge.
     #[error("the fit did not converge: {0}")]
     NoConvergence(String),
 }
@@ -51,21 +51,21 @@ pub enum FitError {
 /// The result of a least-squares fit.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// One for each column of the design.
+    /// One coefficient for each column of the design.
     pub coefficients: Vec<f64>,
-    /// Of the coefficients; `None` without a degree of freedom.
+    /// Standard errors of the coefficients; `None` without degrees of freedom.
     pub standard_errors: Option<Vec<f64>>,
     /// Observed minus fitted, unweighted, in the order of the points.
     pub residuals: Vec<f64>,
     /// Points minus parameters.
     pub degrees_of_freedom: usize,
-    /// Residual standard deviation, of the weighted residuals; `None` without a degree of freedom.
+    /// Standard deviation of the weighted residuals; `None` without degrees of freedom.
     pub sigma: Option<f64>,
     /// (XᵀWX)⁻¹, without the factor σ².
     covariance: DMatrix<f64>,
 }
 
-/// Weights for residuals in proportion to the values: 1/y².
+/// Returns the weights 1/y², for residuals in proportion to the values.
 pub fn relative_weights(values: &[f64]) -> Vec<f64> {
     values.iter().map(|y| 1.0 / (y * y)).collect()
 }
@@ -86,13 +86,13 @@ pub fn least_squares(rows: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>)
         let bad = bad.or_else(|| Some(weight(i)).filter(|w| !(w.is_finite() && *w > 0.0)));
         if let Some(value) = bad {
             let what = format!("a value of point {}", i + 1);
-            return Err(FitError::BadValue { what, value, why: "it must be finite, and a weight positive".into() });
+            return Err(FitError::BadValue { what, value, why: "it must be finite, and weights must be positive".into() });
         }
     }
     let scaled = |i: usize| weight(i).sqrt();
     let design = DMatrix::from_fn(points, parameters, |i, j| rows[i][j] * scaled(i));
     let target = DVector::from_fn(points, |i, _| values[i] * scaled(i));
-    // columns of unit length: the rank then does not depend on the units of the columns
+    // columns of unit length make the rank independent of the units
     let lengths: Vec<f64> = design.column_iter().map(|c| c.norm()).collect();
     let unit = |j: usize| if lengths[j] > 0.0 { lengths[j] } else { 1.0 };
     let design = DMatrix::from_fn(points, parameters, |i, j| design[(i, j)] / unit(j));
@@ -119,7 +119,7 @@ pub fn least_squares(rows: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>)
     Ok(Fit { coefficients, standard_errors, residuals, degrees_of_freedom, sigma, covariance })
 }
 
-/// β and (XᵀX)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
+/// Returns β and (XᵀX)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
 fn solve(qr: &ColPivQR<f64, Dyn, Dyn>, r: &DMatrix<f64>, target: &DVector<f64>, parameters: usize) -> Option<(DVector<f64>, DMatrix<f64>)> {
     let square = r.rows(0, parameters).into_owned();
     let mut projected = qr.q().transpose() * target;
@@ -132,13 +132,13 @@ fn solve(qr: &ColPivQR<f64, Dyn, Dyn>, r: &DMatrix<f64>, target: &DVector<f64>, 
 }
 
 impl Fit {
-    /// The fitted value at `row`.
+    /// Returns the fitted value at `row`.
     pub fn value(&self, row: &[f64]) -> f64 {
         self.coefficients.iter().zip(row).map(|(b, x)| b * x).sum()
     }
 
-    /// The fitted value with the interval for one new observation of weight `weight` (1 for an unweighted fit):
-    /// t(ν)·σ·√(1/w + x (XᵀWX)⁻¹ xᵀ) to each side. Without an interval if there is no degree of freedom.
+    /// Returns the fitted value with the interval for one new observation of weight `weight` (1 for an unweighted fit):
+    /// t(ν)·σ·√(1/w + x (XᵀWX)⁻¹ xᵀ) to each side. There is no interval without degrees of freedom.
     pub fn predict(&self, row: &[f64], weight: f64) -> Estimate {
         let value = self.value(row);
         let Some(sigma) = self.sigma else { return Estimate::bare(value) };
@@ -148,7 +148,7 @@ impl Fit {
     }
 }
 
-/// The two-sided quantile of Student's t distribution for [`LEVEL`].
+/// Returns the two-sided quantile of Student's t distribution for [`LEVEL`].
 pub(super) fn t_quantile(degrees_of_freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0))
 }
@@ -157,8 +157,8 @@ pub(super) fn t_quantile(degrees_of_freedom: usize) -> f64 {
 mod tests {
     use super::{FitError, least_squares, relative_weights};
 
-    /// Longley-like small set; reference values of R's `lm(y ~ x)` on x = 1..5, y = (2.1, 3.9, 6.2, 7.8, 10.1), worked out by hand:
-    /// slope 1.99, intercept 0.05, σ² = 0.107/3.
+    /// Reference values of R's `lm(y ~ x)` for x = 1..5, y = (2.1, 3.9, 6.2, 7.8, 10.1), worked out by hand: slope 1.99, intercept 0.05,
+    /// σ² = 0.107/3.
     #[test]
     fn a_straight_line_with_its_errors() {
         let rows: Vec<Vec<f64>> = (1..=5).map(|x| vec![1.0, f64::from(x)]).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_fitted_is_refused_with_its_reason() {
+    fn unusable_points_are_refused_with_the_reason() {
         let few = least_squares(&[vec![1.0, 2.0]], &[1.0], None).expect_err("one point for two parameters");
         assert_eq!(few, FitError::TooFewPoints { found: 1, needed: 2 });
         let singular = least_squares(&[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]], &[1.0, 2.0, 3.0], None).expect_err("one x only");

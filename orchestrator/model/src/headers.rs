@@ -1,8 +1,8 @@
-//! The headers of an image's areas.
+//! The headers of the memory areas in an image.
 //!
-//! DMTCP 4 writes a header of 4 KiB before each run of pages that it stores, and splits an area wherever pages are left out: 8 to 13 MiB in an image,
-//! where older versions have some hundred KiB. Most belong to libraries and small areas and are the same everywhere; the rest lie between the pieces of the
-//! program's arrays, and grow with what is left out of them.
+//! DMTCP 4 writes a header of 4 KiB before each run of pages that it stores, and splits an area wherever it leaves pages out: 8 to 13 MiB in
+//! an image, compared with some hundred KiB in older versions. Most headers belong to libraries and small areas and are the same everywhere;
+//! the others lie between the pieces of the program's arrays, and grow with the number of gaps in them.
 
 use super::{
     curve::{Model, ModelInfo, Setting, Tier},
@@ -13,15 +13,15 @@ use super::{
 };
 use cvc_core::units::MIB;
 
-/// Least half width of an interval, MiB: 25 areas more or less.
+/// Least half-width of an interval, MiB: 25 areas more or less.
 const BAND_MIB: f64 = 0.1;
 
-/// The models of the headers, MiB.
+/// Returns the models of the headers, MiB.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![gaps(), faces(), volume(), constant()]
 }
 
-/// Runs of several programs with one library may be taken together.
+/// May be fitted on runs of several programs with the same library.
 fn gaps() -> Box<dyn Model> {
     let info = ModelInfo {
         id: "headers-gaps",

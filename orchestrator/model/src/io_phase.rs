@@ -1,30 +1,30 @@
-//! Time of a program's I/O phases from the bandwidth that a benchmark of the same pattern reaches. Source: Méndez and others, A new approach for
-//! Analyzing I/O in parallel scientific applications (PAS2P-I/O).
+//! Time of a program's I/O phases, from the bandwidth that a benchmark with the same pattern reaches. Source: Méndez and others, A new
+//! approach for Analyzing I/O in parallel scientific applications (PAS2P-I/O).
 
 use super::{
     check::{at_least_one, finite, not_negative, positive},
     fit::FitError,
 };
 
-/// Volume of a phase: processes · repetitions · request size, in the unit of the request size.
+/// Returns the volume of a phase: processes · repetitions · request size, in the unit of the request size.
 ///
 /// # Errors
-/// No process, or a negative request size.
+/// Zero processes, or a negative request size.
 pub fn weight(processes: u32, repetitions: u32, request_size: f64) -> Result<f64, FitError> {
     let requests = at_least_one("the number of processes", processes)? * f64::from(repetitions);
     finite("the weight", requests * not_negative("the request size", request_size)?)
 }
 
-/// Seconds of phases: Σ weightᵢ/BWᵢ, as pairs of weight and bandwidth in the same unit of volume.
+/// Returns the seconds of phases: Σ weightᵢ/BWᵢ, given pairs of weight and bandwidth in the same unit of volume.
 ///
 /// # Errors
-/// A negative weight, or no bandwidth.
+/// A negative weight, or a bandwidth that is not positive.
 pub fn time_s(phases: &[(f64, f64)]) -> Result<f64, FitError> {
     let one = |(weight, bandwidth): &(f64, f64)| Ok(not_negative("a weight", *weight)? / positive("a bandwidth", *bandwidth)?);
     phases.iter().map(one).sum()
 }
 
-/// Bandwidth of a phase: weight/time, in units of the weight per second.
+/// Returns the bandwidth of a phase: weight/time, in units of the weight per second.
 ///
 /// # Errors
 /// A negative weight, or a time that is not positive.
@@ -32,7 +32,7 @@ pub fn bandwidth(weight: f64, time_s: f64) -> Result<f64, FitError> {
     finite("the bandwidth", not_negative("the weight", weight)? / positive("the time", time_s)?)
 }
 
-/// 100·|estimated − measured|/measured, of times.
+/// Returns the error of times: 100·|estimated − measured|/measured.
 ///
 /// # Errors
 /// Times that are not positive.
@@ -41,7 +41,7 @@ pub fn error_on_time_pct(estimated_s: f64, measured_s: f64) -> Result<f64, FitEr
     Ok(100.0 * (estimated - measured).abs() / measured)
 }
 
-/// The error as the paper defines it, 100·|BW_estimated − BW_measured|/BW_measured: on times, 100·|measured/estimated − 1|.
+/// Returns the error as the paper defines it, 100·|BW_estimated − BW_measured|/BW_measured; in times, 100·|measured/estimated − 1|.
 ///
 /// # Errors
 /// Times that are not positive.

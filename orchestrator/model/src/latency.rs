@@ -1,6 +1,7 @@
-//! Time of a checkpoint from the writers of a node and the MiB that they write: curves for observed times, and the published one.
+//! Time of a checkpoint, from the number of writers on a node and the MiB that they write: curves fitted to observed times, and the published
+//! one.
 //!
-//! The samples of these models are seconds; they look at the processes on the node and at [`super::Output::node_mib`].
+//! The samples of these models are seconds; the models use the processes on the node and [`super::Output::node_mib`].
 
 use super::{
     check::{at_least_one, finite, not_negative, positive},
@@ -12,38 +13,38 @@ use super::{
 };
 use serde::Serialize;
 
-/// Bandwidth of a node with p writers: a + b·p, MiB/s. A disk that many files are written to at once takes more in all, and less for each.
+/// Bandwidth of a node with p writers: a + b·p, MiB/s. With many writers at once, a disk is faster in total, but slower for each file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bandwidth {
     /// MiB/s.
     pub a: f64,
-    /// MiB/s for each process.
+    /// MiB/s per process.
     pub b: f64,
 }
 
-/// Fitted to the ten latencies with MPICH and without compression of the thesis's Tables 5.3 and 5.5.
+/// Fitted to the ten latencies with MPICH and without compression in the thesis's Tables 5.3 and 5.5.
 pub const PUBLISHED: Bandwidth = Bandwidth { a: 92.5, b: 3.34 };
 
-/// The storage that the published times are of.
+/// The storage on which the published times were measured.
 pub const PUBLISHED_STORAGE: &str = "one AFS-1 node, local ext3 disk: the thesis's";
 
-/// Processes on the node from the fewest to the most of the published runs.
+/// Fewest and most processes on the node in the published runs.
 const PUBLISHED_WRITERS: (u32, u32) = (16, 64);
 
-/// Largest part by which [`PUBLISHED`] was off at a run with MPICH that was left out.
+/// Largest relative error of [`PUBLISHED`] at a left-out run with MPICH.
 const PUBLISHED_BAND: f64 = 0.14;
 
-/// Least and largest quotient of measured and published time in the ten runs with Open MPI.
+/// Smallest and largest ratio of measured to predicted time in the ten runs with Open MPI.
 const PUBLISHED_OPEN_MPI: (f64, f64) = (0.8, 1.94);
 
 /// Largest multiple of the largest training run up to which a curve is trusted without a warning.
 const FAR: u32 = 2;
 
 impl Bandwidth {
-    /// Seconds of a checkpoint of `per_node` files that are `node_mib` MiB together: V/(a + b·p).
+    /// Returns the seconds of a checkpoint of `per_node` files with `node_mib` MiB in total: V/(a + b·p).
     ///
     /// # Errors
-    /// No process, a negative size, or parameters with no bandwidth at this number of processes.
+    /// Zero processes, a negative size, or parameters that give no positive bandwidth for this number of processes.
     pub fn at(self, per_node: u32, node_mib: f64) -> Result<f64, FitError> {
         let p = at_least_one("the number of processes on the node", per_node)?;
         let rate = positive("the bandwidth a + b·p", self.a + self.b * p)?;
@@ -51,7 +52,7 @@ impl Bandwidth {
     }
 }
 
-/// The models of the time of a checkpoint, s, fitted to observed ones.
+/// Returns the models of the time of a checkpoint, s, fitted to observed times.
 pub fn models() -> Vec<Box<dyn Model>> {
     const SOURCE: &str = "cvc: least squares through the observed times";
     let info = |id, title, formula, source, parameters| ModelInfo { id, title, formula, source, tier: Tier::SmallRuns, parameters };
@@ -75,7 +76,8 @@ pub fn models() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// The published model of the time of a checkpoint, s. It belongs to [`PUBLISHED_STORAGE`] and is not a candidate beside observed times.
+/// Returns the published model of the time of a checkpoint, s. It applies to [`PUBLISHED_STORAGE`] and is no candidate where times were
+/// observed.
 pub fn published() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
@@ -110,18 +112,19 @@ fn node_mib(at: &Setting) -> Result<f64, FitError> {
     at.output.node_mib.ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
 }
 
-/// What is fitted through the times of checkpoints. p processes write V MiB in all on a node.
+/// A curve fitted to the times of checkpoints: p processes write V MiB in total on a node.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     info: ModelInfo,
-    /// The known numbers of a point, of p and V.
+    /// Returns the terms of a point from p and V.
     row: fn(f64, f64) -> Vec<f64>,
-    /// What is fitted: the rate, or the time itself.
+    /// Whether the rate is fitted, not the time.
     of_rate: bool,
 }
 
 impl Curve {
-    /// The rate of a node is the sum of those of its p writers, and its variance grows with p; times vary in proportion to themselves.
+    /// Returns the weight of a point. The rate of a node is the sum of the rates of its p writers, so its variance grows with p; times vary in
+    /// proportion to their size.
     fn weight(&self, p: f64, value: f64) -> f64 {
         if self.of_rate { 1.0 / p } else { 1.0 / (value * value) }
     }
@@ -157,7 +160,7 @@ impl Model for Curve {
 struct FittedCurve {
     curve: Curve,
     fit: Fit,
-    /// Of the runs that it was fitted on.
+    /// Most writers on a node in the runs that it was fitted on.
     most_writers: u32,
     most_mib: f64,
 }
@@ -167,12 +170,12 @@ impl Fitted for FittedCurve {
         let p = at_least_one("the number of processes on the node", at.per_node)?;
         let mib = not_negative("the size of a node's files", node_mib(at)?)?;
         let row = (self.curve.row)(p, mib);
-        let answer = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
+        let fitted = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
         let estimate = if self.curve.of_rate {
-            let interval = answer.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
-            Estimate { value: mib / answer.value, interval }
+            let interval = fitted.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
+            Estimate { value: mib / fitted.value, interval }
         } else {
-            answer.not_negative()
+            fitted.not_negative()
         };
         if !(estimate.value.is_finite() && estimate.value > 0.0) {
             let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);

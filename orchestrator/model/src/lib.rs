@@ -1,4 +1,4 @@
-//! Models of checkpoint size and time: formulas, fits, intervals, and the choice between them. Nothing here reads or writes anything.
+//! Models of checkpoint size and time: formulas, fits, intervals, and the choice between them. This crate does no I/O.
 //!
 //! | to predict | file |
 //! | --- | --- |
@@ -10,8 +10,9 @@
 //! | time | [`zone_time`], [`latency`], [`schedule`], [`asynchronous`], [`io_phase`] |
 //! | metadata operations of a parallel file system | [`metadata`] |
 //!
-//! The pure functions of these files are the published formulas and those that replace them. What is fitted implements [`Model`]; the points
-//! that it is fitted on and those that it is judged on are kept apart by [`split`]'s types, and [`choose`] takes the best by leave-one-out error.
+//! The pure functions of these files are the published formulas and those that replace them. Fitted models implement [`Model`]; the types of
+//! [`split`] keep the points that a model is fitted on apart from those that it is judged on, and [`choose`] takes the model with the
+//! smallest leave-one-out error.
 //! Sizes are in MiB (2^20 bytes) and times in seconds unless a name says otherwise.
 
 pub mod application;

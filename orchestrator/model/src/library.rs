@@ -13,7 +13,7 @@ const fn around(value: f64, half: f64) -> Estimate {
     Estimate { value, interval: Some(Interval { low: value - half, high: value + half }) }
 }
 
-/// Least half width of the interval of the mean of runs, MiB: a page here and there.
+/// Least half-width of the interval of the mean of runs, MiB: a few pages.
 const BAND_MIB: f64 = 0.02;
 
 /// MiB with MPICH 3 and DMTCP 2 (thesis, Tables 4.1 to 4.3 and 5.1: 2.44 or 2.45 in every row).
@@ -22,10 +22,10 @@ pub const MPICH_MIB: Estimate = around(2.45, 0.01);
 /// MiB with the thesis's Open MPI (Table 5.1: 2.66 to 2.75).
 pub const OPEN_MPI_MIB: Estimate = around(2.72, 0.06);
 
-/// MiB with ROMIO linked, MPICH 3 (Table 5.10: 7.71; Table 5.7: 7.96).
+/// MiB with MPICH 3 and ROMIO linked in (Table 5.10: 7.71; Table 5.7: 7.96).
 pub const ROMIO_MIB: Estimate = Estimate { value: 7.71, interval: Some(Interval { low: 7.7, high: 7.97 }) };
 
-/// The models of the library zone: the mean of the runs, and what was published for the thesis's versions.
+/// Returns the models of the library zone: the mean of the runs, and the published values for the thesis's versions.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![mean(), published()]
 }
@@ -34,7 +34,7 @@ fn mean() -> Box<dyn Model> {
     Box::new(Linear {
         least_band: BAND_MIB,
         common: &[Common::Mpi],
-        // the curve is flat: nothing is far
+        // the curve is flat, so no setting is too far
         along: Along::Nothing,
         ..Linear::of(ModelInfo {
             id: "lb-constant",

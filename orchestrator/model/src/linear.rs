@@ -20,29 +20,29 @@ pub(super) struct Linear {
     pub(super) weights: Weights,
     pub(super) common: &'static [Common],
     pub(super) along: Along,
-    /// What the model leaves out, MiB: no interval is narrower to each side, however well few runs agree.
+    /// Error of the model's form, MiB: no interval has a smaller half-width, however well a few runs agree.
     pub(super) least_band: f64,
-    /// The same as a part of the value; the larger of both counts.
+    /// The same as a fraction of the value; the larger of both counts.
     pub(super) least_part: f64,
-    /// Training runs that it looks at, and settings that it answers for.
+    /// Accepts the training runs that the model uses and the settings that it answers for.
     pub(super) admits: fn(&Setting) -> Result<(), FitError>,
 }
 
-/// How much a run counts.
+/// The weights of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weights {
-    /// All alike.
+    /// Equal weights.
     Equal,
     /// 1/y²: residuals in proportion to the values.
     Relative,
 }
 
-/// Nothing is fixed.
+/// Returns 0: the model has no fixed part.
 fn no_offset(_: &Setting) -> Result<f64, FitError> {
     Ok(0.0)
 }
 
-/// Answers everywhere.
+/// Accepts every setting.
 fn everywhere(_: &Setting) -> Result<(), FitError> {
     Ok(())
 }
@@ -55,8 +55,7 @@ struct Curve {
 }
 
 impl Linear {
-    /// A constant, each run counting alike, fitted on runs of one program with one library: what a model does not say otherwise
-    /// (`..Linear::of(info)`).
+    /// Returns the defaults of a model (`..Linear::of(info)`): a constant with equal weights, fitted on runs of one program with one library.
     pub(super) fn of(info: ModelInfo) -> Self {
         Self {
             info,
@@ -121,7 +120,8 @@ impl Fitted for Curve {
     }
 }
 
-/// An interval with what the model leaves out, which has nothing to do with the scatter of the runs. Where the runs tell nothing of their scatter, there is none.
+/// Widens an interval by the error of the model's form, which is independent of the scatter of the runs. If the scatter is unknown, there is
+/// no interval.
 pub(super) fn widened(estimate: Estimate, band: f64) -> Estimate {
     estimate.plus(Estimate::plus_minus(0.0, band))
 }
@@ -131,11 +131,11 @@ pub(super) fn widened(estimate: Estimate, band: f64) -> Estimate {
 pub(super) struct Fixed {
     pub(super) info: ModelInfo,
     pub(super) answer: fn(&Setting) -> Result<Answer, FitError>,
-    /// What runs must show if it is to be believed.
+    /// Refuses the model if runs contradict it.
     pub(super) believes: fn(&[&Sample]) -> Result<(), FitError>,
 }
 
-/// Runs have no say in it.
+/// Accepts the model whatever the runs show.
 pub(super) fn always(_: &[&Sample]) -> Result<(), FitError> {
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use super::{check::at_least_one, fit::FitError};
 
-/// Operations with delegation (one large file that all processes write their region of): clients·(servers + 1) + 1, which are servers·clients GETCONFIG,
-/// clients GETATTR and one CREATE. Source: Arteaga and Zhao, Towards Scalable Application Checkpointing with Parallel File System Delegation, slides.
+/// Returns the number of operations with delegation (all processes write their regions of one large file): clients·(servers + 1) + 1, which
+/// are servers·clients GETCONFIG, clients GETATTR and one CREATE. Source: Arteaga and Zhao, Towards Scalable Application Checkpointing with
+/// Parallel File System Delegation, slides.
 ///
 /// # Errors
-/// No metadata server or no client.
+/// Zero metadata servers or zero clients.
 pub fn delegation_operations(servers: u32, clients: u32) -> Result<u64, FitError> {
     at_least_one("the number of metadata servers", servers)?;
     at_least_one("the number of clients", clients)?;

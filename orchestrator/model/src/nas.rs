@@ -18,7 +18,7 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// As the suite writes it.
+    /// Returns the name as the suite writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bt => "BT",
@@ -29,19 +29,19 @@ impl Benchmark {
     }
 }
 
-/// A benchmark of a class.
+/// A benchmark with its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Problem {
-    /// Which.
+    /// The benchmark.
     pub benchmark: Benchmark,
     /// S, W, A, B, C, D or E.
     pub class: char,
 }
 
-/// How a three-dimensional benchmark is cut: the numbers that its array bounds are made of.
+/// How the grid of a three-dimensional benchmark is divided: the numbers that its array bounds consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tiles {
-    /// BT, SP: `q` cells for each of `q`² processes, with `m` points to an edge.
+    /// BT, SP: `q` cells for each of `q`² processes, with `m` points per edge.
     Cells {
         /// The square root of the number of processes.
         q: u64,
@@ -60,8 +60,8 @@ pub(super) enum Tiles {
 }
 
 impl Problem {
-    /// The benchmark that an application of this name is, by the names of the descriptors that come with cvc (BT-IO holds the arrays of BT).
-    /// `None` for a program whose arrays are not known, or a class that the suite does not have.
+    /// Returns the benchmark behind a name of the descriptors that come with cvc (BT-IO has the arrays of BT). `None` for a program whose arrays
+    /// are not known, or a class that the suite does not have.
     pub fn of(app: &str, class: &str) -> Option<Self> {
         let benchmark = match app {
             "npb-bt" | "btio-full" | "btio-simple" => Benchmark::Bt,
@@ -75,7 +75,7 @@ impl Problem {
         letters.next().is_none().then_some(Self { benchmark, class })
     }
 
-    /// Points along each of the three dimensions, N; `None` for CG, which has no grid.
+    /// Returns N, the points along each of the three dimensions; `None` for CG, which has no grid.
     pub fn grid_points(&self) -> Option<u32> {
         let of_w = match self.benchmark {
             Benchmark::Bt => 24,
@@ -95,7 +95,7 @@ impl Problem {
         }
     }
 
-    /// Order of the matrix and nonzeros to a row, CG only.
+    /// Returns the order of CG's matrix and its nonzeros per row.
     pub(super) fn matrix(self) -> Option<(u64, u64)> {
         match self.class {
             'S' => Some((1_400, 7)),
@@ -109,7 +109,7 @@ impl Problem {
         }
     }
 
-    /// How the grid is cut for `processes`.
+    /// Returns how the grid is divided among `processes`.
     pub(super) fn tiles(self, processes: u32) -> Result<Tiles, FitError> {
         at_least_one("the number of processes", processes)?;
         let unknown = || FitError::OutOfDomain(format!("{} has no grid of class {}", self.benchmark.name(), self.class));
@@ -129,7 +129,7 @@ impl Problem {
         let q = u64::from(processes.isqrt());
         if q * q != u64::from(processes) {
             return Err(FitError::OutOfDomain(format!(
-                "{} runs on a square number of processes; {processes} is none",
+                "{} runs on a square number of processes; {processes} is not one",
                 self.benchmark.name()
             )));
         }
@@ -142,7 +142,7 @@ impl Problem {
         Ok(Tiles::Cells { q, m: n / q + 1 })
     }
 
-    /// Bytes of the arrays that the source declares, for each of `processes` processes:
+    /// Returns the bytes of the arrays that the source declares, for each of `processes` processes:
     ///
     /// ```text
     /// BT: 8·[ q·(6(M+2)³ + 5M³ + 5(M+4)³ + 30(M+1)³ + 5(M+1)²) + 2·(60·M²·(q−1) + 1) ]     M = ⌊N/q⌋ + 1, q = √P
@@ -152,8 +152,8 @@ impl Problem {
     ///     z = ⌊a(k+1)/P⌋·(k+1) + k + ⌊a(k + 2 + ⌊P/256⌋)/cols⌋,   rows·cols = P, cols = rows or 2·rows
     /// ```
     ///
-    /// with N grid points along a dimension, and a rows of about k² nonzeros in CG. Source: the declarations of NPB 3.3-MPI. The compiled
-    /// programs have 1 to 104 KiB more (work arrays of one line of cells), LU on one or two processes up to 0.6 MiB.
+    /// with N grid points along a dimension, and a matrix of a rows with about k² nonzeros each in CG. Source: the declarations of NPB 3.3-MPI.
+    /// The compiled programs have 1 to 104 KiB more (work arrays for one line of cells), LU on one or two processes up to 0.6 MiB.
     ///
     /// # Errors
     /// A number of processes on which the benchmark does not run.
@@ -182,30 +182,30 @@ impl Problem {
         Ok(cg_bytes_of(order, rows, bound))
     }
 
-    /// Bytes of CG's arrays that are written. The arrays of the matrix are declared for an estimate of its elements; as many are made as n outer products of
-    /// vectors with k + 1 elements have, and the diagonal: n·((k + 1)² + 1) over all processes.
+    /// Returns the bytes of CG's arrays that are written. The arrays of the matrix are declared for an estimate of its elements; its actual
+    /// elements are those of n outer products of vectors with k + 1 elements, and the diagonal: n·((k + 1)² + 1) over all processes.
     pub(super) fn cg_written_bytes(self, processes: u32) -> Result<u64, FitError> {
         let (order, nonzeros, rows) = self.cg_blocks(processes)?;
         Ok(cg_bytes_of(order, rows, order * ((nonzeros + 1).pow(2) + 1) / u64::from(processes)))
     }
 
-    /// Order, elements of a vector, and rows of processes.
+    /// Returns the order of the matrix, the nonzeros per row, and the rows of the process grid.
     fn cg_blocks(self, processes: u32) -> Result<(u64, u64, u64), FitError> {
         at_least_one("the number of processes", processes)?;
         let (order, nonzeros) = self.matrix().ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;
         if !processes.is_power_of_two() {
-            return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is none")));
+            return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is not one")));
         }
         Ok((order, nonzeros, 1 << (processes.trailing_zeros() / 2)))
     }
 }
 
-/// Bytes of CG's arrays for this number of matrix elements.
+/// Returns the bytes of CG's arrays for this number of matrix elements.
 fn cg_bytes_of(order: u64, rows: u64, elements: u64) -> u64 {
     4 * (3 * elements + 3 * order + 2) + 8 * (2 * elements + order + 1 + 6 * (order / rows + 2))
 }
 
-/// The factors x ≥ y of P that LU takes: the first x from √P upwards that divides P, as long as x ≤ 2y.
+/// Returns the factors x ≥ y of P that LU uses: the first x from √P upwards that divides P, as long as x ≤ 2y.
 fn near_square(processes: u32) -> Option<(u32, u32)> {
     let root = processes.isqrt();
     let start = if root * root == processes { root } else { root + 1 };
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(Problem::of("npb-cg", "W").and_then(|p| p.grid_points()), None);
     }
 
-    /// Sizes of `.bss` of NPB 3.3 compiled with gfortran: at least the declared arrays, and hardly more.
+    /// Sizes of `.bss` of NPB 3.3 compiled with gfortran: slightly more than the declared arrays.
     #[test]
     fn compiled_programs_hold_the_declared_arrays() {
         let compiled: [(&str, &str, u32, u64); 16] = [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_processes_that_a_benchmark_does_not_run_on_are_refused() {
+    fn numbers_of_processes_that_a_benchmark_cannot_use_are_refused() {
         let of = |app, class| Problem::of(app, class).expect("a benchmark");
         assert!(matches!(of("npb-bt", "A").static_bytes(0), Err(FitError::BadValue { .. })));
         assert!(matches!(of("npb-cg", "A").static_bytes(0), Err(FitError::BadValue { .. })));

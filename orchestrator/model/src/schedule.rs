@@ -1,4 +1,4 @@
-//! How many checkpoints, and how far apart.
+//! How many checkpoints to take, and how far apart.
 
 use super::{
     check::{not_negative, positive},
@@ -6,30 +6,30 @@ use super::{
 };
 use serde::Serialize;
 
-/// Checkpoints of a run.
+/// The checkpoints of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Schedule {
-    /// Checkpoints that the budget would pay for.
+    /// Number of checkpoints that the budget pays for.
     pub k: u64,
-    /// Checkpoints that are taken.
+    /// Number of checkpoints taken.
     pub count: u64,
     /// Seconds between two of them; `None` if none is taken.
     pub interval_s: Option<f64>,
-    /// Seconds of the run with its checkpoints.
+    /// Seconds of the run, including its checkpoints.
     pub total_s: f64,
 }
 
-/// The thesis's rule for an overhead budget (section 5.3, Tables 4.5 and 4.6):
+/// Applies the thesis's rule for an overhead budget (section 5.3, Tables 4.5 and 4.6):
 ///
 /// ```text
 /// k = ⌊f·T/t⌋     interval = (1 + f)·T/k     count = k − 1     total = T + count·t
 /// ```
 ///
-/// T = `app_s` without checkpoints, t = `ckpt_s` of one, f = `overhead` as a fraction (0.3 for 30 %). With k ≤ 1 no checkpoint is taken. Of the budget, up to
-/// half stays unused: [`whole_budget`] uses it.
+/// T = `app_s` without checkpoints, t = `ckpt_s` of one, f = `overhead` as a fraction (0.3 for 30 %). With k ≤ 1 no checkpoint is taken. The
+/// rule leaves one checkpoint of the budget unused; [`whole_budget`] uses it.
 ///
 /// # Errors
-/// Times or an overhead that are negative or no numbers, `app_s` or `ckpt_s` of 0.
+/// Times or an overhead that are negative or not finite, `app_s` or `ckpt_s` of 0.
 pub fn published(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, FitError> {
     let k = affordable(app_s, ckpt_s, overhead)?;
     let count = k.saturating_sub(1);
@@ -37,19 +37,19 @@ pub fn published(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, Fit
     Ok(Schedule { k, count, interval_s, total_s: app_s + count as f64 * ckpt_s })
 }
 
-/// All checkpoints that the budget pays for: count = k = ⌊f·T/t⌋, total = T + count·t, with the program's own time cut into count + 1 equal
-/// parts: interval = T/(count + 1), from the end of a checkpoint to the start of the next.
+/// Takes all checkpoints that the budget pays for: count = k = ⌊f·T/t⌋, total = T + count·t. The program's own time is divided into count + 1
+/// equal parts: interval = T/(count + 1), from the end of a checkpoint to the start of the next.
 ///
 /// # Errors
-/// Times or an overhead that are negative or no numbers, `app_s` or `ckpt_s` of 0.
+/// Times or an overhead that are negative or not finite, `app_s` or `ckpt_s` of 0.
 pub fn whole_budget(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<Schedule, FitError> {
     let k = affordable(app_s, ckpt_s, overhead)?;
     let interval_s = (k > 0).then(|| app_s / (k as f64 + 1.0));
     Ok(Schedule { k, count: k, interval_s, total_s: app_s + k as f64 * ckpt_s })
 }
 
-/// ⌊f·T/t⌋. A quotient that misses a whole number by rounding alone counts as that number: a budget of 0.3 for three checkpoints of a tenth of the run
-/// pays for three.
+/// Returns ⌊f·T/t⌋. A quotient that misses a whole number only by rounding counts as that number: a budget of 0.3 pays for three checkpoints
+/// of a tenth of the run each.
 fn affordable(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<u64, FitError> {
     let app_s = positive("the run time", app_s)?;
     let ckpt_s = positive("the time of a checkpoint", ckpt_s)?;
@@ -58,8 +58,8 @@ fn affordable(app_s: f64, ckpt_s: f64, overhead: f64) -> Result<u64, FitError> {
     Ok((quotient * (1.0 + 4.0 * f64::EPSILON)).floor() as u64)
 }
 
-/// Interval with the least expected loss to first order: √(2·t·M), in seconds, for a checkpoint of t = `ckpt_s` and a mean time between failures
-/// M = `mtbf_s`. Source: J. W. Young, A first order approximation to the optimum checkpoint interval, 1974.
+/// Returns the interval with the least expected loss to first order: √(2·t·M), in seconds, for a checkpoint of t = `ckpt_s` and a mean time
+/// between failures M = `mtbf_s`. Source: J. W. Young, A first order approximation to the optimum checkpoint interval, 1974.
 ///
 /// # Errors
 /// Times that are not positive.
@@ -68,7 +68,7 @@ pub fn young_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok((2.0 * t * m).sqrt())
 }
 
-/// The same to higher order: √(2tM)·(1 + ⅓·√(t/2M) + t/(18M)) − t while t < 2M, and M from there on. Source: J. T. Daly, A higher order estimate of
+/// Returns the same to higher order: √(2tM)·(1 + ⅓·√(t/2M) + t/(18M)) − t for t < 2M, else M. Source: J. T. Daly, A higher order estimate of
 /// the optimum checkpoint interval for restart dumps, 2006.
 ///
 /// # Errors
@@ -82,8 +82,9 @@ pub fn daly_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok(young * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt_s)
 }
 
-/// Expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ for τ = `interval_s` of the program between two checkpoints, T = `app_s`, t = `ckpt_s`
-/// and M = `mtbf_s`, with failures at random and restarts that take no time. Infinite where no number can hold it. Source: J. T. Daly, as above.
+/// Returns the expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ for τ = `interval_s` of the program between two
+/// checkpoints, T = `app_s`, t = `ckpt_s` and M = `mtbf_s`, with random failures and restarts that take no time. Infinite if the result
+/// overflows. Source: J. T. Daly, as above.
 ///
 /// # Errors
 /// Times that are not positive.
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_for_one_checkpoint_or_none_gives_none_by_the_published_rule() {
+    fn the_published_rule_takes_no_checkpoint_if_the_budget_pays_for_at_most_one() {
         for overhead in [0.0, 0.05, 0.15] {
             let schedule = published(1000.0, 100.0, overhead).expect("a schedule");
             assert_eq!((schedule.count, schedule.interval_s, schedule.total_s), (0, None, 1000.0), "{overhead}");
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn daly_is_close_to_young_for_rare_failures_and_the_mean_time_for_constant_ones() {
+    fn daly_is_close_to_young_for_rare_failures_and_equals_the_mean_time_for_frequent_ones() {
         let (young, daly) = (young_s(10.0, 86_400.0).expect("s"), daly_s(10.0, 86_400.0).expect("s"));
         assert!((young - 1314.534).abs() < 1e-3, "{young}");
         assert!((daly - (young - 2.0 / 3.0 * 10.0 + young * 10.0 / (18.0 * 86_400.0))).abs() < 1e-9, "{daly}");
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_cost_little_if_they_are_rare_and_everything_if_they_are_not() {
+    fn rare_failures_cost_little_and_frequent_ones_everything() {
         let rare = expected_s(600.0, 2.0, 100.0, 1e9).expect("s");
         assert!((rare - 612.0).abs() < 1e-3, "{rare}");
         // half a second of checkpoint and interval for each second between failures: e^0.5 − 1 = 0.6487 s for 0.4 s of the program

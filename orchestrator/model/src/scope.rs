@@ -1,4 +1,4 @@
-//! What a fitted curve may be asked: the program of its training runs, and how far beyond them.
+//! The settings that a fitted curve may be asked about: the program of its training runs, and how far beyond them.
 
 use super::{
     curve::{MpiKind, Sample, Setting},
@@ -9,10 +9,10 @@ use super::{
 /// Largest multiple of the largest training run up to which a curve is trusted without a warning.
 const FAR: u32 = 2;
 
-/// What all training runs must have in common, and whatever is asked with them.
+/// A property that all training runs and every setting asked about must share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Common {
-    /// Application and class: the curve knows no problem size.
+    /// Application and class: the curve does not know about problem sizes.
     Program,
     /// The NAS benchmark; classes may differ.
     Benchmark,
@@ -20,18 +20,18 @@ pub(super) enum Common {
     Mpi,
 }
 
-/// What a curve extrapolates over.
+/// The number over which a curve extrapolates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Along {
-    /// All processes.
+    /// Total number of processes.
     Processes,
-    /// Those on the node.
+    /// Processes on the node.
     PerNode,
-    /// Nothing: the same everywhere.
+    /// None: the curve is the same everywhere.
     Nothing,
 }
 
-/// The training runs of a curve, as far as its answers depend on them.
+/// The properties of a curve's training runs that limit its answers.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     program: Option<(String, String)>,
@@ -52,10 +52,10 @@ impl Along {
 }
 
 impl Scope {
-    /// Of the training runs.
+    /// Returns the scope of the training runs.
     ///
     /// # Errors
-    /// No run, or runs that do not have in common what they must.
+    /// No run, or runs that do not share a property in `common`.
     pub(super) fn of(samples: &[&Sample], common: &[Common], along: Along) -> Result<Self, FitError> {
         let first = samples.first().ok_or(FitError::TooFewPoints { found: 0, needed: 1 })?;
         let at = &first.at;
@@ -75,30 +75,30 @@ impl Scope {
         Ok(scope)
     }
 
-    /// Whether the curve knows anything of the program and library that it is asked for.
+    /// Checks that the curve knows the program and the library of a setting.
     ///
     /// # Errors
-    /// What it does not know.
+    /// The program or the library that it does not know.
     pub(super) fn admits(&self, at: &Setting) -> Result<(), FitError> {
         if let Some((app, class)) = &self.program
             && (*app != at.app || *class != at.class)
         {
-            return Err(FitError::OutOfDomain(format!("fitted on {app}.{class}, it knows nothing of {}.{}", at.app, at.class)));
+            return Err(FitError::OutOfDomain(format!("fitted on {app}.{class}, it knows nothing about {}.{}", at.app, at.class)));
         }
         if let Some(benchmark) = self.benchmark {
             let asked = at.nas.ok_or_else(|| unknown(at))?.benchmark;
             if asked != benchmark {
                 let (ours, theirs) = (benchmark.name(), asked.name());
-                return Err(FitError::OutOfDomain(format!("fitted on {ours}, it knows nothing of {theirs}")));
+                return Err(FitError::OutOfDomain(format!("fitted on {ours}, it knows nothing about {theirs}")));
             }
         }
         if let Some(mpi) = self.mpi.filter(|mpi| *mpi != at.mpi) {
-            return Err(FitError::OutOfDomain(format!("fitted with {mpi:?}, it knows nothing of {:?}", at.mpi)));
+            return Err(FitError::OutOfDomain(format!("fitted with {mpi:?}, it knows nothing about {:?}", at.mpi)));
         }
         Ok(())
     }
 
-    /// What has to be said of an answer for `at`.
+    /// Returns the warnings for an answer at `at`.
     pub(super) fn warnings(&self, at: &Setting) -> Vec<String> {
         let asked = self.along.of(at);
         let what = match self.along {

@@ -1,8 +1,8 @@
-//! Training and held-out points, kept apart by their types: what was fitted on one half of a split can only be judged on the other half of
-//! the same split.
+//! Training and held-out points, kept apart by their types: a curve fitted on one half of a split can only be judged on the other half of the
+//! same split.
 //!
-//! Each call of [`split`] makes a lifetime of its own that marks both halves and every fit on them, so that a curve can neither be judged on
-//! points of its own training nor on those of another split. This is how it goes:
+//! Each call of [`split`] makes a lifetime of its own that marks both halves and every fit on them, so that a curve can be judged neither on
+//! its own training points nor on those of another split. This compiles:
 //!
 //! ```
 //! use cvc_model::{FitError, Judged, Model, Sample, split};
@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! And these do not compile:
+//! These do not:
 //!
 //! ```compile_fail
 //! use cvc_model::{Model, Sample, split};
@@ -45,9 +45,9 @@ use std::{collections::HashSet, marker::PhantomData};
 /// Marks the halves of one split; invariant, so that no two splits can be taken for each other.
 type Brand<'s> = PhantomData<fn(&'s ()) -> &'s ()>;
 
-/// What can be told from every other of its kind.
+/// An item with a unique identifier.
 pub trait Identified {
-    /// A point's or a run's identifier, or the name of a row of a table.
+    /// Returns the identifier of a point or a run, or the name of a table's row.
     fn id(&self) -> &str;
 }
 
@@ -57,14 +57,14 @@ impl Identified for Sample {
     }
 }
 
-/// Points that models are fitted on: samples of one quantity, or whole observations from which samples are taken.
+/// The points that models are fitted on: samples of one quantity, or whole observations from which samples are taken.
 #[derive(Clone, Debug)]
 pub struct Training<'s, T = Sample> {
     items: Vec<T>,
     brand: Brand<'s>,
 }
 
-/// Points that models are judged on.
+/// The points that models are judged on.
 #[derive(Clone, Debug)]
 pub struct HeldOut<'s, T = Sample> {
     items: Vec<T>,
@@ -81,7 +81,7 @@ pub struct Judgement<'s> {
     brand: Brand<'s>,
 }
 
-/// One held-out point with what was predicted for it.
+/// One held-out point with its prediction.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The point.
@@ -92,8 +92,8 @@ pub struct Judged {
     pub error_pct: Option<f64>,
 }
 
-/// Divides items and hands both halves to `body`. Items with the identifier of a training point never become held-out ones: repeats of a
-/// point stay on one side.
+/// Divides items and passes both halves to `body`. Items with the identifier of a training point never become held-out points, so repeats of
+/// a point stay on one side.
 pub fn split<T: Identified, R>(
     items: impl IntoIterator<Item = T>,
     trains: impl Fn(&T) -> bool,
@@ -106,24 +106,24 @@ pub fn split<T: Identified, R>(
 }
 
 impl<'s, T> Training<'s, T> {
-    /// The points.
+    /// Returns the points.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The samples of one quantity, still training points of the same split.
+    /// Returns the samples of one quantity, still training points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> Training<'s> {
         Training { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
     }
 }
 
 impl<'s, T> HeldOut<'s, T> {
-    /// The points.
+    /// Returns the points.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The samples of one quantity, still held-out points of the same split.
+    /// Returns the samples of one quantity, still held-out points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> HeldOut<'s> {
         HeldOut { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
     }
@@ -133,15 +133,15 @@ impl<'s> Training<'s> {
     /// Fits a model on all points.
     ///
     /// # Errors
-    /// What the model says.
+    /// The model's refusal.
     pub fn fit(&self, model: &dyn Model) -> Result<Judgement<'s>, FitError> {
         let all: Vec<&Sample> = self.items.iter().collect();
         Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
     }
 
-    /// Fits a model without each of the points in turn and predicts that one. Points with the same identifier are left out together: where two
-    /// classes of a program hold the same, one would tell the model what the other is, and any curve that goes through both would look perfect
-    /// however badly it goes on. Who makes the samples gives such points one identifier.
+    /// Fits a model without each of the points in turn and predicts the one left out. Points with the same identifier are left out together: if
+    /// two classes of a program have the same value, one would give away the other, and any curve through both would look perfect however badly
+    /// it continues. Callers give such points the same identifier.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
         let without = |left: usize| -> Judged {
             let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();

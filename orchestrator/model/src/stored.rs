@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 /// A group of equal files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FileGroup {
-    /// Number of files.
+    /// Number of files in the group.
     pub count: u32,
     /// MiB of each.
     pub size: Estimate,
     /// Processes on the node that writes them.
     pub node_load: u32,
-    /// Whether their processes aggregate collective I/O.
+    /// Whether the processes of these files aggregate collective I/O.
     pub aggregator: bool,
 }
 
-/// Which processes aggregate collective I/O.
+/// The number of processes that aggregate collective I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregators {
@@ -26,18 +26,17 @@ pub enum Aggregators {
     None,
     /// One on each node, the default of ROMIO and OMPIO.
     OnePerNode,
-    /// This many in all: one on each node in the order of the nodes, then a second one, and so on.
+    /// This many in total: one on each node in the order of the nodes, then a second one, and so on.
     Number(u32),
 }
 
-/// The files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the
-/// aggregators, which have
-/// `surplus` MiB on top. `plain` gives the MiB of an image on a node with that many processes.
+/// Returns the files of a checkpoint on `mapping` (thesis, Algorithm 1): for each distinct load of a node, the plain files and those of the
+/// aggregators, which have an additional `surplus` MiB. `plain` gives the MiB of an image on a node with that many processes.
 ///
 /// Groups come with the fullest nodes first, plain files before aggregators.
 ///
 /// # Errors
-/// More aggregators than processes; what `plain` says.
+/// More aggregators than processes, or zero aggregators; errors of `plain`.
 pub fn files(
     mapping: &Mapping,
     aggregators: Aggregators,
@@ -61,7 +60,7 @@ pub fn files(
     Ok(groups)
 }
 
-/// Aggregators on each node, in the order of nodes.
+/// Returns the number of aggregators on each node, in the order of the nodes.
 fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<Vec<u32>, FitError> {
     let loads: Vec<u32> = mapping.node_loads().collect();
     let mut left = match aggregators {
@@ -84,26 +83,26 @@ fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<V
     Ok(on_nodes)
 }
 
-/// MiB of all files together. Their sizes come from the same curves and err together.
+/// Returns the total MiB of all files. Their sizes come from the same curves and err together.
 pub fn total(files: &[FileGroup]) -> Estimate {
     files.iter().map(|g| g.size.times(f64::from(g.count))).fold(Estimate::exact(0.0), Estimate::plus_together)
 }
 
-/// MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are mpiexec, the
-/// proxy of the first node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1 (DMTCP 2,
-/// MPICH 3).
+/// Returns the MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are
+/// mpiexec, the proxy of the first node and the restart script, and for each further node ssh, sshd and a proxy. Source: thesis, Table 3.1
+/// (DMTCP 2, MPICH 3).
 ///
 /// # Errors
-/// No node.
+/// Zero nodes.
 pub fn aux_cluster_mib(nodes: u32) -> Result<f64, FitError> {
     let n = at_least_one("the number of nodes", nodes)?;
     Ok(18.69 + 19.0 + 0.01 + (n - 1.0) * (17.24 + 2.5 + 2.7))
 }
 
-/// The same in the cloud: 48 + (n − 1)·28.6. Source: thesis, Tables 5.18 and 5.19.
+/// Returns the same in the cloud: 48 + (n − 1)·28.6. Source: thesis, Tables 5.18 and 5.19.
 ///
 /// # Errors
-/// No instance.
+/// Zero instances.
 pub fn aux_cloud_mib(instances: u32) -> Result<f64, FitError> {
     Ok(48.0 + (at_least_one("the number of instances", instances)? - 1.0) * 28.6)
 }
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_the_same_load_are_taken_together_wherever_they_stand() {
+    fn nodes_with_the_same_load_form_one_group_wherever_they_are() {
         assert_eq!(short(&of("1Nx4P+1Nx2P+2Nx4P", Aggregators::None)), [(12, 4, false, 104.0), (2, 2, false, 102.0)]);
         let default = short(&of("6Nx4P+1Nx1P", Aggregators::OnePerNode));
         assert_eq!(default, [(18, 4, false, 104.0), (6, 4, true, 120.0), (1, 1, true, 117.0)]);

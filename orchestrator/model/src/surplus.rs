@@ -1,4 +1,4 @@
-//! What the image of an I/O aggregator has above those of other processes.
+//! The surplus of an I/O aggregator's image over those of other processes.
 
 use super::{
     check::at_least_one,
@@ -12,7 +12,7 @@ use super::{
 use cvc_core::units::MIB;
 use serde::Serialize;
 
-/// Growth of the surplus for each process, MiB, from the eight configurations of Table 5.8.
+/// Growth of the surplus per process, MiB, from the eight configurations of Table 5.8.
 pub const PER_PROCESS_MIB: f64 = 0.228;
 
 /// ROMIO's default collective buffer, MiB.
@@ -22,13 +22,14 @@ pub const ROMIO_BUFFER_MIB: f64 = 16.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoLayer {
-    /// MPICH's, and Open MPI's choice.
+    /// ROMIO: the layer of MPICH, optional in Open MPI.
     Romio,
-    /// Open MPI's own.
+    /// OMPIO: Open MPI's own layer.
     Ompio,
 }
 
-/// MiB of the default collective buffer, which Algorithm 1 adds to an aggregator: 16 with ROMIO, 32 with OMPIO. Source: thesis, section 4.1.1.
+/// Returns the MiB of the default collective buffer, which Algorithm 1 adds to an aggregator: 16 with ROMIO, 32 with OMPIO. Source: thesis,
+/// section 4.1.1.
 pub fn constant_mib(layer: IoLayer) -> f64 {
     match layer {
         IoLayer::Romio => ROMIO_BUFFER_MIB,
@@ -36,36 +37,37 @@ pub fn constant_mib(layer: IoLayer) -> f64 {
     }
 }
 
-/// MiB of an aggregator's surplus: min(16, V/Na) + 0.228·P, with V the MiB of one collective write and Na the aggregators. Source: the buffer is no larger
-/// than its share of the data, and the lists of the exchange grow with the processes; the slope is fitted to Table 5.8.
+/// Returns the MiB of an aggregator's surplus: min(16, V/Na) + 0.228·P, with V the MiB of one collective write and Na the number of
+/// aggregators. Source: the buffer is no larger than its share of the data, and the lists of the exchange grow with the processes; the slope
+/// is fitted to Table 5.8.
 ///
 /// # Errors
-/// No aggregator, or no process.
+/// Zero aggregators, or zero processes.
 pub fn aggregator_mib(write_bytes: u64, aggregators: u32, processes: u32) -> Result<f64, FitError> {
     Ok(buffer_mib(write_bytes, aggregators)? + PER_PROCESS_MIB * at_least_one("the number of processes", processes)?)
 }
 
-/// MiB of the buffer that an aggregator fills: min(16, V/Na).
+/// Returns the MiB of the buffer that an aggregator fills: min(16, V/Na).
 ///
 /// # Errors
-/// No aggregator.
+/// Zero aggregators.
 pub fn buffer_mib(write_bytes: u64, aggregators: u32) -> Result<f64, FitError> {
     let share = write_bytes as f64 / MIB / at_least_one("the number of aggregators", aggregators)?;
     Ok(share.min(ROMIO_BUFFER_MIB))
 }
 
-/// Bytes of one collective write of BT-IO: 40·N³, five values of 8 bytes for each grid point.
+/// Returns the bytes of one collective write of BT-IO: 40·N³, five values of 8 bytes per grid point.
 pub fn bt_io_write_bytes(grid_points: u32) -> u64 {
     40 * u64::from(grid_points).pow(3)
 }
 
-/// The models of an aggregator's surplus, for one aggregator on each node unless another number is set: of BT-IO from the size of its writes, of other
-/// programs the mean of the runs.
+/// Returns the models of an aggregator's surplus, for one aggregator on each node unless another number is set: for BT-IO from the size of
+/// its writes, for other programs the mean of the runs.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![growing(), mean(), published_growing(), published_constant()]
 }
 
-/// min(16, V/Na) of BT-IO, with the buffer and the aggregators that are set.
+/// Returns min(16, V/Na) of BT-IO; a set buffer replaces the 16, and Na defaults to one aggregator per node.
 fn buffer_of(at: &Setting) -> Result<f64, FitError> {
     let unknown = || FitError::OutOfDomain(format!("the collective writes of {}.{} are not known", at.app, at.class));
     let problem = at.nas.filter(|n| n.benchmark == Benchmark::Bt).ok_or_else(unknown)?;
@@ -146,10 +148,10 @@ fn published_constant() -> Box<dyn Model> {
     })
 }
 
-/// Largest part by which the formula was off in Table 5.8, left out in turn.
+/// Largest relative error of the formula at the configurations of Table 5.8, each left out in turn.
 const BAND: f64 = 0.08;
 
-/// The same of the constant.
+/// The same for the constant.
 const CONSTANT_BAND: f64 = 0.33;
 
 #[cfg(test)]

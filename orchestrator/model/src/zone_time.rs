@@ -1,4 +1,4 @@
-//! Time to store a zone, by the thesis's straight lines through traced writes (equations 5.1 to 5.3).
+//! Time to store a zone, from the thesis's straight lines through traced writes (equations 5.1 to 5.3).
 
 use super::{
     check::not_negative,
@@ -6,7 +6,7 @@ use super::{
     fit::FitError,
 };
 
-/// What is said of the sum of the three lines.
+/// The description of the sum of the three lines.
 pub const INFO: ModelInfo = ModelInfo {
     id: "latency-zones-published",
     title: "straight lines through traced writes of each zone",
@@ -16,7 +16,7 @@ pub const INFO: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-/// Slope in s/byte and offset in s.
+/// A straight line with its slope in s/byte and its offset in s.
 struct Line {
     slope: f64,
     offset: f64,
@@ -31,12 +31,12 @@ const SHMEM: Line = Line { slope: 1.535_962_6e-7, offset: -0.010_924_2 };
 
 impl Line {
     fn at(&self, what: &str, bytes: f64) -> Result<f64, FitError> {
-        // below some tens of KiB the lines run under zero
+        // below some tens of KiB the lines are negative
         Ok((self.slope * not_negative(what, bytes)? + self.offset).max(0.0))
     }
 }
 
-/// Seconds to store the application's data: 1.46041308e-7·x − 0.00404367, x in bytes, not below 0. Source: thesis, equation 5.1.
+/// Returns the seconds to store the application's data: 1.46041308e-7·x − 0.00404367, x in bytes, not below 0. Source: thesis, equation 5.1.
 ///
 /// # Errors
 /// A negative or non-finite size.
@@ -44,7 +44,7 @@ pub fn dtapp_s(bytes: f64) -> Result<f64, FitError> {
     DTAPP.at("the size of the data zone", bytes)
 }
 
-/// Seconds to store the libraries: 1.3205654e-7·x − 0.00014156, x in bytes, not below 0. Source: thesis, equation 5.2.
+/// Returns the seconds to store the libraries: 1.3205654e-7·x − 0.00014156, x in bytes, not below 0. Source: thesis, equation 5.2.
 ///
 /// # Errors
 /// A negative or non-finite size.
@@ -52,7 +52,7 @@ pub fn lb_s(bytes: f64) -> Result<f64, FitError> {
     LB.at("the size of the library zone", bytes)
 }
 
-/// Seconds to store the shared memory: 1.5359626e-7·x − 0.0109242, x in bytes, not below 0. Source: thesis, equation 5.3.
+/// Returns the seconds to store the shared memory: 1.5359626e-7·x − 0.0109242, x in bytes, not below 0. Source: thesis, equation 5.3.
 ///
 /// # Errors
 /// A negative or non-finite size.
@@ -60,8 +60,8 @@ pub fn shmem_s(bytes: f64) -> Result<f64, FitError> {
     SHMEM.at("the size of the shared-memory zone", bytes)
 }
 
-/// Seconds of one checkpoint: the sum of the three zones' times. Sizes in bytes. The lines amount to 6.2 to 7.2 MiB/s for each process,
-/// however many write at once; [`super::latency`] knows that they share a disk.
+/// Returns the seconds of one checkpoint: the sum of the times of the three zones. Sizes are in bytes. The lines amount to 6.2 to 7.2 MiB/s
+/// per process, however many write at once; [`super::latency`] takes into account that they share a disk.
 ///
 /// # Errors
 /// A negative or non-finite size.

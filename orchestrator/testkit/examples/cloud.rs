@@ -1,5 +1,5 @@
-//! A shell on the laptop of a lab beside a cloud, to try programs by hand: `cargo run -p cvc-testkit --example cloud -- [NODES]`, where the
-//! nodes are those that the lab has besides the instances of the cloud (none if not said).
+//! A shell on the laptop of a lab beside a cloud, to try programs by hand: `cargo run -p cvc-testkit --example cloud -- [NODES]`. NODES is
+//! the number of nodes that the lab has besides the instances of the cloud (0 by default).
 
 use cvc_testkit::{Cloud, Lab};
 

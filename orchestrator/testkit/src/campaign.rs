@@ -1,4 +1,4 @@
-//! A real campaign in a directory of its own, run by the real program under a time limit.
+//! Real campaigns in directories of their own, run by the real program under a time limit.
 
 use crate::process;
 use camino::Utf8Path;
@@ -59,7 +59,7 @@ impl Running {
         Self { child, begin, stdout, stderr, _output: output }
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).expect("a process id")
     }
@@ -69,12 +69,12 @@ impl Running {
         process::signal(self.pid(), signal);
     }
 
-    /// Whether it is still running.
+    /// Returns whether it is still running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its standard error so far.
+    /// Returns its standard error so far.
     pub fn stderr_so_far(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Running {
         let _ = self.child.wait();
     }
 
-    /// Waits for its end; panics when the limit is exceeded.
+    /// Waits until it ends; panics if that takes longer than the limit.
     #[track_caller]
     pub fn wait(mut self, limit: Duration) -> Finished {
         let status = loop {
@@ -106,7 +106,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // already waited for, or the test has failed
+        // unless it was waited for, the test has failed
         if std::thread::panicking() {
             eprintln!("standard error of a command that was not waited for:\n{}", self.stderr_so_far());
         }
@@ -115,7 +115,7 @@ impl Drop for Running {
     }
 }
 
-/// A campaign in a temporary directory. Dropping it ends every process that still works there.
+/// A campaign in a temporary directory. Dropping it ends all processes that still work there.
 #[derive(Debug)]
 pub struct Campaign {
     dir: tempfile::TempDir,
@@ -125,7 +125,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Writes a campaign file with this text (everything but `schema` and `name`), to be run by this `cvc`.
+    /// Writes a campaign file with this text (everything except `schema` and `name`), to be run by this `cvc`.
     pub fn new(cvc: &str, name: &str, text: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
         let campaign = Self { dir, cvc: cvc.into(), name: name.into(), env: BTreeMap::new() };
@@ -144,17 +144,17 @@ impl Campaign {
         self
     }
 
-    /// The temporary directory.
+    /// Returns the temporary directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The campaign's own directory.
+    /// Returns the campaign's own directory.
     pub fn root(&self) -> PathBuf {
         self.dir().join("campaigns").join(&self.name)
     }
 
-    /// A path below `runs/`.
+    /// Returns a path below `runs/`.
     pub fn run_dir(&self, name: &str) -> PathBuf {
         self.root().join("runs").join(name)
     }
@@ -171,7 +171,7 @@ impl Campaign {
     /// Adds an application whose program is a shell script: `SUCCESS` is its success pattern, `Time step N` its progress. `extra` is
     /// appended to the descriptor.
     pub fn script_app(&self, name: &str, script: &str, extra: &str) -> &Self {
-        // read by sh, not executed: a file that another thread's child still holds open for writing cannot be executed
+        // sh reads it: a file that another thread's child still holds open for writing cannot be executed
         let path = self.put(&format!("bin/{name}.sh"), script);
         self.put(
             &format!("apps/{name}.toml"),
@@ -185,7 +185,7 @@ impl Campaign {
         self
     }
 
-    /// Makes a command of `cvc` in this directory, with a cache that all tests share so that kernels are compiled once.
+    /// Makes a `cvc` command in this directory, with a cache that all tests share, so that kernels are compiled once.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.cvc);
         command.args(args).current_dir(self.dir()).env("XDG_CACHE_HOME", cache()).env_remove("CVC_CAMPAIGNS").envs(&self.env);
@@ -209,17 +209,17 @@ impl Campaign {
         Running::start(self.command(args))
     }
 
-    /// The journal's lines.
+    /// Returns the journal's lines.
     pub fn journal(&self) -> Vec<Value> {
         json_lines(&self.root().join("journal.jsonl"))
     }
 
-    /// Lines of the journal of one kind.
+    /// Returns the journal's lines of one kind.
     pub fn events(&self, kind: &str) -> Vec<Value> {
         self.journal().into_iter().filter(|e| e["event"] == kind).collect()
     }
 
-    /// Number of times that each run finished, by its identifier.
+    /// Returns how often each run finished, by its identifier.
     pub fn finishes(&self) -> BTreeMap<String, usize> {
         let mut finishes = BTreeMap::new();
         for event in self.events("run-finished") {
@@ -228,7 +228,7 @@ impl Campaign {
         finishes
     }
 
-    /// Causes and details of failed attempts, in order.
+    /// Returns the causes and details of failed attempts, in order.
     pub fn failures(&self) -> Vec<(String, String)> {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         self.events("run-finished")
@@ -238,23 +238,23 @@ impl Campaign {
             .collect()
     }
 
-    /// Names below `runs/`.
+    /// Returns the names below `runs/`.
     pub fn run_names(&self) -> BTreeSet<String> {
         let Ok(entries) = fs::read_dir(self.root().join("runs")) else { return BTreeSet::new() };
         entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    /// Records of a run directory.
+    /// Returns the records of a run directory.
     pub fn records(&self, run: &str) -> Vec<Value> {
         json_lines(&self.run_dir(run).join("records.jsonl"))
     }
 
-    /// Living processes that belong to this campaign.
+    /// Lists the living processes of this campaign.
     pub fn processes(&self) -> Vec<(i32, String)> {
         process::of_directory(self.dir())
     }
 
-    /// Private temporary directories of its runs that still exist.
+    /// Lists the private temporary directories of its runs that still exist.
     pub fn private_dirs(&self) -> Vec<String> {
         let mut left = Vec::new();
         for run in self.run_names() {
@@ -265,7 +265,7 @@ impl Campaign {
         left
     }
 
-    /// Panics if a campaign that is not running has left anything: processes, private directories, partial run directories, work.
+    /// Panics if a campaign that is not running left anything: processes, private directories, partial run directories, working directories.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         assert_eq!(self.processes(), Vec::new(), "processes are left");
@@ -276,7 +276,7 @@ impl Campaign {
         assert_eq!(work, Vec::<PathBuf>::new(), "working directories are left");
     }
 
-    /// Panics unless exactly `runs` runs finished once each and succeeded, with directories that agree with the journal.
+    /// Panics unless exactly `runs` runs succeeded, each finished once, and their directories agree with the journal.
     #[track_caller]
     pub fn assert_whole(&self, runs: usize) {
         let finishes = self.finishes();
@@ -296,7 +296,7 @@ impl Campaign {
 
 impl Drop for Campaign {
     fn drop(&mut self) {
-        // also after a panic: programs under DMTCP ignore SIGTERM
+        // even after a panic; SIGKILL, because programs under DMTCP ignore SIGTERM
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(20) {
             let left = self.processes();
@@ -314,7 +314,7 @@ impl Drop for Campaign {
     }
 }
 
-/// Directory of the kernels that tests compile: beside the build, one for each user.
+/// Returns the directory of the kernels that tests compile: beside the build, one for each user.
 pub fn cache() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     // target/debug/deps/TEST
@@ -324,7 +324,7 @@ pub fn cache() -> PathBuf {
     dir
 }
 
-/// Converts a path to UTF-8; panics if it is not.
+/// Converts a path to UTF-8; panics if that is impossible.
 pub fn utf8(path: &Path) -> &Utf8Path {
     Utf8Path::from_path(path).unwrap_or_else(|| panic!("{} is not UTF-8", path.display()))
 }
@@ -335,7 +335,7 @@ pub fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Reads a file with a JSON object on each line, without a torn last line.
+/// Reads a file with a JSON object on each line, ignoring a torn last line.
 pub fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

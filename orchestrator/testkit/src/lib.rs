@@ -1,7 +1,7 @@
 //! What the tests of all crates share: optional tools, real campaigns in directories of their own, several nodes on this machine, a cloud
 //! whose instances are such nodes, leftover processes, committed tables.
 //!
-//! Functions of the kit panic when something goes wrong: that fails the test.
+//! Functions of the kit panic on any error, which fails the test.
 
 pub mod campaign;
 pub mod cloud;

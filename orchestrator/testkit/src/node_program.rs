@@ -1,11 +1,11 @@
-//! The `cvc-node` that goes to nodes: statically linked, so that it starts with any C library.
+//! The `cvc-node` for nodes: statically linked, so that it runs with any C library.
 
 use std::{path::PathBuf, process::Command, sync::OnceLock};
 
 /// Returns the path of a static `cvc-node`: the one that `CVC_NODE_PROGRAM` names, or one that is built now.
 ///
 /// # Panics
-/// When it cannot be built.
+/// If it cannot be built.
 pub fn node_program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| std::env::var_os("CVC_NODE_PROGRAM").map_or_else(build, PathBuf::from)).clone()

@@ -1,4 +1,4 @@
-//! Processes of this machine, such as those that a campaign left behind.
+//! Processes on this machine, such as those that a campaign left behind.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Waits until a condition holds; panics with `what` when the limit is exceeded.
+/// Waits until a condition holds; panics with `what` if that takes longer than the limit.
 pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {

@@ -27,19 +27,19 @@ impl Row {
         self.text(column).parse().unwrap_or_else(|_| panic!("{}: `{column}` is not a count", self.place))
     }
 
-    /// Returns a cell as a number, `None` if it is empty.
+    /// Returns a cell as a number; `None` if it is empty.
     pub fn maybe(&self, column: &str) -> Option<f64> {
         let text = self.text(column);
         (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{}: `{text}` in `{column}` is not a number", self.place)))
     }
 
-    /// File and line.
+    /// Returns its file and line.
     pub fn place(&self) -> &str {
         &self.place
     }
 }
 
-/// Reads a file of the repository, by its path from the top.
+/// Reads a file of the repository; the path is relative to its root.
 ///
 /// # Panics
 /// If it cannot be read or a row differs from the header in its number of cells.

@@ -1,4 +1,4 @@
-//! Tools that a machine may lack. A test that needs a missing one is reported as skipped; it never passes silently.
+//! Tools that a machine may lack. A test that needs a missing tool is reported as skipped; it never passes silently.
 
 use std::{
     env,
@@ -13,18 +13,18 @@ use crate::program::on_path;
 /// Variable with the path of a file to which every skipped test is appended.
 pub const LOG: &str = "CVC_SKIPPED_LOG";
 
-/// Something that tests may need.
+/// A tool that tests may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// DMTCP: `$CVC_DMTCP_ROOT/bin`, PATH, /usr/local/bin.
     Dmtcp,
     /// MPICH's launcher on PATH.
     Mpich,
-    /// An MPICH that DMTCP can restart: `$CVC_MPICH_ROOT/bin/mpiexec`, or the one on PATH if it is not built for UCX alone.
+    /// An MPICH that DMTCP can restart: `$CVC_MPICH_ROOT/bin/mpiexec`, or the one on PATH unless it is built for UCX only.
     MpichForRestart,
     /// Open MPI's launcher on PATH.
     OpenMpi,
-    /// Chromium, to open reports as a reader does.
+    /// Chromium, to open reports as readers do.
     Chromium,
     /// strace.
     Strace,
@@ -32,11 +32,11 @@ pub enum Tool {
     Hdf5Parallel,
     /// Compiled NAS Parallel Benchmarks: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
     Npb,
-    /// The right to mount a tmpfs, to make a full disk.
+    /// The right to mount a tmpfs, to simulate a full disk.
     Tmpfs,
-    /// LaTeX, to typeset reports as a reader does.
+    /// LaTeX, to typeset reports as readers do.
     Latex,
-    /// Python 3, the peer of benchmarks and the reader of reports.
+    /// Python 3, for comparison in benchmarks and to read reports.
     Python,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
@@ -50,15 +50,15 @@ pub enum Tool {
     Disks,
     /// A lab, and the programs that build [`crate::lab::Image::Base`].
     LabImage,
-    /// An MPICH that works between nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up installs in [`crate::lab::cache`].
+    /// An MPICH that works across nodes: `$CVC_MPICH5/bin/mpiexec`, or the one that the set-up installs in [`crate::lab::cache`].
     Mpich5,
     /// ansible-playbook: on PATH, or in the private environment that the set-up and cvc make.
     Ansible,
     /// moto with its EC2 server, in the private environment that the set-up makes.
     Moto,
-    /// Loop devices, for disks of instances.
+    /// Loop devices, for the disks of instances.
     LoopDevices,
-    /// ansible-lint, where ansible-playbook is.
+    /// ansible-lint, beside ansible-playbook.
     AnsibleLint,
     /// cargo-deny, which checks `deny.toml`.
     CargoDeny,
@@ -107,7 +107,7 @@ impl Tool {
         }
     }
 
-    /// Says why a tool is missing, where its name alone does not tell.
+    /// Says why a tool is missing, if its name alone is not enough.
     fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
@@ -136,7 +136,7 @@ impl Tool {
         }
     }
 
-    /// Its name, with the variable that names it where it is not on PATH.
+    /// Returns its name, with the variable that locates it if it is not on PATH.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
@@ -180,8 +180,8 @@ fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
 }
 
 fn version_mentions(program: &Path, word: &str) -> bool {
-    let finished = Command::new(program).arg("--version").stdin(Stdio::null()).output();
-    finished.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
 /// Tries to mount a tmpfs: in a container, being root is not enough.
@@ -195,7 +195,7 @@ fn can_mount() -> bool {
     run("mount", &["-t", "tmpfs", "-o", "size=64k", "cvc-test"]) && run("umount", &[])
 }
 
-/// Returns whether a tool is there; reports the test as skipped if not.
+/// Returns whether a tool is present; reports the test as skipped if it is not.
 pub fn is_there(tool: Tool, test: &str) -> bool {
     if tool.find().is_some() {
         return true;
@@ -210,7 +210,7 @@ pub fn is_there(tool: Tool, test: &str) -> bool {
 /// Reports a test as skipped: one line on standard error, and one in the file that [`LOG`] names.
 pub fn skipped(test: &str, needs: &str) {
     let line = format!("SKIPPED {test}: needs {needs}\n");
-    // not by eprintln!, whose output the test harness hides when a test passes; in one write, so that lines of parallel tests stay whole
+    // not with eprintln!, whose output the test harness hides if a test passes; in one write, so that lines of parallel tests stay whole
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(log) = env::var_os(LOG).filter(|l| !l.is_empty()) {
         let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
@@ -223,7 +223,7 @@ pub fn test_path(inner: &'static str) -> &'static str {
     inner.trim_end_matches("::here").trim_end_matches("::{{closure}}")
 }
 
-/// Skips the test visibly if one of the tools is missing. Use it in the test function itself: it returns from it.
+/// Skips the test visibly if one of the tools is missing. Use it in the test function itself, because it returns from that function.
 #[macro_export]
 macro_rules! require {
     ($($tool:expr),+ $(,)?) => {{
@@ -237,14 +237,14 @@ macro_rules! require {
 mod tests {
     use super::*;
 
-    /// Does what `require!` does for a tool that no machine has.
+    /// Does the same as `require!` for a tool that no machine has.
     #[test]
     fn a_skipped_test_is_named_and_counted() {
         fn here() {}
         let path = test_path(std::any::type_name_of_val(&here));
         assert_eq!(path, "cvc_testkit::tool::tests::a_skipped_test_is_named_and_counted");
         if env::var_os("CVC_TESTKIT_INNER").is_some() {
-            skipped(path, "what no machine has");
+            skipped(path, "a tool that no machine has");
             return;
         }
         let dir = tempfile::tempdir().expect("a directory");
@@ -255,7 +255,7 @@ mod tests {
             .env(LOG, &log)
             .output()
             .expect("starts");
-        let line = format!("SKIPPED {path}: needs what no machine has\n");
+        let line = format!("SKIPPED {path}: needs a tool that no machine has\n");
         assert!(finished.status.success() && String::from_utf8_lossy(&finished.stderr).contains(&line), "{finished:?}");
         assert_eq!(std::fs::read_to_string(&log).expect("the log"), line);
     }

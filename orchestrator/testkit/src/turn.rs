@@ -1,4 +1,4 @@
-//! Turns of tests that measure or fill the machine; each test may run in its own process.
+//! Turns for tests that measure or fill the machine; each test may run in its own process.
 
 use nix::fcntl::{Flock, FlockArg};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 /// Delay between attempts to get a seat.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A seat of a test, free again once this is dropped or the test ends.
+/// A seat held by a test, free again once this is dropped or the test ends.
 #[must_use]
 pub struct Turn {
     _seat: Flock<File>,

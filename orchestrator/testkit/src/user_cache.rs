@@ -1,4 +1,4 @@
-//! Where files of the user that can be made again are.
+//! The directory of the user's cached files.
 
 use std::{env, path::PathBuf};
 

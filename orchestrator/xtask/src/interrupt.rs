@@ -167,7 +167,7 @@ mod tests {
     fn a_program_that_exceeds_its_limit_is_killed_with_its_descendants() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
-        // one in the group, one that has left it
+        // one process in the group, one that has left it
         command.args(["-c", "sleep 600 & echo $! >a; setsid sh -c 'echo $$ >b; exec sleep 600' & wait"]).current_dir(&dir);
         assert_eq!(Interrupts::deaf().run_for(Duration::from_secs(4), &mut command), Ok(Ended::Late));
         for file in ["a", "b"] {

@@ -1,4 +1,4 @@
-//! Developer commands, by `cargo xtask`: few dependencies, so that they are compiled in a moment.
+//! Developer commands, run by `cargo xtask`. They have few dependencies, so that they compile quickly.
 
 mod fresh;
 mod interrupt;
@@ -15,7 +15,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
   fresh [--user] [--target DIR] COMMAND...
-                type a command in a clone of this repository on a fresh machine
+                run a command in a clone of this repository on a fresh machine
   layers [CRATE] [--all]
                 print the module graph of each crate; fail on import cycles and forbidden dependencies
   node [--release]
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next();
     let arguments: Vec<String> = arguments.collect();
-    let done = match command.as_deref() {
+    let result = match command.as_deref() {
         Some("test") => suite::run(&arguments).map(code),
         Some("fresh") => fresh::run(&arguments),
         Some("layers") => layers::run(&arguments).map(code),
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
         _ => Err(USAGE.into()),
     };
-    done.unwrap_or_else(|problem| {
+    result.unwrap_or_else(|problem| {
         eprintln!("{problem}");
         ExitCode::from(2)
     })

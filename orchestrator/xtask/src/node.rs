@@ -1,11 +1,11 @@
-//! `cargo xtask node`: builds `cvc-node`, statically, so that it runs on nodes with any C library.
+//! `cargo xtask node`: builds `cvc-node` statically, so that it runs on nodes with any C library.
 
 use std::{path::PathBuf, process::Stdio};
 
-/// Builds it and returns its path. Only the program itself gets the flag: build scripts and procedural macros cannot be static.
+/// Builds `cvc-node` and returns its path. Only the program itself gets the flags, because build scripts and procedural macros cannot be static.
 ///
 /// # Errors
-/// When cargo cannot be started or the build fails.
+/// If cargo cannot be started or the build fails.
 pub fn build(release: bool) -> Result<PathBuf, String> {
     let root = crate::workspace::root()?;
     let status = crate::workspace::cargo()
@@ -24,7 +24,7 @@ pub fn build(release: bool) -> Result<PathBuf, String> {
     Ok(target.join(if release { "release" } else { "debug" }).join("cvc-node"))
 }
 
-/// The command: builds it, prints the path.
+/// Runs the command: builds `cvc-node` and prints its path.
 ///
 /// # Errors
 /// As [`build`], or for an unknown argument.

@@ -1,4 +1,4 @@
-//! What a factor changes: the same point with another level of it, compared repeat by repeat.
+//! What a factor changes: points that differ only in its level, compared repeat by repeat.
 
 use super::{
     data::{Data, ReportedQuantity},
@@ -11,10 +11,10 @@ use cvc_core::record::names;
 use cvc_model::stats::{Comparison, compare_paired};
 use std::collections::HashMap;
 
-/// Factors that are not compared, because their levels are different work.
+/// Factors that are not compared, because their levels mean different work.
 const OTHER_WORK: [&str; 4] = ["app", "class", "mapping", "processes"];
 
-/// Rows of the table; `index.sqlite` has what it takes to compute more.
+/// Maximum number of rows in the table; `index.sqlite` has the numbers for more.
 const MAX_ROWS: usize = 400;
 
 pub(super) fn section(data: &Data) -> Section {
@@ -36,7 +36,7 @@ pub(super) fn section(data: &Data) -> Section {
         let place = |p: usize| -> Vec<&str> { rest.iter().map(|f| data.points[p].factor(f)).collect() };
         let mut baselines: HashMap<Vec<&str>, usize> = HashMap::new();
         for (i, _) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == baseline) {
-            // Of points that only a factor that follows from another tells apart, the first.
+            // Points that differ only in a factor that follows from another: the first one stands for all.
             baselines.entry(place(i)).or_insert(i);
         }
         for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) != baseline) {
@@ -64,7 +64,7 @@ pub(super) fn section(data: &Data) -> Section {
     Section { id: "comparison", title: "What the factors change".to_owned(), blocks }
 }
 
-/// The repeats that both points have, compared.
+/// Compares the repeats that both points have.
 fn pairs(a: &PointRow, b: &PointRow, q: &str) -> Option<Comparison> {
     let of_b: HashMap<u32, f64> = b.repeats.get(q)?.iter().copied().zip(b.values.get(q)?.iter().copied()).collect();
     let repeats = a.repeats.get(q)?.iter().zip(a.values.get(q)?);

@@ -6,19 +6,19 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Facts that must be the same in all counted runs of a point; those nested below them too.
+/// Facts that must be the same in all counted runs of a point, together with those nested below them.
 const SOFTWARE: [&str; 8] = ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host", "instance.type", "instance.zone"];
 
-/// The values named in a warning for each thing that differs.
+/// Maximum number of values that a warning lists for each fact that differs.
 const MAX_VALUES: usize = 4;
 
-/// What a run has that does not tell: it was made before cvc recorded it, or its facts are lost.
+/// Stands for a fact that a run lacks: the run was made before cvc recorded it, or its facts are lost.
 const UNKNOWN: &str = "not recorded";
 
-/// Where records come from: the point, the quantity and its labels, then the sources.
+/// The sources of records, by point, quantity and labels.
 pub(super) type Sources = BTreeMap<(usize, String, String), BTreeSet<String>>;
 
-/// The differences within each point. `sources` are those of its counted runs.
+/// Returns the differences within each point. `sources` are those of the counted runs.
 pub(super) fn find(
     points: usize,
     runs: &[RunRow],
@@ -35,13 +35,13 @@ pub(super) fn find(
         let mut found: BTreeMap<usize, (BTreeSet<String>, usize)> = BTreeMap::new();
         for (value, of) in values {
             for run in of.iter().map(|r| &runs[*r]).filter(|r| r.enters()) {
-                let (values, told) = found.entry(run.point).or_default();
+                let (values, recorded) = found.entry(run.point).or_default();
                 values.insert(value.clone());
-                *told += 1;
+                *recorded += 1;
             }
         }
-        for (point, (mut values, told)) in found {
-            if told < counted[point] {
+        for (point, (mut values, recorded)) in found {
+            if recorded < counted[point] {
                 values.insert(UNKNOWN.to_owned());
             }
             if values.len() > 1 {
@@ -55,7 +55,7 @@ pub(super) fn find(
     mixed
 }
 
-/// What the overview says of it.
+/// Returns the warning of the overview; `None` if no point mixes conditions.
 pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
     let points = mixed.iter().filter(|m| !m.is_empty()).count();
     let mut all: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
@@ -64,14 +64,14 @@ pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
         *points += 1;
         known.extend(values.iter().map(String::as_str));
     }
-    let message = all.into_iter().map(|(what, (points, values))| {
+    let differences = all.into_iter().map(|(what, (points, values))| {
         let more = if values.len() > MAX_VALUES { format!(", and {} more", values.len() - MAX_VALUES) } else { String::new() };
         let values: Vec<&str> = values.into_iter().take(MAX_VALUES).collect();
         format!("{what} in {} ({}{more})", count(points), values.join(" / "))
     });
-    let message = message.collect::<Vec<_>>().join("; ");
+    let differences = differences.collect::<Vec<_>>().join("; ");
     let text = format!(
-        "The counted runs of {} were made under different conditions, so their means are not meaningful. Differences within a point: {message}. These points are marked in the tables; run them again with one installation, or do not use their means.",
+        "The counted runs of {} were made under different conditions, so their means are not meaningful. Differences within a point: {differences}. These points are marked in the tables; run them again with one installation, or do not use their means.",
         count(points)
     );
     (points > 0).then_some(text)
@@ -81,12 +81,12 @@ fn count(points: usize) -> String {
     if points == 1 { "1 point".to_owned() } else { format!("{points} points") }
 }
 
-/// The column that marks rows.
+/// Returns the column that marks rows with mixed runs.
 pub(super) fn column() -> Column {
     Column::plain("mixed", "mixed runs")
 }
 
-/// The mark of a row that rests on these points.
+/// Returns the mark of a row that rests on these points.
 pub(super) fn cell(of: &[&Mixed]) -> Cell {
     let what: BTreeSet<&str> = of.iter().flat_map(|m| m.keys()).map(String::as_str).collect();
     Cell::text(what.into_iter().collect::<Vec<_>>().join(", "))

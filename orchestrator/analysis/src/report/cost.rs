@@ -14,7 +14,7 @@ use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Marks with a name beside them; more would hide each other.
+/// Maximum number of marks with a name beside them; more names would hide each other.
 const MAX_NAMES: usize = 16;
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
@@ -53,7 +53,7 @@ struct OfRuns {
 
 #[derive(Default)]
 struct OfLeases {
-    /// `None` as soon as one of them is not known.
+    /// `None` if the cost of any lease is unknown.
     usd: Option<f64>,
     instances: usize,
     instance_s: f64,
@@ -88,15 +88,15 @@ impl Spending {
     }
 }
 
-/// A value, or `unknown`.
+/// Returns a cell with the value, or with `unknown`.
 fn known(value: Option<f64>) -> Cell {
     value.map_or_else(|| Cell::text("unknown"), Cell::number)
 }
 
 fn sites(data: &Data, spent: &Spending) -> Table {
-    let caption = "Runs: what the nodes of all runs that succeeded cost while they had them, warm-ups included. Instances: what the cloud asks \
-                   for all instances from their order to their end, by the journal: set-up, failed runs, waiting, disks and addresses \
-                   included, transfer not. Unknown: no price was given.";
+    let caption = "Runs: what the nodes of all successful runs cost while the runs held them, warm-ups included. Instances: what the cloud \
+                   charges for all instances from order to end, by the journal, including set-up, failed runs, waiting, disks and \
+                   addresses, but not data transfer. Unknown: no price was given.";
     let mut table = Table::new(
         "cost_sites",
         "What sites cost",
@@ -138,7 +138,7 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         row.push(leases.map_or(Cell::Empty, |l| Cell::count(l.instances)));
         row.push(leases.map_or(Cell::Empty, |l| Cell::number(l.instance_s)));
         row.push(leases.map_or(Cell::Empty, |l| known(l.usd)));
-        row.push(Cell::text(if leases.is_some_and(|l| l.open) { "not over when the journal ends" } else { "" }));
+        row.push(Cell::text(if leases.is_some_and(|l| l.open) { "still open when the journal ends" } else { "" }));
         table.rows.push(row);
     }
     table
@@ -149,8 +149,8 @@ fn points(data: &Data, spent: &Spending) -> Table {
     columns.extend([Column::plain("nodes", "nodes"), Column::plain("n", "n")]);
     columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::plain("price_source", "price from")]);
     columns.push(Column::of(names::WALL_S, "wall time", "s"));
-    let caption = "Nodes times the time that a run had them, times the price of a node: means of the repeats with their bootstrap 95 % \
-                   intervals; lower is better. Setting up and waiting of instances are not in it: see above.";
+    let caption = "Number of nodes times the time for which a run held them, times the price of a node: means of the repeats with their \
+                   bootstrap 95 % intervals; lower is better. The set-up and waiting time of instances is not included: see above.";
     let mut table = Table::new("costs", "What a run costs", caption, columns);
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.counted(&data.runs) > 0) {
         let mut row = summary::point_cells(data, i);
@@ -167,7 +167,7 @@ fn points(data: &Data, spent: &Spending) -> Table {
     table
 }
 
-/// Time against dollars: a panel for each work, a series for each site.
+/// Draws time against dollars: a panel for each application and class, a series for each site.
 fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let of = |p: usize| -> Option<(&Summary, &Summary)> {
         let all = &data.points[p].summaries;
@@ -208,8 +208,8 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
         id: "cost-time".to_owned(),
         title: "Time against dollars".to_owned(),
         caption:
-            "Each point by what a run of it takes and costs, sites by colour and shape: means of the repeats with their bootstrap 95 % \
-                  intervals; what lies lower and further left is better in both."
+            "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their bootstrap \
+                  95 % intervals; lower and further left is better."
                 .to_owned(),
     }))
 }

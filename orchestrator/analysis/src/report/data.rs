@@ -1,4 +1,4 @@
-//! What every table and plot asks of the index, read once.
+//! Everything that tables and plots need from the index, read once.
 
 use super::{
     consistency::{self, Sources},
@@ -15,27 +15,27 @@ use cvc_core::{app::descriptor::Better, ids::PointId};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, HashMap};
 
-/// The index as tables see it.
+/// The contents of the index as tables and plots use them.
 pub(super) struct Data {
     pub meta: BTreeMap<String, String>,
-    /// Names of all factors: those that every point has, then the campaign's own.
+    /// Names of all factors: the built-in ones, then the campaign's own.
     pub factors: Vec<String>,
     pub points: Vec<PointRow>,
     pub runs: Vec<RunRow>,
     pub excluded: Vec<ExcludedRow>,
-    /// Everything that counts, in the order of tables.
+    /// All quantities of counted runs, in the order of tables.
     pub quantities: IndexMap<String, ReportedQuantity>,
     /// Key, then value, then the runs that have it.
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    /// What models say of held-out points, if the campaign file asks for it.
+    /// Predictions for held-out points, if the campaign file asks for them.
     pub predictions: Option<HoldoutResult>,
 }
 
-/// What is known of a quantity as such.
+/// A quantity with its unit, its place in the report and its better direction.
 pub(super) struct ReportedQuantity {
     pub unit: String,
     pub tier: Tier,
-    /// Which way is better, where there is one.
+    /// Which way is better, if either is.
     pub better: Option<Better>,
 }
 
@@ -69,12 +69,12 @@ impl Data {
         })
     }
 
-    /// The quantities that a reader came for: tables, comparison and plots have these; the index and the folded table have all.
+    /// Returns the quantities that tables, comparisons and plots show; the index and the folded table have all.
     pub fn main(&self) -> impl Iterator<Item = (&str, &ReportedQuantity)> {
         self.quantities.iter().filter(|(_, q)| q.tier != Tier::Secondary).map(|(name, q)| (name.as_str(), q))
     }
 
-    /// The factors that differ between points, without those that follow from another.
+    /// Returns the factors that differ between points, without those that follow from another.
     pub fn varying(&self) -> Vec<&str> {
         let mut varying: Vec<&str> = self.factors.iter().map(String::as_str).filter(|f| self.levels(f).len() > 1).collect();
         if varying.contains(&"mapping") {
@@ -83,18 +83,18 @@ impl Data {
         varying
     }
 
-    /// The values that a factor has, in the order of points.
+    /// Returns the levels of a factor, in the order of points.
     pub fn levels(&self, factor: &str) -> IndexSet<&str> {
         self.points.iter().map(|p| p.factor(factor)).collect()
     }
 
-    /// The values that a factor has in points that run or are skipped.
+    /// Returns the levels of a factor in all points, skipped ones included.
     pub fn factor_values<'a>(&'a self, factor: &str) -> IndexSet<&'a str> {
         let skipped = self.excluded.iter().filter_map(|e| e.factors.get(factor).map(String::as_str));
         self.points.iter().map(|p| p.factor(factor)).chain(skipped).collect()
     }
 
-    /// The factors that are the same for all points, with their values.
+    /// Returns the factors that are the same for all points, with their levels.
     pub fn constant(&self) -> Vec<(String, String)> {
         self.factors
             .iter()
@@ -105,24 +105,24 @@ impl Data {
             .collect()
     }
 
-    /// What tells a point from the others, for people: `mpich, 1Nx4P, 2 aggregators`.
+    /// Returns what distinguishes a point from the others, for people: `mpich, 1Nx4P, 2 aggregators`.
     pub fn label(&self, point: usize, factors: &[&str]) -> String {
         let p = &self.points[point];
         let parts: Vec<String> = factors.iter().map(|f| super::quantity::level(f, p.factor(f))).collect();
         if parts.is_empty() { p.factor("app").to_owned() } else { parts.join(", ") }
     }
 
-    /// Whether any point's runs were not made alike.
+    /// Returns whether the runs of any point were made under different conditions.
     pub fn mixed(&self) -> bool {
         self.points.iter().any(|p| !p.mixed.is_empty())
     }
 
-    /// Runs that are counted repeats, in a state.
+    /// Returns the number of counted repeats in a state.
     pub fn count(&self, state: &str) -> usize {
         self.runs.iter().filter(|r| !r.warmup && r.state == state).count()
     }
 
-    /// All records with the factors of their points.
+    /// Returns all records with the factors of their points.
     pub fn records(&self, index: &Index) -> Result<Records, AnalysisError> {
         let points = self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect();
         let by_id: HashMap<&str, usize> = self.runs.iter().map(|r| (r.id.as_str(), r.point)).collect();
@@ -182,7 +182,7 @@ fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError
     Ok(())
 }
 
-/// The quantities with their tiers, in the order of tables.
+/// Returns the quantities with their tiers, in the order of tables.
 fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap<String, ReportedQuantity>, AnalysisError> {
     let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
     for figure in index.figures()? {
@@ -199,7 +199,7 @@ fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap
     Ok(quantities.into_iter().collect())
 }
 
-/// The facts of all runs: key, then value, then the runs that have it.
+/// Returns the facts of all runs: key, then value, then the runs that have it.
 fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
     let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
     for fact in index.facts()? {
@@ -210,7 +210,7 @@ fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<S
     Ok(facts)
 }
 
-/// Where the records of counted runs come from.
+/// Returns the sources of the records of counted runs.
 fn sources(index: &Index, runs: &[RunRow], run_of: &RunsById) -> Result<Sources, AnalysisError> {
     let mut sources = Sources::new();
     for RecordSource { run, name, labels, source } in index.record_sources()? {

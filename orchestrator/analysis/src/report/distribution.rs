@@ -14,7 +14,7 @@ use cvc_core::record::names;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 
-/// Rows that a plot may have.
+/// Maximum number of rows in a plot.
 const MAX_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
@@ -34,10 +34,10 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
 
 fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, title: String) -> Result<Plot, AnalysisError> {
     let values = |p: usize| data.points[p].values.get(q).map(Vec::as_slice).unwrap_or_default();
-    // Points differ by much more than repeats do: each is shown around its own median.
+    // Points differ far more than repeats do, so each point is shown around its own median.
     let median = |p: usize| data.points[p].summaries.get(q).map_or(f64::NAN, |s| s.median);
     let style = Style::for_values(figure.points.iter().map(|p| median(*p)).collect(), Some(unit));
-    // The first factor that is not along the axis of the other plots gives the colour.
+    // The colour comes from the first factor that is not on the axis of the other plots.
     let factor = figure.rest().first().copied();
     let colour_of = |p: usize| factor.map_or("", |f| data.points[p].factor(f));
     let colours: IndexSet<&str> = figure.points.iter().map(|p| colour_of(*p)).collect();
@@ -72,7 +72,7 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
     if order.len() > MAX_ROWS {
         caption.push_str(&format!(" The first {MAX_ROWS} of {} points.", order.len()));
     }
-    // A palette with fewer colours than levels would lie: then the names of the rows must do.
+    // With fewer colours than levels a legend would mislead: the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
     let drawing = plot::strips(&id, &x, legend, &rows)?;
     Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })

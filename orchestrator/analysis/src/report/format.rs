@@ -1,4 +1,4 @@
-//! How numbers are shown to people: one scale and one number of decimals for a column.
+//! How numbers are shown to people: one scale and one number of decimals per column.
 
 use super::model::{Cell, Mark, Table};
 use cvc_core::units::MIB;
@@ -10,17 +10,17 @@ use cvc_model::{
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Style {
-    /// Shown = stored / divisor.
+    /// Shown value = stored value / divisor.
     divisor: f64,
-    /// Unit as shown, if any.
+    /// Unit of the shown values, if any.
     pub unit: Option<String>,
     decimals: usize,
-    /// The values of the column differ by so much that each needs its own decimals.
+    /// Whether the values differ so much that each needs its own number of decimals.
     each: bool,
 }
 
 impl Style {
-    /// The style that suits a column of a table.
+    /// Returns the style that suits a column of a table.
     pub fn of(table: &Table, column: usize) -> Self {
         let mut values: Vec<f64> = Vec::new();
         for row in &table.rows {
@@ -33,11 +33,11 @@ impl Style {
         }
         let unit = table.columns[column].unit.as_deref();
         let measured = table.rows.iter().any(|r| matches!(r[column], Cell::Measured { .. }));
-        // Times scatter: a fourth digit says nothing. Sizes hardly do.
+        // Times scatter, so a fourth digit means nothing; sizes hardly scatter.
         Self::with_digits(values, unit, if measured && unit != Some("bytes") { 3 } else { 4 })
     }
 
-    /// The style that suits these values.
+    /// Returns the style that suits these values.
     pub fn for_values(values: Vec<f64>, unit: Option<&str>) -> Self {
         Self::with_digits(values, unit, 4)
     }
@@ -53,31 +53,31 @@ impl Style {
             other => (1.0, other),
         };
         let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
-        // So many significant digits of the middle value: neither noise nor rounding hides what differs.
+        // This many significant digits of the middle value, so that neither noise nor rounding hides differences.
         let decimals = match values.get(values.len() / 2) {
             Some(middle) if !whole => (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
             _ => 0,
         };
-        // The smallest keeps two digits, unless it is out of all proportion.
+        // The smallest value keeps two digits, unless it is out of all proportion.
         let decimals = match values.first() {
             Some(smallest) if !whole && largest / smallest <= 1e3 => {
                 decimals.max((1 - (smallest / divisor).log10().floor() as i32).clamp(0, 9) as usize)
             }
             Some(_) | None => decimals,
         };
-        // Nor are zeros added to what needs no more decimals.
+        // Values that need fewer decimals get no trailing zeros.
         let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());
         let decimals = decimals.min(values.iter().map(needed).max().unwrap_or(0));
         let each = !whole && values.first().is_some_and(|smallest| largest / smallest > 1e5);
         Self { divisor, unit: shown.map(str::to_owned), decimals, each }
     }
 
-    /// Shown = stored / this.
+    /// Returns the divisor: shown value = stored value / divisor.
     pub fn divisor(&self) -> f64 {
         self.divisor
     }
 
-    /// A number.
+    /// Formats a number.
     pub fn number(&self, value: f64) -> String {
         let shown = value / self.divisor;
         if self.each {
@@ -88,24 +88,24 @@ impl Style {
         if self.decimals == 0 && shown.fract() != 0.0 && shown.abs() < 1000.0 { format!("{shown:.2}") } else { text }
     }
 
-    /// The interval of a mean, `[12.01, 12.70]`; empty for one value.
+    /// Formats the interval of a mean, `[12.01, 12.70]`; empty for a single value.
     pub fn interval(&self, s: &Summary) -> String {
         s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
     }
 
-    /// A prediction, its interval, and everything about it in one line. The sign before it tells it from a measurement in any format.
+    /// Returns a prediction, its interval, and everything about it in one line. Its sign distinguishes it from a measurement in every format.
     pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
         let main = format!("\u{2248} {}", self.number(e.value));
         let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
         let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
         let details = match e.interval {
             Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
-            None => format!("predicted {}{unit}; nothing is known of its error", self.number(e.value)),
+            None => format!("predicted {}{unit}; its error is unknown", self.number(e.value)),
         };
         (main, interval, details)
     }
 
-    /// Everything about a measurement in one line.
+    /// Returns everything about a measurement in one line.
     pub fn details(&self, s: &Summary) -> String {
         let mut text = format!("measured, n = {}", s.n);
         let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
@@ -124,12 +124,12 @@ impl Style {
     }
 }
 
-/// The unit that is to stand beside a heading: none if the heading ends with it.
+/// Returns the unit to show beside a heading: none if the heading already ends with it.
 pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
     style.unit.as_deref().filter(|unit| !heading.ends_with(&format!("_{unit}")))
 }
 
-/// A ratio, its interval, and everything about it in one line.
+/// Returns a ratio, its interval, and everything about it in one line.
 pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
     let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
@@ -138,7 +138,7 @@ pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     (main, interval, details)
 }
 
-/// A cell as text: for forms without markup in cells.
+/// Returns a cell as plain text, for formats without markup in cells.
 pub(super) fn plain(cell: &Cell, style: &Style) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -154,7 +154,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
         }
         Cell::Measured { summary } => {
             let mut text = style.number(summary.mean);
-            // An interval without width says nothing that the mean does not.
+            // An interval of width 0 adds nothing to the mean.
             if summary.min < summary.max {
                 text.push_str(&format!(" {}", style.interval(summary)));
             }
@@ -183,7 +183,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
     }
 }
 
-/// Whether the cells of a column are numbers.
+/// Returns whether a column has cells with numbers.
 pub(super) fn numeric(table: &Table, column: usize) -> bool {
     table.rows.iter().any(|row| match &row[column] {
         Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. } => true,
@@ -192,7 +192,7 @@ pub(super) fn numeric(table: &Table, column: usize) -> bool {
     })
 }
 
-/// A number by itself, with four significant digits.
+/// Formats a single number with four significant digits.
 pub(super) fn significant(value: f64) -> String {
     Style::for_values(vec![value.abs()], None).number(value)
 }

@@ -1,4 +1,4 @@
-//! The short answer: how the runs ended, and the range of sizes and times of each application's checkpoints.
+//! The short answer: how the runs ended, and how much the checkpoints of each application differ in size and time.
 
 use super::{
     data::Data,
@@ -7,7 +7,7 @@ use super::{
 };
 use cvc_core::record::names;
 
-/// What is looked at: quantity, then the names of its least and its greatest value.
+/// The quantities of the table, with the names of their least and greatest values.
 const EXTREMES: [(&str, [&str; 2]); 2] = [
     (names::CKPT_STORED_BYTES, ["smallest stored", "largest stored"]),
     (names::CKPT_LATENCY_S, ["shortest checkpoint", "longest checkpoint"]),
@@ -34,7 +34,7 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
 }
 
 fn extremes(data: &Data) -> Table {
-    // An application's own checkpoints and those of its processes are not of one kind.
+    // An application's own checkpoints cannot be compared with images of its processes.
     let kinds: &[&str] = if data.levels("checkpointer").len() > 1 { &["app", "class", "checkpointer"] } else { &["app", "class"] };
     let mut columns: Vec<Column> = kinds.iter().map(|f| Column::plain(f, &quantity::factor_heading(f))).collect();
     let units = EXTREMES.map(|(q, names)| (q, names, data.quantities.get(q)));
@@ -59,7 +59,7 @@ fn extremes(data: &Data) -> Table {
         for (q, _, _) in units.iter().filter(|(.., of)| of.is_some()) {
             let mut with: Vec<usize> = points.iter().copied().filter(|p| data.points[*p].summaries.contains_key(*q)).collect();
             let mean = |p: usize| data.points[p].summaries.get(*q).map_or(f64::NAN, |s| s.mean);
-            // Stable: of equal ones the first in the order of the plan.
+            // Stable, so that the first in the order of the plan wins among equals.
             with.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
             let least = with.first().copied();
             let greatest = with.iter().copied().find(|p| with.last().is_some_and(|last| mean(*p) == mean(*last)));
@@ -76,7 +76,7 @@ fn extremes(data: &Data) -> Table {
     table
 }
 
-/// The point, and how many others have the same mean.
+/// Describes the point, and says how many others have the same mean.
 fn place(data: &Data, point: usize, factors: &[&str], all: &[usize], mean: &dyn Fn(usize) -> f64) -> String {
     let same = all.iter().filter(|p| mean(**p) == mean(point)).count();
     let parts: Vec<String> = factors.iter().map(|f| quantity::level(f, data.points[point].factor(f))).collect();

@@ -1,4 +1,4 @@
-//! Where the time of a checkpoint goes: coordination, then storage.
+//! How the time of a checkpoint divides into coordination and storage.
 
 use super::{
     data::Data,
@@ -11,12 +11,12 @@ use cvc_core::record::names;
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 
-/// Whether coordination and storage of a point were told apart.
+/// Returns whether coordination and storage of a point were measured separately.
 pub(super) fn in_pieces(data: &Data, point: usize) -> bool {
     PIECES.iter().all(|q| data.points[point].summaries.contains_key(*q))
 }
 
-/// One plot for each application.
+/// Plans one plot for each application.
 pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
     layout::sheets(data, |p| in_pieces(data, p))
         .into_iter()

@@ -1,5 +1,5 @@
-//! How points are laid out in plots: one sheet for each application, on it the panels of its classes; one factor along the axis, the others as
-//! panels or series.
+//! How points are laid out in plots: one sheet for each application, with a panel for each of its classes; one factor along the axis, the
+//! others as panels or series.
 
 use super::{
     data::Data,
@@ -14,33 +14,33 @@ use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
 
-/// Panels that a sheet may have; the tables show everything.
+/// Maximum number of panels on a sheet; the tables show everything.
 const MAX_PANELS: usize = 24;
 
-/// Figures that a section may have.
+/// Maximum number of figures in a section.
 pub(super) const MAX_FIGURES: usize = 24;
 
-/// Factors that make figures of their own: their scales have nothing in common.
+/// Factors whose levels get figures of their own, because their scales have nothing in common.
 const FIGURES: [&str; 3] = ["site", "app", "class"];
 
 /// The points of one figure.
 pub(super) struct Figure<'a> {
     /// What the points have in common: `kernel-solver, S`.
     pub title: String,
-    /// A name for links.
+    /// Name in links.
     pub id: String,
     pub points: Vec<usize>,
-    /// What tells the sheet: site and application.
+    /// What identifies the sheet: site and application.
     sheet: String,
-    /// What all its points have in common, and points of other figures have not: class, checkpointer, mapping.
+    /// What its points share, but those of other figures may not: class, checkpointer, mapping.
     common: Vec<String>,
     /// Factor along the axis.
     x: Option<&'a str>,
     categories: Categories,
-    /// Whether a line from one category to the next has a meaning.
+    /// Whether a line from one category to the next makes sense.
     ordered: bool,
     levels: Vec<String>,
-    /// Factors that are left.
+    /// The remaining factors.
     rest: Vec<&'a str>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Sheet<'a> {
 pub(super) struct Part<T> {
     pub title: String,
     pub categories: Categories,
-    /// Whether a line from one category to the next has a meaning.
+    /// Whether a line from one category to the next makes sense.
     pub ordered: bool,
     /// Panels with the same number share the scale of their values.
     pub scale: usize,
@@ -63,13 +63,13 @@ pub(super) struct Part<T> {
     pub points: T,
 }
 
-/// The point in each category, where there is one.
+/// The point in each category, if there is one.
 pub(super) type PointsByCategory = Vec<Option<usize>>;
 
 /// The name of a panel, and for each series the point in each category.
 type SeriesPanel = (String, Vec<PointsByCategory>);
 
-/// Groups the points that have something to draw into figures.
+/// Groups the drawable points into figures.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
     let key = |p: &'a PointRow| -> Vec<&'a str> { FIGURES.iter().map(|f| p.factor(f)).collect() };
@@ -81,7 +81,7 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         without.entry(key(p)).or_default().push(i);
     }
     let figure = |(key, points): (Vec<&'a str>, Vec<usize>)| {
-        // Points that failed would have been drawn: without them an application would lie over another axis than the others.
+        // Failed points count for the axis too: without them an application could get another axis than the others.
         let like = |p: &&usize| points.iter().any(|o| data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer"));
         let meant: BTreeSet<usize> = points.iter().chain(without.get(&key).into_iter().flatten().filter(like)).copied().collect();
         figure(data, &key, points, &meant)
@@ -109,7 +109,7 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
         }
     }
     let alone = |(mut sheet, _): (Sheet<'a>, IndexSet<String>)| {
-        // What all its panels have in common is said once.
+        // What all panels have in common appears once.
         if let [figure] = &mut sheet.figures[..] {
             let common = figure.common.join(", ");
             figure.common.clear();
@@ -121,12 +121,12 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
 }
 
 impl Sheet<'_> {
-    /// All points on the sheet.
+    /// Returns all points on the sheet.
     pub fn points(&self) -> impl Iterator<Item = usize> {
         self.figures.iter().flat_map(|f| f.points.iter().copied())
     }
 
-    /// One panel for each combination of the factors that are not along the axis.
+    /// Returns one panel for each combination of the factors that are not along the axis.
     pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<PointsByCategory>> {
         let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
             figure.split(data, &figure.rest).into_iter().map(move |(name, points)| figure.part(name, scale, points)).collect::<Vec<_>>()
@@ -134,7 +134,7 @@ impl Sheet<'_> {
         cut(parts.collect(), caption)
     }
 
-    /// The names of all series, and panels with a row for each of them.
+    /// Returns the names of all series, and panels with a row for each series.
     pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<PointsByCategory>>>) {
         let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
         let mut parts = Vec::new();
@@ -154,7 +154,7 @@ impl Sheet<'_> {
     }
 }
 
-/// As many panels as a sheet may have. What is left out is said.
+/// Cuts the panels to the maximum of a sheet, and says in the caption how many there were.
 pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     if parts.len() > MAX_PANELS {
         caption.push_str(&format!(" The first {MAX_PANELS} of {} panels; the tables have all points.", parts.len()));
@@ -163,20 +163,20 @@ pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     parts
 }
 
-/// A plot that is not drawn yet.
+/// A plot that has not been drawn yet.
 pub(super) struct PlannedPlot<'a> {
     title: String,
     draw: Box<dyn FnOnce(String) -> Result<Plot, AnalysisError> + 'a>,
 }
 
 impl<'a> PlannedPlot<'a> {
-    /// A plot with its title, which is handed to `draw`.
+    /// Plans a plot; `draw` gets its title.
     pub fn new(title: String, draw: impl FnOnce(String) -> Result<Plot, AnalysisError> + 'a) -> Self {
         Self { title, draw: Box::new(draw) }
     }
 }
 
-/// Adds plots to a section, up to the maximum number, and names those that are left out.
+/// Adds plots to a section, up to the maximum, and lists those left out.
 pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
     for plot in plots {
@@ -193,13 +193,13 @@ pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Resul
     Ok(())
 }
 
-/// Lays out points that are drawn among those that were meant to be, which also decide on the axis.
+/// Lays out the drawn `points`. The axis follows from `meant`, which also has the points that failed.
 fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet<usize>) -> Figure<'a> {
     let levels = |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
     let meant_levels = |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
     let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1).collect();
     let numeric = |f: &&&str| meant_levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
-    // Of the whole campaign: an application of which some points failed keeps the axis of the others.
+    // Counted over the whole campaign, so that an application with failed points keeps the axis of the others.
     let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
         .iter()
@@ -216,7 +216,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet
             order.push((rank, p.nodes, level.to_owned()));
         }
     }
-    // Stable: levels without a number keep the order of the campaign file.
+    // Stable, so that levels without a number keep the order of the campaign file.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let one_node = axis == "mapping" && meant.iter().all(|p| data.points[*p].nodes == 1);
     let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
@@ -244,7 +244,7 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet
     }
 }
 
-/// Numbers and sizes by their size, everything else first.
+/// Returns the sort key of a level: numbers and sizes by magnitude, everything else first.
 fn rank(level: &str) -> f64 {
     level.parse::<f64>().ok().or_else(|| level.parse::<cvc_core::units::ByteSize>().ok().map(|b| b.0 as f64)).unwrap_or(f64::NEG_INFINITY)
 }
@@ -255,8 +255,8 @@ impl<'a> Figure<'a> {
         Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
     }
 
-    /// As many factors as the palette has room for become series, the others panels: names of series; for each panel its name, and for
-    /// each series the point in each category.
+    /// Makes series of as many factors as the palette has colours for, and panels of the others. Returns the names of the series, and the
+    /// panels.
     fn series(&self, data: &Data) -> (Vec<String>, Vec<SeriesPanel>) {
         let mut outer = 0;
         let combinations = |from: usize| self.split(data, &self.rest[from..]).len();
@@ -277,17 +277,17 @@ impl<'a> Figure<'a> {
         (names, panels.into_iter().collect())
     }
 
-    /// The factors that tell the points of this figure apart.
+    /// Returns the factors that distinguish the points of this figure.
     pub fn factors(&self) -> Vec<&'a str> {
         self.rest.iter().copied().chain(self.x).collect()
     }
 
-    /// Factors other than that of the axis.
+    /// Returns the factors other than that of the axis.
     pub fn rest(&self) -> &[&'a str] {
         &self.rest
     }
 
-    /// Where a point stands along the axis.
+    /// Returns the position of a point along the axis.
     pub fn category(&self, data: &Data, point: usize) -> Option<usize> {
         let level = data.points[point].factor(self.x.unwrap_or("mapping"));
         self.levels.iter().position(|l| l == level)
@@ -309,13 +309,13 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// A scale that several numbers of a plot share: what to divide by, and the unit to write.
+/// Returns the scale that the numbers of a plot share: a divisor, and the unit to show.
 pub(super) fn scale(values: impl Iterator<Item = f64>, unit: &str) -> (f64, String) {
     let style = Style::for_values(values.collect(), Some(unit));
     (style.divisor(), style.unit.unwrap_or_default())
 }
 
-/// A summary as it is drawn; one value has an interval without width.
+/// Returns a summary as it is drawn; a single value has an interval of width 0.
 pub(super) fn whisker(s: &Summary, divisor: f64) -> Whisker {
     let (low, high) = s.interval.map_or((s.mean, s.mean), |i| (i.low, i.high));
     (s.mean / divisor, low / divisor, high / divisor)

@@ -1,7 +1,7 @@
 //! Reports: one file for each table or plot, one for each format.
 //!
-//! A report is built from the index alone ([`build`]) and is the same for the same index. The emitters ([`write_all`]) know nothing of
-//! what the tables are about.
+//! A report is built from the index alone ([`build`]); the same index gives the same report. The emitters ([`write_all`]) do not know what
+//! the tables are about.
 
 mod comparison;
 mod consistency;
@@ -36,7 +36,7 @@ use crate::error::AnalysisError;
 use crate::index::Index;
 use data::Data;
 
-/// Version of the report model, as it stands in JSON.
+/// Version of the report model, as written to JSON.
 pub const SCHEMA: u32 = 1;
 
 /// Builds the report of a campaign from its index.

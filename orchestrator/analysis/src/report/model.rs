@@ -1,4 +1,4 @@
-//! What a report is made of. Tables and plots make these; emitters write them; neither knows the other.
+//! The parts of a report. Tables and plots make them, emitters write them, and neither side knows the other.
 
 use crate::index::LabelledRecord;
 use cvc_model::{
@@ -7,27 +7,27 @@ use cvc_model::{
 };
 use serde::Serialize;
 
-/// A report, built from an index alone and the same for the same index.
+/// A report, built from an index alone: the same index gives the same report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Version of this model.
     pub schema: u32,
-    /// What it is about.
+    /// Subject of the report.
     pub kind: ReportKind,
-    /// Name of the campaign, or of the paper.
+    /// Name of the campaign or the paper.
     pub campaign: String,
-    /// Heading: what the campaign file asks for, else the name of the campaign.
+    /// Heading: the title in the campaign file, else the campaign's name.
     pub title: String,
-    /// First and last line of its journal, UTC.
+    /// Times of the first and last line of the journal, UTC.
     pub span: Option<(String, String)>,
-    /// One after the other.
+    /// Sections, in order.
     pub sections: Vec<Section>,
-    /// All records, for those who want to compute themselves; only the CSV emitter writes them.
+    /// All records, for readers who want to compute for themselves; only the CSV emitter writes them.
     #[serde(skip)]
     pub records: Records,
 }
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportKind {
@@ -38,7 +38,7 @@ pub enum ReportKind {
 }
 
 impl ReportKind {
-    /// Above the heading.
+    /// Returns the words above the heading.
     pub fn words(self) -> &'static str {
         match self {
             Self::Campaign => "Checkpoint campaign",
@@ -54,7 +54,7 @@ pub struct Section {
     pub id: &'static str,
     /// Heading.
     pub title: String,
-    /// What stands in it.
+    /// Contents, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -64,12 +64,12 @@ pub struct Section {
 pub enum Block {
     /// A paragraph.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// Something that must not be overlooked.
+    /// A fact that readers must not overlook.
     Warning {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// Names with their values.
@@ -95,27 +95,27 @@ pub struct Table {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// What the table shows, in a sentence.
     pub caption: String,
-    /// Long and rarely read: shown folded.
+    /// Whether the table is shown folded, because it is long and rarely read.
     pub folded: bool,
-    /// For people only: another table has the same data for programs, so this one has no CSV file.
+    /// Whether the table has no CSV file, because another table has the same data for programs.
     #[serde(skip)]
     pub page_only: bool,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// What stands at its foot.
+    /// Notes at the foot.
     pub notes: Vec<Note>,
 }
 
 /// A note at the foot of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What cells name it by.
+    /// The mark by which cells refer to the note.
     pub mark: String,
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
@@ -130,15 +130,15 @@ pub struct Column {
     pub unit: Option<String>,
     /// Which way is better, in words: `lower is better`.
     pub better: Option<&'static str>,
-    /// Only in data files: it is the same in every row, or follows from another column.
+    /// Whether only data files have it: its value is the same in every row, or follows from another column.
     pub data_only: bool,
 }
 
-/// One cell. A predicted value is never a `Measured`, nor the other way round.
+/// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
-    /// Nothing to say.
+    /// No content.
     Empty,
     /// Text.
     Text {
@@ -150,31 +150,31 @@ pub enum Cell {
         /// In the unit of the column.
         value: f64,
     },
-    /// Measured: what the repeats say.
+    /// A measurement, summarised over its repeats.
     Measured {
         /// In the unit of the column.
         summary: Summary,
     },
-    /// Predicted: what a model says that has not seen the point.
+    /// A prediction of a model that has not seen the point.
     Predicted {
         /// In the unit of the column, with its prediction interval.
         estimate: Estimate,
     },
-    /// The ratio of two measurements, from repeats that ran side by side.
+    /// The ratio of two measurements, from repeats that ran close together.
     Compared {
         /// Ratio of the means with its interval.
         comparison: Comparison,
     },
-    /// Text that leads to a table of the same report.
+    /// Text that links to a table of the same report.
     Link {
         /// The text.
         text: String,
         /// Identifier of the table.
         to: String,
     },
-    /// A cell of a printed table with what is known of it.
+    /// A cell of a printed table, with the numbers to compare it with.
     Against {
-        /// All of it.
+        /// The printed number and its comparisons.
         against: Box<Against>,
     },
 }
@@ -186,17 +186,17 @@ pub struct Against {
     pub printed: String,
     /// The printed number; `None` for text.
     pub value: Option<f64>,
-    /// What follows.
+    /// Result of the comparison.
     pub mark: Mark,
-    /// What follows, in words.
+    /// The same, in words.
     pub verdict: String,
     /// Recomputed from the paper's own inputs.
     pub recomputed: Option<Beside>,
-    /// What a model says.
+    /// Predicted by a model.
     pub modelled: Option<Beside>,
     /// Measured here.
     pub measured: Option<Beside>,
-    /// Marks of the notes that a reader has to know.
+    /// Marks of the notes that apply to this cell.
     pub notes: Vec<String>,
 }
 
@@ -205,19 +205,19 @@ pub struct Against {
 pub struct Beside {
     /// The number.
     pub value: f64,
-    /// As it is shown.
+    /// The number as shown.
     pub shown: String,
-    /// The number minus print.
+    /// The number minus the printed one.
     pub by: f64,
-    /// The same in percent of print.
+    /// The same, in percent of the printed number.
     pub pct: Option<f64>,
-    /// Whether that is as near as can be expected; `None` if that is not known.
+    /// Whether the number is as close as can be expected; `None` if that is unknown.
     pub mark: Option<Mark>,
     /// More about it, in words.
     pub details: String,
 }
 
-/// How a number compares with print.
+/// How a number compares with the printed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
@@ -225,7 +225,7 @@ pub enum Mark {
     Label,
     /// Equal to the printed digits.
     Equal,
-    /// The same, by a constant that was inferred from print.
+    /// Equal, but by a constant that was inferred from the printed numbers.
     Inferred,
     /// Within a tolerance.
     Within,
@@ -238,10 +238,10 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// All that follow from a comparison.
+    /// All marks that a comparison can result in.
     pub const COMPARED: [Self; 6] = [Self::Equal, Self::Inferred, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
 
-    /// A character for it, in parentheses if it proves nothing.
+    /// Returns the character of the mark, in parentheses if the mark proves nothing.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Label => "",
@@ -254,12 +254,12 @@ impl Mark {
         }
     }
 
-    /// Whether the digits are those in print.
+    /// Returns whether the digits equal the printed ones.
     pub fn is_equal(self) -> bool {
         matches!(self, Self::Equal | Self::Inferred)
     }
 
-    /// A word for it, for classes and data files.
+    /// Returns the word for the mark in CSS classes and data files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -272,16 +272,16 @@ impl Mark {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning of the mark.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Label => "says what the row is about",
+            Self::Label => "labels the row",
             Self::Equal => "recomputed, and equal to the printed digits",
             Self::Inferred => {
                 "recomputed and equal, but by a constant that is not printed and was inferred from these very cells: no evidence"
             }
             Self::Within => "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows",
-            Self::Differs => "recomputed, and another number",
+            Self::Differs => "recomputed, and different from print",
             Self::Wrong => "wrong in print: see the note",
             Self::Cannot => "cannot be recomputed from what is printed",
         }
@@ -289,10 +289,10 @@ impl Mark {
 }
 
 impl Beside {
-    /// The distance to print as people read it.
+    /// Formats the distance to the printed number for people.
     pub fn deviation(&self) -> String {
         match self.pct {
-            // no sign without a digit
+            // a sign before zeros would mislead
             Some(pct) if pct.abs() < 0.005 => "0.00 %".to_owned(),
             Some(pct) if pct.abs() < 10.0 => format!("{pct:+.2} %"),
             Some(pct) => format!("{pct:+.1} %"),
@@ -308,7 +308,7 @@ pub struct Plot {
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// What the plot shows, in a sentence.
     pub caption: String,
     /// Width of the drawing, in CSS pixels.
     pub width: u32,
@@ -319,9 +319,9 @@ pub struct Plot {
 /// All records of a campaign in long form.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// Names of the columns of the factors.
+    /// Names of the factor columns.
     pub factors: Vec<String>,
-    /// Their values for each point.
+    /// Levels of the factors for each point.
     pub points: Vec<Vec<String>>,
     /// One for each record.
     pub rows: Vec<RecordRow>,
@@ -340,17 +340,17 @@ pub struct RecordRow {
 }
 
 impl RecordRow {
-    /// What the texts are.
+    /// Names of the columns of `text`.
     pub const COLUMNS: [&'static str; 15] = LabelledRecord::COLUMNS;
 }
 
 impl Column {
-    /// A column of text, or of numbers without a unit.
+    /// Makes a column of text, or of numbers without a unit.
     pub fn plain(id: &str, heading: &str) -> Self {
         Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false }
     }
 
-    /// A column of values in a unit; the unit is added to the name unless it is there already.
+    /// Makes a column of values in a unit; the unit is added to the name unless the name has it already.
     pub fn of(id: &str, heading: &str, unit: &str) -> Self {
         let suffix = match unit {
             "MiB/s" => "mib_per_s",
@@ -365,13 +365,13 @@ impl Column {
         Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false }
     }
 
-    /// The same, with the direction that is better.
+    /// Sets the better direction.
     pub fn better(mut self, better: Option<&'static str>) -> Self {
         self.better = better;
         self
     }
 
-    /// The same, for data files only.
+    /// Restricts the column to data files.
     pub fn data_only(mut self) -> Self {
         self.data_only = true;
         self
@@ -379,35 +379,35 @@ impl Column {
 }
 
 impl Cell {
-    /// A cell with text, or an empty one.
+    /// Makes a cell with text; an empty cell if the text is empty.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() { Self::Empty } else { Self::Text { text } }
     }
 
-    /// A cell with a number, or an empty one.
+    /// Makes a cell with a number, or an empty one.
     pub fn number(value: impl Into<Option<f64>>) -> Self {
         value.into().map_or(Self::Empty, |value| Self::Number { value })
     }
 
-    /// A cell with a count.
+    /// Makes a cell with a count.
     pub fn count(value: usize) -> Self {
         Self::Number { value: value as f64 }
     }
 
-    /// A cell with a prediction, or an empty one.
+    /// Makes a cell with a prediction, or an empty one.
     pub fn predicted(estimate: Option<Estimate>) -> Self {
         estimate.map_or(Self::Empty, |estimate| Self::Predicted { estimate })
     }
 
-    /// A cell with a measurement, or an empty one.
+    /// Makes a cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
     }
 }
 
 impl Table {
-    /// A table without rows.
+    /// Makes a table without rows.
     pub fn new(id: &str, title: &str, caption: &str, columns: Vec<Column>) -> Self {
         Self {
             id: id.to_owned(),
@@ -423,7 +423,7 @@ impl Table {
 }
 
 impl Report {
-    /// All tables, in order.
+    /// Returns all tables, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
             Block::Table(table) => Some(table),

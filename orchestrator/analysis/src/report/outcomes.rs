@@ -1,4 +1,4 @@
-//! Failed, skipped and untried runs, with the reasons.
+//! Failed, skipped and untried runs, with their reasons.
 
 use super::{
     data::Data,
@@ -12,12 +12,9 @@ pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
     let runs = |id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool| runs(data, id, title, caption, which);
     let tables = [
-        runs(
-            "failed",
-            "Failed runs",
-            "Runs that did not succeed, with the cause and what was seen. Their logs are kept in the directory named.",
-            &|r| r.state == "failed",
-        ),
+        runs("failed", "Failed runs", "Runs that did not succeed, with cause and detail. Their logs are in the directory named.", &|r| {
+            r.state == "failed"
+        }),
         runs("quarantined", "Not tried", "Runs that were not tried because other runs of their point had failed too often.", &|r| {
             r.state == "quarantined"
         }),
@@ -68,7 +65,7 @@ fn records(data: &Data) -> Table {
 }
 
 fn skipped(data: &Data) -> Table {
-    // What the points that run have in common need not be so here.
+    // Skipped points may differ in a factor that is the same for all points that run.
     let same = |f: &str| {
         let first = data.excluded.first().and_then(|e| e.factors.get(f));
         data.excluded.iter().all(|e| e.factors.get(f) == first)
@@ -83,7 +80,8 @@ fn skipped(data: &Data) -> Table {
         })
         .collect();
     columns.extend([Column::plain("excluded_by", "by"), Column::plain("reason", "reason")]);
-    let mut table = Table::new("skipped", "Skipped points", "Combinations of the matrix that are not run, and who says so.", columns);
+    let mut table =
+        Table::new("skipped", "Skipped points", "Combinations of the matrix that are not run, what excluded them, and why.", columns);
     for e in &data.excluded {
         let mut row: Vec<Cell> =
             data.factors.iter().map(|f| summary::level(e.factors.get(f).map(String::as_str).unwrap_or_default())).collect();

@@ -63,7 +63,8 @@ fn warnings(data: &Data) -> Vec<Block> {
     }
     let undone = data.count("pending") + data.count("running");
     if undone > 0 {
-        warn(format!("The campaign is not finished: {undone} of its counted runs have not ended. Resume it with `cvc run`."));
+        let have = if undone == 1 { "has" } else { "have" };
+        warn(format!("The campaign is not finished: {undone} of its counted runs {have} not ended. Resume it with `cvc run`."));
     }
     let without = |state: &str| data.runs.iter().filter(|r| r.records == state).count();
     let lost = without("missing") + without("damaged");
@@ -71,18 +72,18 @@ fn warnings(data: &Data) -> Vec<Block> {
         warn(format!("The records of {} are missing or damaged: see Outcomes. They are in no number below.", runs(lost)));
     }
     if without("changed") > 0 {
-        warn(format!("The records of {} are not those that the journal's digest names: see Outcomes.", runs(without("changed"))));
+        warn(format!("The records of {} do not match the digests in the journal: see Outcomes.", runs(without("changed"))));
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
-        warn(format!("The plan was changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
+        warn(format!("The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
     }
     if let Some(text) = consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {
         warn(text);
     }
     let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
     if few {
-        let text = "Some numbers rest on fewer than five repeats: their bootstrap intervals are too narrow, and no outlier can be told. \
-                    The plots of all repeats show what there is.";
+        let text = "Some numbers rest on fewer than five repeats: their bootstrap intervals are too narrow, and outliers cannot be detected. \
+                    The plots of all repeats show every value.";
         warnings.push(Block::Text { text: text.to_owned() });
     }
     warnings
@@ -96,7 +97,7 @@ fn counted(n: usize, more: usize, what: &str) -> String {
     if more == 0 { n.to_string() } else { format!("{n} (and {more} {what})") }
 }
 
-/// A time stamp to the second.
+/// Formats a time stamp to the second.
 pub(super) fn time(stamp: &str) -> String {
     let to_the_second = stamp.split('.').next().unwrap_or(stamp).trim_end_matches('Z');
     format!("{} UTC", to_the_second.replace('T', " "))

@@ -1,4 +1,4 @@
-//! Drawing: panels with categories along one axis, as SVG that inherits its text colour, so that it suits light and dark pages.
+//! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
 
 use crate::error::AnalysisError;
 use plotters::{
@@ -7,10 +7,10 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// A colour that stands for the colour of the text around the plot, and is replaced by `currentColor`.
+/// Placeholder for the colour of the text around the plot; replaced by `currentColor`.
 const INK: RGBColor = RGBColor(1, 1, 1);
 
-/// The palette of Okabe and Ito without its yellow and black: told apart by the colour-blind, legible on light and dark.
+/// The palette of Okabe and Ito without yellow and black: safe for colour-blind readers, legible on light and dark.
 pub(super) const PALETTE: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -44,7 +44,7 @@ pub(super) struct Drawing {
 /// A mean with the ends of its interval.
 pub(super) type Whisker = (f64, f64, f64);
 
-/// Draws, and makes of it an `<svg>` element that can stand in a page.
+/// Draws, and returns an `<svg>` element that can be embedded in a page.
 fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<Drawing, AnalysisError> {
     let failed = |detail: String| AnalysisError::Render { what: what.to_owned(), detail };
     let mut svg = String::new();
@@ -57,7 +57,7 @@ fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -
     Ok(Drawing { svg, width: wide })
 }
 
-/// Text of a size in CSS pixels (the backend divides what it is given by 1.24).
+/// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
 fn text<'a>(size: u32) -> TextStyle<'a> {
     ("sans-serif", f64::from(size) * 1.24).into_font().color(&INK)
 }
@@ -66,12 +66,12 @@ fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
     style.pos(Pos::new(h, v))
 }
 
-/// The approximate width of a text, without a font.
+/// Estimates the width of a text in pixels, without a font.
 fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
-/// One line of names with their colours. Returns what is left below it.
+/// Draws names with their colours. Returns the area below them.
 fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
     let (wide, _) = area.dim_in_pixel();
     let (mut x, mut y) = (8, 12);
@@ -87,7 +87,7 @@ fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std
     Ok(area.split_vertically(y + 16).1)
 }
 
-/// Height that a legend takes.
+/// Returns the height of a legend.
 fn legend_height(names: &[String], wide: u32) -> u32 {
     let (mut x, mut lines) = (8, 1);
     for name in names.iter().filter(|name| !name.is_empty()) {
@@ -100,10 +100,10 @@ fn legend_height(names: &[String], wide: u32) -> u32 {
     8 + 20 * lines
 }
 
-/// What lies along the axis of categories.
+/// The categories along an axis.
 #[derive(Clone, Debug)]
 pub(super) struct Categories {
-    /// What they are.
+    /// Title of the axis.
     pub title: String,
     /// Their names, in order.
     pub names: Vec<String>,
@@ -124,9 +124,9 @@ pub(super) enum Marks {
     Stacked(Vec<Option<(Vec<f64>, Option<Whisker>)>>),
     /// For each series a mean with its interval in each category, or a gap; joined by lines.
     Lines(Vec<Vec<Option<Whisker>>>),
-    /// The same as bars side by side, where a line would join what has no order.
+    /// The same as bars side by side, for categories without an order.
     Grouped(Vec<Vec<Option<Whisker>>>),
-    /// What was measured at training and at held-out points, and predicted at the latter, in each category.
+    /// In each category, the values measured at training and at held-out points, and those predicted at the latter.
     Judged {
         /// Measured, seen by the models.
         training: Vec<Option<Whisker>>,
@@ -137,15 +137,15 @@ pub(super) enum Marks {
     },
 }
 
-/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, or nothing else could be seen.
+/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, because they would hide everything else.
 const WIDEST: f64 = 1.5;
 
-/// Upper end of the drawn intervals of [`Marks::Judged`].
+/// Returns the upper end of the drawn intervals of [`Marks::Judged`].
 fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
     marks.iter().flat_map(|m| m.iter()).flatten().map(|w| w.0).filter(|v| v.is_finite()).fold(0.0, f64::max) * WIDEST
 }
 
-/// Whether an interval is cut.
+/// Returns whether an interval is cut.
 pub(super) fn is_cut(marks: &Marks) -> bool {
     let Marks::Judged { training, held_out, predicted } = marks else { return false };
     let most = reach([training, held_out, predicted]);
@@ -168,7 +168,7 @@ impl Marks {
     }
 }
 
-/// A series without a name is the only one of its panel: it has the colour of no other.
+/// Returns the colour of a series. One without a name is the only one of its panel and gets a colour of its own.
 fn colour_of(legend: &[String], series: usize) -> RGBColor {
     const NEUTRAL: RGBColor = RGBColor(128, 134, 142);
     if legend.get(series).is_some_and(String::is_empty) { NEUTRAL } else { PALETTE[series % PALETTE.len()] }
@@ -214,11 +214,11 @@ fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)
 fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
     for (s, values) in series.iter().enumerate() {
         let colour = colour_of(legend, s);
-        // Some pixels aside of each other, so that the intervals are all seen.
+        // Series are some pixels apart, so that all intervals are visible.
         let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
         let aside = 0.5 + (s as f64 - (series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
         let place = |i: usize| i as f64 + aside;
-        // A gap parts the line: nothing is drawn where nothing was measured.
+        // Lines break at gaps: nothing is drawn where nothing was measured.
         for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
             let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
             chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
@@ -232,7 +232,7 @@ fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series
 }
 
 fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
-    // Series of other panels take no room here.
+    // Series that only other panels have take no room here.
     let present: Vec<usize> = (0..series.len()).filter(|s| series[*s].iter().any(Option::is_some)).collect();
     let wide = 0.64 / present.len().max(1) as f64;
     for (place, &s) in present.iter().enumerate() {
@@ -246,7 +246,7 @@ fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Wh
     Ok(())
 }
 
-/// Measured values in the middle of a category, predictions beside them; no line joins what was measured with what was not.
+/// Draws measured values and predictions side by side in each category; no line joins them.
 fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) -> Drawn {
     let categories = series[0].len();
     let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
@@ -266,13 +266,13 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) 
 pub(super) struct Spot {
     /// Index of its series.
     pub series: usize,
-    /// Beside its mark.
+    /// Text beside its mark.
     pub name: String,
-    /// Along the axis, and up.
+    /// Horizontal and vertical position.
     pub at: (Whisker, Whisker),
 }
 
-/// Panels of one quantity against another, both from 0; the legend names the series.
+/// Draws panels of one quantity against another, both from 0; the legend names the series.
 pub(super) fn scatter(
     what: &str,
     (x_title, y_title): (&str, &str),
@@ -314,7 +314,7 @@ pub(super) fn scatter(
                 chart.draw_series([PathElement::new([(x_low, up.0), (x_high, up.0)], colour.stroke_width(1))])?;
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
-                // towards the middle, so that it stays within the panel
+                // the name lies towards the middle, so that it stays within the panel
                 let (side, anchor) = if x > right * 0.6 { (-9, HPos::Right) } else { (9, HPos::Left) };
                 let name = Text::new(spot.name.clone(), (side, 0), at(text(TEXT - 1), anchor, VPos::Center));
                 chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
@@ -335,11 +335,11 @@ pub(super) struct Strip {
     /// Every value, and whether it is an outlier.
     pub values: Vec<(f64, bool)>,
     pub quartiles: (f64, f64),
-    /// Stands at the right end of the row.
+    /// Text at the right end of the row.
     pub remark: String,
 }
 
-/// Rows of points around a common zero: every repeat is seen.
+/// Draws rows of points around a common zero, one point for each repeat.
 pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, AnalysisError> {
     const ROW: u32 = 22;
     let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
@@ -395,7 +395,7 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
     })
 }
 
-/// Panels in a row, and width and height of all.
+/// Returns the number of panels in a row, and the width and height of the drawing.
 fn grid(panels: &[Panel]) -> (usize, u32, u32) {
     let needs = |p: &Panel| {
         let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
@@ -404,7 +404,7 @@ fn grid(panels: &[Panel]) -> (usize, u32, u32) {
     let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
     let full = if panels > 4 { FULL } else { WIDE };
     let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
-    // Four panels stand better in two rows of two.
+    // Four panels look better in two rows of two.
     let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
     let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { full };
     let height = match (across, panels) {
@@ -415,7 +415,7 @@ fn grid(panels: &[Panel]) -> (usize, u32, u32) {
     (across, wide, panels.div_ceil(across) as u32 * height)
 }
 
-/// Axes of a panel: categories along x, values from 0 along y.
+/// Draws the axes of a panel: categories along x, values from 0 along y.
 fn frame<'a, 'b>(area: &Area<'b>, title: &str, x: &Categories, y_title: &str, top: f64) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
 where
     'b: 'a,
@@ -423,7 +423,7 @@ where
     let (wide, high) = area.dim_in_pixel();
     let axis = width(&tick(top, top), TEXT).max(22) + 38;
     let room = (wide as i32 - axis - 16) / x.names.len().max(1) as i32;
-    // Names that do not fit side by side are turned.
+    // Names that do not fit side by side are rotated.
     let turned = x.names.iter().any(|n| width(n, TEXT) > room - 4);
     let longest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
     let foot = if turned { (longest + 34).min(high as i32 / 2) } else { 46 };
@@ -473,12 +473,12 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
     }
     let style = colour.stroke_width(1);
     chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
-    // Ends of a few pixels, whatever the axis.
+    // The ends are a few pixels wide, whatever the scale of the axis.
     chart.draw_series([low, high].map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)))?;
     Ok(())
 }
 
-/// Series differ by shape as well as by colour.
+/// Draws the mark of a series: series differ in shape as well as in colour.
 fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: RGBColor) -> Drawn {
     match series % 3 {
         0 => chart.draw_series([Circle::new(place, 4, colour.filled())]).map(|_| ())?,
@@ -491,20 +491,20 @@ fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: R
     Ok(())
 }
 
-/// A little more than the largest value.
+/// Returns a little more than the largest value.
 fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
     let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { largest * 1.08 } else { 1.0 }
 }
 
-/// The label of a tick on an axis that ends at `top`.
+/// Returns the label of a tick on an axis that ends at `top`.
 fn tick(value: f64, top: f64) -> String {
     // There are about six ticks.
     let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
 }
 
-/// The label of a tick on an axis around zero.
+/// Returns the label of a tick on an axis around zero.
 fn signed(value: f64, span: f64) -> String {
     let text = tick(value, span);
     if text.trim_matches(['-', '0', '.']).is_empty() {

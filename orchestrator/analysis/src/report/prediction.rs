@@ -1,4 +1,4 @@
-//! Predicted against measured: how well models did at points that they had not seen.
+//! Predicted against measured: how well models did on points that they had not seen.
 
 use super::{
     data::Data,
@@ -16,19 +16,19 @@ use cvc_core::{ids::PointId, quantity::Quantity};
 use cvc_model::stats::Summary;
 use indexmap::IndexMap;
 
-/// Tables of single programs, libraries and classes that stand open; more of them are folded.
+/// Maximum number of tables of single programs, libraries and classes that are shown open; if there are more, all are folded.
 const MAX_OPEN: usize = 12;
 
-/// Missed bounds that are named one by one above the tables.
+/// Maximum number of missed bounds that are listed above the tables.
 const MAX_MISSES: usize = 4;
 
-/// Training points that are named one by one.
+/// Maximum number of points that a warning lists.
 const MAX_NAMED: usize = 8;
 
 /// Predictions with their points.
 type Rows<'a> = Vec<(usize, &'a PredictionRow)>;
 
-/// The section; without blocks if the campaign predicts nothing.
+/// Builds the section; it has no blocks if the campaign predicts nothing.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     if let Some(outcome) = &data.predictions {
@@ -57,7 +57,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     Ok(Section { id: "predicted", title: "Predicted against measured".to_owned(), blocks })
 }
 
-/// One line for the short answer.
+/// Returns one line for the short answer.
 pub(super) fn found(data: &Data) -> Option<(String, String)> {
     let outcome = data.predictions.as_ref()?;
     let gate = Gate::of(outcome);
@@ -73,7 +73,7 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     }
     let misses = gate.misses().len();
     if gate.has_bounds() {
-        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{misses} bounds missed") });
+        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{} missed", count(misses, "bound")) });
     }
     Some(("predictions of held-out points".to_owned(), parts.join("; ")))
 }
@@ -86,12 +86,12 @@ fn introduction(outcome: &HoldoutResult) -> String {
     )
 }
 
-/// What could not be used or judged.
+/// Warns of points that could not be used or judged.
 fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> {
     let mut warnings: Vec<String> = Vec::new();
     for (what, then, ids) in [
         ("training", "models were fitted without them", &outcome.split.train),
-        ("held-out", "nothing was judged there", &outcome.split.held_out),
+        ("held-out", "predictions were not judged there", &outcome.split.held_out),
     ] {
         let known: Vec<usize> = ids.iter().filter_map(|id| places.get(id).copied()).collect();
         let without: Vec<usize> = known.iter().copied().filter(|p| data.points[*p].counted(&data.runs) == 0).collect();
@@ -118,12 +118,12 @@ fn verdict(gate: &Gate) -> Vec<Block> {
     let warning = match misses.len() {
         0 => return Vec::new(),
         1..=MAX_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
-        n => vec![format!("{n} bounds are missed, the first by this: {}. The table of bounds has all.", misses[0])],
+        n => vec![format!("{n} bounds are missed; the first: {}. The table of bounds has all.", misses[0])],
     };
     warning.into_iter().map(|text| Block::Warning { text }).collect()
 }
 
-/// Every bound and the value that it is compared with.
+/// Makes the table of every bound and the value compared with it.
 fn bounds(gate: &Gate) -> Table {
     let caption =
         "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
@@ -181,9 +181,9 @@ impl<'a> Errors<'a> {
     }
 }
 
-/// One row for each quantity, and one for all cells.
+/// Makes a table with one row for each quantity, and one for all cells.
 fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -> Table {
-    let caption = "Errors over all held-out points. The bound holds for the mean of each program and MPI library, of which the worst is named. Inside: \
+    let caption = "Errors over all held-out points. The bound applies to the mean of each program and MPI library; the worst is named. Inside: \
                    cells whose measured value lies within the 95 % prediction interval.";
     let columns = vec![
         Column::plain("quantity", "quantity"),
@@ -206,9 +206,9 @@ fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -
     table
 }
 
-/// The row of a quantity in the summary.
+/// Returns the row of a quantity in the summary.
 fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: &Places) -> Vec<Cell> {
-    // Where nothing errs, no place is the worst.
+    // Without errors no point is the worst.
     let any = |error: f64| shown(error) > 0.0;
     let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     let at = largest.filter(|l| any(l.0)).and_then(|(_, row)| places.get(&row.point)).map(|p| label(data, *p)).unwrap_or_default();
@@ -232,7 +232,7 @@ fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: 
     ]
 }
 
-/// Whether the bound of a quantity is kept; empty without one.
+/// Says whether the bound of a quantity is kept; empty without a bound.
 fn verdict_on(groups: &[&GateGroup]) -> String {
     let met: Vec<bool> = groups.iter().filter_map(|g| g.met()).collect();
     match (met.is_empty(), met.iter().filter(|met| !**met).count()) {
@@ -242,7 +242,7 @@ fn verdict_on(groups: &[&GateGroup]) -> String {
     }
 }
 
-/// The row of all cells in the summary.
+/// Returns the row of all cells in the summary.
 fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     let cells = gate.coverage;
     let verdict = gate.min_coverage_pct.zip(cells.pct()).map(|(bound, pct)| if pct >= bound { "kept" } else { "missed" });
@@ -262,7 +262,7 @@ fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     ]
 }
 
-/// Columns that every table of predictions has, after those that tell the point.
+/// Returns the columns that every table of predictions has, after those that identify the point.
 fn columns() -> Vec<Column> {
     vec![
         Column::plain("quantity", "quantity"),
@@ -279,7 +279,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// The cells of [`columns`].
+/// Returns the cells of [`columns`].
 fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell> {
     let ids: Vec<&str> = p.training.iter().map(PointId::as_str).collect();
     vec![
@@ -297,7 +297,7 @@ fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell
     ]
 }
 
-/// One table for each program, MPI library and class.
+/// Makes one table for each program, MPI library and class.
 fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
@@ -323,7 +323,7 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     groups.into_iter().map(table).collect()
 }
 
-/// Everything in one table, for those who want to compute.
+/// Makes one table of all predictions, for readers who want to compute for themselves.
 fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
     let columns = summary::factor_columns(data).into_iter().chain(columns()).collect();
     let mut table = Table::new("predictions", "All predictions", "The same in one table, with the factors of each point.", columns);
@@ -337,7 +337,7 @@ fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
     table
 }
 
-/// The models that were considered, each once.
+/// Makes the table of the models that were considered, each once.
 fn candidates(outcome: &HoldoutResult) -> Table {
     let columns = vec![
         Column::plain("of", "for"),
@@ -349,7 +349,8 @@ fn candidates(outcome: &HoldoutResult) -> Table {
         Column::plain("taken", "taken"),
         Column::plain("refused", "why not fitted"),
     ];
-    let caption = "The models that were considered, with the mean error at the training points that were left out in turn, or the reason why one was not fitted.";
+    let caption = "The models that were considered, with the mean error over training points left out in turn, or the reason why a model \
+                   was not fitted.";
     let mut table = Table::new("prediction_candidates", "Models that were considered", caption, columns);
     table.folded = true;
     for c in &outcome.candidates {
@@ -367,12 +368,12 @@ fn candidates(outcome: &HoldoutResult) -> Table {
     table
 }
 
-/// The summary that a prediction is compared with, in the unit of predictions; `None` if it is not the same number.
+/// Returns the summary that a prediction is compared with, in the unit of predictions; `None` if its mean is not the measured value.
 fn measured(data: &Data, at: usize, p: &PredictionRow) -> Option<Summary> {
     scaled(data, at, p.quantity).filter(|s| (s.mean - p.measured).abs() <= 1e-9 * p.measured.abs())
 }
 
-/// The training points of a prediction in few words.
+/// Describes the training points of a prediction in a few words.
 fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> String {
     let points: Vec<usize> = p.training.iter().filter_map(|id| places.get(id).copied()).collect();
     let same = |f: &str| points.iter().all(|t| data.points[*t].factor(f) == data.points[at].factor(f));
@@ -393,20 +394,20 @@ fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Str
     format!("{} of {}, class {}, {}", count(points.len(), "point"), list("app"), list("class"), list("mpi"))
 }
 
-/// A point within its program, class and library.
+/// Describes a point within its program, class and library.
 fn within(data: &Data, at: usize) -> String {
     let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "class", "mpi", "mapping"].contains(f)).collect();
     let mapping = data.points[at].factor("mapping").to_owned();
     others.iter().fold(mapping, |text, f| format!("{text}, {}", words::level(f, data.points[at].factor(f))))
 }
 
-/// A point by what tells it from others, with its program.
+/// Describes a point by program, class, mapping and library.
 fn label(data: &Data, at: usize) -> String {
     let p = &data.points[at];
     format!("{}.{} {} {}", p.factor("app"), p.factor("class"), p.factor("mapping"), p.factor("mpi"))
 }
 
-/// Leaves out a column that has nothing in it.
+/// Removes a column whose cells are all empty.
 fn without_empty(table: &mut Table, column: &str) {
     let Some(at) = table.columns.iter().position(|c| c.id == column) else { return };
     if table.rows.iter().all(|r| matches!(r[at], Cell::Empty)) {
@@ -425,7 +426,7 @@ fn points(n: usize) -> String {
     count(n, "held-out point")
 }
 
-/// A percentage as summaries have it: what is below a ten-thousandth is rounding.
+/// Rounds a percentage to four decimals: smaller differences come from rounding.
 fn shown(pct: f64) -> f64 {
     (pct * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! Plots of what was predicted and measured at held-out points.
+//! Plots of predicted and measured values at held-out points.
 
 use super::{
     data::Data,
@@ -19,7 +19,7 @@ use cvc_model::{
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
-/// Quantities that are drawn whenever they are predicted; others are if they have a bound.
+/// Quantities that are drawn whenever they are predicted; others are drawn only if they have a bound.
 const DRAWN: [Quantity; 3] = [Quantity::Image, Quantity::Stored, Quantity::Latency];
 
 /// Points by identifier.
@@ -28,7 +28,7 @@ pub(super) type Places = HashMap<PointId, usize>;
 /// Marks of a panel along the axis: measured at training points, measured at held-out points, predicted.
 type Series = [Vec<Option<Whisker>>; 3];
 
-/// One sheet for each program and quantity; a panel for each combination of what is neither program nor mapping.
+/// Plans one sheet for each program and quantity, with a panel for each combination of the factors other than program and mapping.
 pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a Places) -> Vec<PlannedPlot<'a>> {
     let drawn = |q: &Quantity| {
         let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
@@ -47,7 +47,7 @@ pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a 
     planned
 }
 
-/// What the repeats of a point say of a quantity, in the unit of predictions.
+/// Returns the summary of a quantity at a point, in the unit of predictions.
 pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
     let (name, factor) = quantity::measured(q)?;
     let s = data.points[at].summaries.get(name)?;
@@ -79,14 +79,14 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// A quantity of a program.
+/// The plot of one quantity of a program.
 struct Sheet<'a> {
     data: &'a Data,
     app: &'a str,
     quantity: Quantity,
     /// Points that the models were fitted on.
     training: Vec<usize>,
-    /// Points that they had not seen.
+    /// Points that the models had not seen.
     held_out: Vec<usize>,
     predicted: HashMap<&'a PointId, Estimate>,
 }
@@ -100,11 +100,11 @@ impl<'a> Sheet<'a> {
         Self { data, app, quantity, training: of_app(&outcome.split.train), held_out: of_app(&outcome.split.held_out), predicted }
     }
 
-    /// The marks of each panel, by its title and its scale.
+    /// Returns the marks of each panel, by its title and scale.
     fn series(&self, axis: &Axis<'_>) -> IndexMap<(String, usize), Series> {
         let data = self.data;
         let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
-        // Libraries share memory in different ways: each has its own scale.
+        // Libraries share memory in different ways, so each has its own scale.
         let mut libraries: Vec<&str> = Vec::new();
         let mut panels: IndexMap<(String, usize), Series> = IndexMap::new();
         for (series, &p) in self.training.iter().map(|p| (0, p)).chain(self.held_out.iter().map(|p| (1, p))) {
@@ -121,7 +121,7 @@ impl<'a> Sheet<'a> {
                 rows[2][at] = Some(e.interval.map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)));
             }
         }
-        // A panel without anything measured says nothing.
+        // A panel without measurements shows nothing.
         panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
         panels
     }

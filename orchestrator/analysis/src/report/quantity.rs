@@ -2,14 +2,14 @@
 
 use cvc_core::{app::descriptor::Better, record::names};
 
-/// Where a quantity stands in a report.
+/// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
-    /// What every campaign is about: wall time, checkpoint time and size.
+    /// A subject of every campaign: wall time, checkpoint time and size.
     Main,
     /// A figure of merit for which the application's descriptor says which way is better.
     Merit,
-    /// Everything else: in data files, in the index and in the folded table of all quantities.
+    /// Any other quantity: only in data files, in the index and in the folded table of all quantities.
     Secondary,
 }
 
@@ -23,7 +23,7 @@ const MAIN: [(&str, &str); 6] = [
     (names::CKPT_FILES, "files"),
 ];
 
-/// Other quantities that cvc itself makes, in order. The names are those of the view `v_quantities`.
+/// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
 const KNOWN: [(&str, &str); 20] = [
     (names::COST_USD, "cost"),
     (names::RESTART_TO_END_S, "restart to the end"),
@@ -47,7 +47,7 @@ const KNOWN: [(&str, &str); 20] = [
     ("max_rss_bytes", "largest resident memory"),
 ];
 
-/// The heading of a quantity; figures of merit keep their own names.
+/// Returns the heading of a quantity; figures of merit keep their own names.
 pub(super) fn heading(quantity: &str) -> String {
     if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
         return (*heading).to_owned();
@@ -58,7 +58,7 @@ pub(super) fn heading(quantity: &str) -> String {
     quantity.to_owned()
 }
 
-/// The tier of a quantity and which way is better; `declared` is what the descriptors of the applications that print it say.
+/// Returns the tier of a quantity and its better direction; `declared` has the directions in the descriptors of the applications that print it.
 pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
     if MAIN.iter().any(|(name, _)| *name == quantity) {
         // More files are neither good nor bad.
@@ -66,12 +66,12 @@ pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Op
     }
     match declared.iter().flatten().next() {
         None => (Tier::Secondary, None),
-        // Applications that disagree leave it without a direction.
+        // If applications disagree, there is no direction.
         first => (Tier::Merit, first.copied().filter(|b| declared.iter().flatten().all(|d| d == b))),
     }
 }
 
-/// Main quantities as listed, then figures of merit, then the rest, zones last.
+/// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
 pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
     let zone = quantity.trim_start_matches("sub_").starts_with("zone_");
@@ -79,7 +79,7 @@ pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
 }
 
-/// Which way is better, in words.
+/// Returns the better direction in words.
 pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
     match better? {
         Better::Lower => Some("lower is better"),
@@ -88,7 +88,7 @@ pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
     }
 }
 
-/// The heading of a factor.
+/// Returns the heading of a factor.
 pub(super) fn factor_heading(factor: &str) -> String {
     match factor {
         "app" => "application",
@@ -99,17 +99,17 @@ pub(super) fn factor_heading(factor: &str) -> String {
     .to_owned()
 }
 
-/// The name of a factor's column in data files, as in the index: free factors are told apart from everything else.
+/// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
 pub(super) fn factor_column(factor: &str) -> String {
     if cvc_core::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
 }
 
-/// A level of a factor where the name of the factor is not beside it.
+/// Describes a level of a factor where the factor's name is not beside it.
 pub(super) fn level(factor: &str, level: &str) -> String {
     match factor {
         "aggregators" => format!("{level} aggregator{}", if level == "1" { "" } else { "s" }),
         "cb_buffer" => format!("{level} buffer"),
-        "processes" => format!("{level} processes"),
+        "processes" => format!("{level} process{}", if level == "1" { "" } else { "es" }),
         "compression" if level == "none" => "uncompressed".to_owned(),
         "checkpointer" if level == "none" => "no checkpoint".to_owned(),
         "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" => level.to_owned(),

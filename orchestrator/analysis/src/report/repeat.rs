@@ -21,7 +21,7 @@ pub(super) fn section(data: &Data) -> Section {
             ),
         },
         Block::Command { text: format!("bash campaigns/{campaign}/runs/{run}/launch.sh") },
-        Block::Text { text: "This report, its tables as CSV, and index.sqlite are rebuilt from what the runs left by:".to_owned() },
+        Block::Text { text: "To rebuild this report, its tables as CSV, and index.sqlite from the results of the runs:".to_owned() },
         Block::Command { text: format!("cvc report campaigns/{campaign}") },
     ];
     blocks.push(Block::Text {

@@ -1,4 +1,4 @@
-//! The points and runs of a campaign as tables see them.
+//! The points and runs of a campaign as tables use them.
 
 use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun};
 use cvc_core::ids::PointId;
@@ -6,7 +6,7 @@ use cvc_model::stats::Summary;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What differs within a point, with the values.
+/// The facts that differ within a point, with their values.
 pub(super) type Mixed = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) struct PointRow {
@@ -14,14 +14,14 @@ pub(super) struct PointRow {
     pub factors: IndexMap<String, String>,
     pub nodes: u32,
     pub processes: u32,
-    /// Indices of its runs, warm-ups too.
+    /// Indices of its runs, warm-ups included.
     pub runs: Vec<usize>,
     pub summaries: HashMap<String, Summary>,
     /// Every counted repeat of every quantity, in the order of the plan.
     pub values: HashMap<String, Vec<f64>>,
     /// The numbers of these repeats.
     pub repeats: HashMap<String, Vec<u32>>,
-    /// What differs between its counted runs and should not.
+    /// Unwanted differences between its counted runs.
     pub mixed: Mixed,
 }
 
@@ -68,30 +68,30 @@ impl From<IndexedExclusion> for ExcludedRow {
 }
 
 impl PointRow {
-    /// Runs that enter statistics: succeeded, and their records can be read.
+    /// Returns the number of runs that enter statistics: those that succeeded and whose records can be read.
     pub fn counted(&self, runs: &[RunRow]) -> usize {
         self.runs.iter().filter(|r| runs[**r].enters()).count()
     }
 
-    /// The value of a factor; empty if the point does not have it.
+    /// Returns the level of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
     }
 }
 
 impl RunRow {
-    /// A run of the point with this index.
+    /// Makes the row of a run; `point` is the index of its point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
         let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail } = run;
         Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail }
     }
 
-    /// Whether it is a counted repeat that succeeded.
+    /// Returns whether this is a counted repeat that succeeded.
     pub fn counts(&self) -> bool {
         !self.warmup && self.state == "succeeded"
     }
 
-    /// Whether it counts and its records can be read: it enters statistics.
+    /// Returns whether this run enters statistics: it counts, and its records can be read.
     pub fn enters(&self) -> bool {
         self.counts() && ["ok", "changed"].contains(&self.records.as_str())
     }

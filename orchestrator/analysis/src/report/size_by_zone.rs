@@ -1,4 +1,4 @@
-//! What a checkpoint image consists of: application data, libraries, shared memory.
+//! The parts of a checkpoint image: application data, libraries, shared memory.
 
 use super::{
     data::{Data, ReportedQuantity},
@@ -10,7 +10,7 @@ use super::{
 use crate::error::AnalysisError;
 use indexmap::IndexMap;
 
-/// The zones of the thesis with what they are.
+/// The zones of the thesis, with their headings.
 const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
 
 pub(super) fn section(data: &Data) -> Section {
@@ -38,7 +38,7 @@ pub(super) fn section(data: &Data) -> Section {
     Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks }
 }
 
-/// What is known to distort sizes, as the runs recorded it, each once with the runs that it holds for.
+/// Returns the known distortions of sizes, as the runs recorded them, each once with the MPI libraries that it applies to.
 fn notes(data: &Data) -> Vec<String> {
     let mut notes: IndexMap<&str, Vec<usize>> = IndexMap::new();
     for (value, runs) in data.facts.get("notes").into_iter().flatten() {
@@ -55,12 +55,12 @@ fn notes(data: &Data) -> Vec<String> {
     notes.into_iter().map(text).collect()
 }
 
-/// The rule that looks at the regions themselves is drawn; the tables have every rule.
+/// Returns the rule that plots use: the structural one if there is one. The tables have every rule.
 fn drawn(rules: &[String]) -> Option<String> {
     rules.iter().find(|r| *r == "structural").or(rules.first()).cloned()
 }
 
-/// One plot for each application whose images were read.
+/// Plans one plot for each application whose images were read.
 pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
     let Some(rule) = drawn(&rules(data)) else { return Vec::new() };
     let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
@@ -73,12 +73,12 @@ pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
         .collect()
 }
 
-/// The name of the quantity that is a zone by a rule.
+/// Returns the name of the quantity for a zone by a rule.
 fn name(zone: &str, rule: &str) -> String {
     if rule.is_empty() { format!("zone_bytes_{zone}") } else { format!("zone_bytes_{zone}_{rule}") }
 }
 
-/// The rules by which zones were told apart.
+/// Returns the rules by which zones were distinguished.
 fn rules(data: &Data) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for q in data.quantities.keys() {
@@ -90,7 +90,7 @@ fn rules(data: &Data) -> Vec<String> {
     rules
 }
 
-/// Whether two rules give the same zones at every point.
+/// Returns whether two rules give the same zones at every point.
 fn same(data: &Data, a: &str, b: &str) -> bool {
     data.points.iter().all(|p| ZONES.iter().all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b))))
 }
@@ -138,7 +138,7 @@ fn table(data: &Data, rule: &str) -> Table {
     table
 }
 
-/// What a checkpoint leaves on disk, by kind of file.
+/// Makes the table of the files that a checkpoint leaves on disk, by kind.
 fn files(data: &Data) -> Table {
     let shown: Vec<(&String, &ReportedQuantity)> = data
         .quantities
@@ -150,8 +150,8 @@ fn files(data: &Data) -> Table {
     let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)));
-    let caption = "What one checkpoint leaves on disk: the images of the ranks, those of the launchers, the files that processes share, and what \
-                   the application writes itself.";
+    let caption = "What one checkpoint leaves on disk: the images of the ranks and of the launchers, the files that processes share, and the files \
+                   that the application itself writes.";
     let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
     for (i, p) in data.points.iter().enumerate() {
         if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {

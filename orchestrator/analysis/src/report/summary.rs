@@ -20,14 +20,14 @@ pub(super) fn section(data: &Data) -> Section {
         "points",
         "Every point",
         "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; hover for n, median, standard deviation and \
-         range. A flag tells that there are outliers: they are never dropped.",
+         range. A flag marks outliers; they are never dropped.",
     )));
     let merits = points(
         data,
         Tier::Merit,
         "merits",
         "Figures of merit",
-        "What the applications print of themselves, as far as their descriptors say which way is better. Means as above.",
+        "Figures that the applications print about themselves and whose descriptors say which way is better. Means as above.",
     );
     if !merits.rows.is_empty() {
         blocks.push(Block::Table(merits));
@@ -36,7 +36,7 @@ pub(super) fn section(data: &Data) -> Section {
     Section { id: "results", title: "Results".to_owned(), blocks }
 }
 
-/// Columns of the factors; those that do not tell points apart are for data files only.
+/// Returns the columns of the factors; those that do not distinguish points are for data files only.
 pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
     let varying = data.varying();
     let column = |f: &String| {
@@ -46,23 +46,23 @@ pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
     data.factors.iter().map(column).collect()
 }
 
-/// The cells that belong to [`factor_columns`].
+/// Returns the cells of [`factor_columns`].
 pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
     data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
 }
 
-/// Columns that tell a point: its factors, and a mark where runs of some point were not made alike.
+/// Returns the columns that identify a point: its factors, and a mark if any point has runs made under different conditions.
 pub(super) fn point_columns(data: &Data) -> Vec<Column> {
     factor_columns(data).into_iter().chain(data.mixed().then(consistency::column)).collect()
 }
 
-/// The cells that belong to [`point_columns`].
+/// Returns the cells of [`point_columns`].
 pub(super) fn point_cells(data: &Data, point: usize) -> Vec<Cell> {
     let mark = data.mixed().then(|| consistency::cell(&[&data.points[point].mixed]));
     factor_cells(data, point).into_iter().chain(mark).collect()
 }
 
-/// The level of a factor: a number if it is one.
+/// Returns the cell of a level: a number if the level is one.
 pub(super) fn level(text: &str) -> Cell {
     match text.parse::<f64>() {
         Ok(number) if number.to_string() == text => Cell::number(number),
@@ -70,7 +70,7 @@ pub(super) fn level(text: &str) -> Cell {
     }
 }
 
-/// One row for each point with the quantities of a tier; points that have none of them are left out, unless it is the main one.
+/// Makes a table with one row for each point and the quantities of a tier; points without any of them are left out, except in the main tier.
 fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
     let shown: Vec<(&str, &ReportedQuantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
     let mut columns = point_columns(data);
@@ -95,7 +95,7 @@ fn statistics(data: &Data) -> Table {
     columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
     columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
     columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
-    let caption = "The same and all other quantities that were recorded, in the units in which they are stored: mean, median, standard deviation (n - 1), \
+    let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
                    bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
     let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;

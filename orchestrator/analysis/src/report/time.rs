@@ -1,4 +1,4 @@
-//! The plots: how large a checkpoint is, how long it takes, how long the program takes, and its figures of merit.
+//! The plots of sizes, checkpoint times, wall times and figures of merit.
 
 use super::{
     data::{Data, ReportedQuantity},
@@ -12,7 +12,7 @@ use super::{
 use crate::error::AnalysisError;
 use cvc_core::record::names;
 
-/// What a campaign is about, in this order: sizes, checkpoint times, wall time.
+/// Builds the section with the main plots: sizes, checkpoint times, wall times.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let mut plots = size_by_zone::plots(data);
     plots.extend(over_axis(data, names::CKPT_STORED_BYTES, "Stored by a checkpoint", |_| true));
@@ -24,7 +24,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     Ok(Section { id: "plots", title: "Sizes and times".to_owned(), blocks })
 }
 
-/// What the applications print of themselves.
+/// Builds the section with the figures of merit that the applications print.
 pub(super) fn merits(data: &Data) -> Result<Section, AnalysisError> {
     let mut plots = Vec::new();
     for (q, _) in data.main().filter(|(_, of)| of.tier == Tier::Merit) {
@@ -66,7 +66,7 @@ fn draw(data: &Data, q: &str, of: &ReportedQuantity, sheet: &Sheet<'_>, title: S
     Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
 }
 
-/// The heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.
+/// Returns the heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.
 pub(super) fn capital(data: &Data, q: &str) -> String {
     let heading = quantity::heading(q);
     if data.quantities.get(q).is_some_and(|of| of.tier == Tier::Merit) {

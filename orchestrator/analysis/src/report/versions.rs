@@ -6,7 +6,7 @@ use super::{
     quantity,
 };
 
-/// Different values of a fact that are listed; with more of them it is a fact of single runs (a path, a port).
+/// Maximum number of values of a fact that are listed; a fact with more is one of single runs (a path, a port).
 const MAX_VALUES: usize = 12;
 
 pub(super) fn section(data: &Data) -> Section {
@@ -19,7 +19,7 @@ pub(super) fn section(data: &Data) -> Section {
     let mut differing = Table::new(
         "versions_by_group",
         "Different between runs",
-        "Where a factor decides the value, its levels are named; else the runs are counted.",
+        "If a factor decides the value, its levels are named; otherwise only the runs are counted.",
         vec![
             Column::plain("fact", "fact"),
             Column::plain("runs_with", "runs with"),
@@ -27,14 +27,14 @@ pub(super) fn section(data: &Data) -> Section {
             Column::plain("runs", "runs"),
         ],
     );
-    let told = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
-    // what each node of a run is like is too much for a table: it is in facts.json of the runs
+    let with_facts = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
+    // facts of single nodes are too many for a table: they are in facts.json of each run
     for (fact, values) in data.facts.iter().filter(|(fact, _)| *fact != "nodes") {
         let runs: usize = values.values().map(Vec::len).sum();
-        if values.len() == 1 && runs == told {
+        if values.len() == 1 && runs == with_facts {
             same.rows.extend(values.keys().map(|value| vec![Cell::text(fact), Cell::text(value)]));
         } else if values.len() > MAX_VALUES {
-            let text = format!("{} different values, one for each run or nearly so: see facts.json of the runs", values.len());
+            let text = format!("{} different values, about one for each run: see facts.json of the runs", values.len());
             differing.rows.push(vec![Cell::text(fact), Cell::Empty, Cell::text(text), Cell::count(runs)]);
         } else {
             let decides = deciding(data, values.values());
@@ -48,7 +48,7 @@ pub(super) fn section(data: &Data) -> Section {
     Section { id: "versions", title: "Versions".to_owned(), blocks }
 }
 
-/// The first factor whose level decides which value a run has.
+/// Returns the first factor whose level decides which value a run has.
 fn deciding<'a>(data: &'a Data, values: impl Iterator<Item = &'a Vec<usize>>) -> Option<&'a str> {
     let groups: Vec<&Vec<usize>> = values.collect();
     let preferred = |f: &&str| ["mpi", "app", "site", "checkpointer"].iter().position(|p| p == f).unwrap_or(usize::MAX);

@@ -176,11 +176,7 @@ fn a_bound_is_kept_or_missed_by_so_much() {
         "{misses:?}"
     );
     // Many are told in one warning and listed in a table, few by themselves.
-    assert!(
-        made.warnings().starts_with(&format!("{} bounds are missed, the first by this: image of npb-bt", misses.len())),
-        "{}",
-        made.warnings()
-    );
+    assert!(made.warnings().starts_with(&format!("{} bounds are missed; the first: image of npb-bt", misses.len())), "{}", made.warnings());
     let bounds = made.table("prediction_bounds");
     let missed = |row: &&Vec<Cell>| row.iter().any(|c| matches!(c, Cell::Text { text } if text == "missed"));
     assert_eq!((bounds.rows.len(), bounds.rows.iter().filter(missed).count()), (4, 4));

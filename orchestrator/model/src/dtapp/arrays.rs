@@ -1,4 +1,4 @@
-//! The data zone from the arrays that the source declares.
+//! The data zone, from the arrays that the source declares.
 
 use super::declared::{HEAP_MIB, static_arrays_mib};
 use crate::{
@@ -13,10 +13,10 @@ use cvc_core::units::MIB;
 /// Half the width of the interval of the model that needs no run, MiB: covers 52 of the thesis's 53 data zones.
 pub(super) const BAND_MIB: f64 = 0.25;
 
-/// What a single share leaves out, as a part of the value: each array of a program has a share of its own.
+/// Error of using one share for all arrays, as a fraction of the value: each array of a program has a share of its own.
 pub(super) const SHARE_PART: f64 = 0.03;
 
-/// Declared arrays and heap.
+/// The model of declared arrays and a known heap.
 pub(super) fn declared() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
@@ -32,7 +32,7 @@ pub(super) fn declared() -> Box<dyn Model> {
     })
 }
 
-/// A share of the arrays, and a constant.
+/// The model of a share of the arrays and a constant.
 pub(super) fn stored_share() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s", "h"],
@@ -52,7 +52,7 @@ pub(super) fn stored_share() -> Box<dyn Model> {
     })
 }
 
-/// A share of the arrays, with the constant known from the listing of an image: one run is enough.
+/// The same with the constant known from the listing of an image, so that one run is enough.
 pub(super) fn stored_share_of_one() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s"],
@@ -73,7 +73,7 @@ pub(super) fn stored_share_of_one() -> Box<dyn Model> {
     })
 }
 
-/// Arrays, and a heap that runs tell.
+/// The model of declared arrays and a fitted heap.
 pub(super) fn with_heap() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["h"],
@@ -95,7 +95,8 @@ fn known(at: &Setting) -> Result<crate::nas::Problem, FitError> {
     at.nas.ok_or_else(|| FitError::OutOfDomain(format!("the arrays of {}.{} are not known", at.app, at.class)))
 }
 
-/// Runs under a checkpointer that leaves out pages without contents contradict the model: then it must not be taken because it comes first.
+/// Refuses the model if runs contradict it, as they do under a checkpointer that leaves out empty pages; otherwise it would be chosen because
+/// it comes first.
 fn whole_arrays_are_stored(samples: &[&Sample]) -> Result<(), FitError> {
     let mut outside = 0;
     for sample in samples {

@@ -1,4 +1,4 @@
-//! Curves in the number of processes for programs of which nothing else is known.
+//! Curves in the number of processes, for programs about which nothing else is known.
 
 use crate::{
     curve::{Model, ModelInfo, Setting, Tier},
@@ -7,7 +7,7 @@ use crate::{
     scope::Common,
 };
 
-/// a/P + b/√P: what is cut among the processes, and the faces of the cuts.
+/// a/P + b/√P: the data divided among the processes, and the faces of the cuts.
 pub(super) fn volume_and_faces() -> Box<dyn Model> {
     let info = ModelInfo {
         id: "dtapp-volume-faces",

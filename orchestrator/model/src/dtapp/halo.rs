@@ -15,22 +15,22 @@ use cvc_core::units::MIB;
 #[derive(Debug)]
 pub(super) struct Halo;
 
-/// What the model leaves out, MiB: the largest distance of its fits to the thesis's runs of class D.
+/// Error of the model's form, MiB: the largest distance of its fits from the thesis's runs of class D.
 const BAND_MIB: f64 = 0.45;
 
-/// δ is looked for between these, in steps of `COARSE`, and then to `FINE`.
+/// δ is searched between these in steps of `COARSE`, then refined to `FINE`.
 const DELTAS: (f64, f64) = (-0.9, 12.0);
 const COARSE: f64 = 0.1;
 const FINE: f64 = 1e-9;
 
-/// The golden ratio's lesser part.
+/// The smaller part of a golden section.
 const GOLDEN: f64 = 0.381_966_011_250_105_1;
 
 #[derive(Debug)]
 struct Curve {
     words: f64,
     delta: f64,
-    /// The model's tangent at the solution: what the errors follow from.
+    /// The model linearised at the solution; gives the errors.
     tangent: Fit,
     scope: Scope,
 }
@@ -55,7 +55,7 @@ impl Model for Halo {
         let cells = samples.iter().map(|s| Cells::of(&s.at)).collect::<Result<Vec<_>, _>>()?;
         let values: Vec<f64> = samples.iter().map(|s| s.value - HEAP_MIB).collect();
         let weights = relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>());
-        // for a given δ the model is linear in w
+        // for a fixed δ the model is linear in w
         let at = |delta: f64| -> Result<(f64, f64), FitError> {
             let rows: Vec<Vec<f64>> = cells.iter().map(|c| vec![c.mib(delta)]).collect();
             let fit = least_squares(&rows, &values, Some(&weights))?;
@@ -89,11 +89,11 @@ impl Fitted for Curve {
     }
 }
 
-/// Edges of a cell, and how many of them.
+/// The cells of a process: their edges and their number.
 struct Cells {
-    /// Cells, or planes.
+    /// Number of cells or planes.
     count: f64,
-    /// Edges that have ghost layers.
+    /// Lengths of the edges that have ghost layers, in points.
     edges: Vec<f64>,
 }
 
@@ -112,19 +112,19 @@ impl Cells {
         })
     }
 
-    /// MiB of one word for each point.
+    /// Returns the MiB for one word per point.
     fn mib(&self, delta: f64) -> f64 {
         self.count * self.edges.iter().map(|e| e + delta).product::<f64>() * 8.0 / MIB
     }
 
-    /// Derivatives of the size by w and δ.
+    /// Returns the derivatives of the size with respect to w and δ.
     fn tangent(&self, words: f64, delta: f64) -> Vec<f64> {
         let volume = self.mib(delta);
         vec![volume, words * volume * self.edges.iter().map(|e| 1.0 / (e + delta)).sum::<f64>()]
     }
 }
 
-/// Where `loss` is least: the best of a coarse search, then golden sections around it.
+/// Returns the δ with the least `loss`: a coarse search, then golden sections around its best step.
 fn least(loss: impl Fn(f64) -> Result<f64, FitError>) -> Result<f64, FitError> {
     let steps = ((DELTAS.1 - DELTAS.0) / COARSE) as u32;
     let mut best = (f64::INFINITY, DELTAS.0);
@@ -137,7 +137,7 @@ fn least(loss: impl Fn(f64) -> Result<f64, FitError>) -> Result<f64, FitError> {
     }
     let (mut low, mut high) = (best.1 - COARSE, best.1 + COARSE);
     if low < DELTAS.0 || high > DELTAS.1 {
-        return Err(FitError::NoConvergence(format!("no thickness of the halo between {} and {} points is best", DELTAS.0, DELTAS.1)));
+        return Err(FitError::NoConvergence(format!("no halo thickness between {} and {} points fits best", DELTAS.0, DELTAS.1)));
     }
     while high - low > FINE {
         let (left, right) = (low + GOLDEN * (high - low), high - GOLDEN * (high - low));

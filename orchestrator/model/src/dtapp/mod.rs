@@ -3,9 +3,9 @@
 //! | model | needs | file |
 //! | --- | --- | --- |
 //! | arrays as the source declares them | BT, SP, LU or CG; no run | `arrays.rs` |
-//! | those pages of them that the program writes | BT, SP or LU; no run | `written.rs` |
+//! | the pages of the arrays that the program writes | BT, SP, LU or CG; no run | `written.rs` |
 //! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
-//! | arrays as far as they are filled | CG and two runs | `nonzeros.rs` |
+//! | the filled part of the arrays | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
@@ -24,7 +24,7 @@ pub use written::{written_mib, written_runs};
 
 use super::curve::Model;
 
-/// The models of the data zone, those first that need least.
+/// Returns the models of the data zone, those that need the least data first.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         arrays::declared(),
@@ -42,8 +42,8 @@ pub fn models() -> Vec<Box<dyn Model>> {
     ]
 }
 
-/// The power law as the thesis evaluates it, with its parameters rounded as a spreadsheet prints them. It is not among [`models`]: the rounding serves to
-/// reproduce printed digits.
+/// Returns the power law as the thesis evaluates it, with its parameters rounded as a spreadsheet prints them. It is not among [`models`],
+/// because the rounding only serves to reproduce printed digits.
 pub fn published_power_law() -> Box<dyn Model> {
     Box::new(power_law::Law { rounded: true })
 }

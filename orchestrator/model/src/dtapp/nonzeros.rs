@@ -1,4 +1,4 @@
-//! What CG fills of its arrays.
+//! The part of its arrays that CG fills.
 
 use crate::{
     curve::{Model, ModelInfo, Setting, Tier},
@@ -9,8 +9,8 @@ use crate::{
 };
 use cvc_core::units::MIB;
 
-/// A share of the arrays as far as the matrix fills them. CG declares room for a·(k + 2)/cols nonzeros more than it makes, which grows from 7 to 30 % of its arrays on
-/// 1 to 16 processes; DMTCP 4 leaves these pages out.
+/// The model of a share of the filled part of the arrays. CG declares room for a·(k + 2)/cols more nonzeros than it makes, which grows from
+/// 7 to 30 % of its arrays on 1 to 16 processes; DMTCP 4 leaves these pages out.
 pub(super) fn filled() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s", "h"],
@@ -36,7 +36,7 @@ fn filled_mib(at: &Setting) -> Result<f64, FitError> {
     let (order, nonzeros) = cg.and_then(Problem::matrix).ok_or_else(|| FitError::OutOfDomain("only CG has a sparse matrix".into()))?;
     let (processes, order, row) = (at.processes(), order as f64, nonzeros as f64 + 1.0);
     if !processes.is_power_of_two() {
-        return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is none")));
+        return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is not one")));
     }
     let rows = f64::from(1_u32 << (processes.trailing_zeros() / 2));
     let filled = order * row * row / f64::from(processes);

@@ -18,17 +18,17 @@ pub struct PowerLaw {
     pub b: f64,
 }
 
-/// A fitted power law.
+/// A power law with the fit behind it.
 #[derive(Clone, Debug)]
 pub struct PowerLawFit {
-    /// With all digits.
+    /// The law with all digits of its parameters.
     pub law: PowerLaw,
-    /// The straight line through (ln P, ln MiB) behind it: intercept, slope.
+    /// The straight line through (ln P, ln MiB): intercept, slope.
     pub line: Fit,
 }
 
 impl PowerLaw {
-    /// Ordinary least squares through (ln P, ln MiB), as a spreadsheet's trend line does it. `points` are numbers of processes and MiB.
+    /// Fits by ordinary least squares on (ln P, ln MiB), like a spreadsheet's trend line. `points` are numbers of processes and MiB.
     ///
     /// # Errors
     /// Fewer than two numbers of processes, or a size that is not positive.
@@ -46,32 +46,32 @@ impl PowerLaw {
         Ok(PowerLawFit { law: Self { a_mib: line.coefficients[0].exp(), b: line.coefficients[1] }, line })
     }
 
-    /// With the digits of the label that a spreadsheet prints: 5 significant ones for A, 3 decimals for B. The thesis evaluates these.
+    /// Rounds the parameters as a spreadsheet prints them: A to 5 significant digits, B to 3 decimals. The thesis evaluates these.
     pub fn rounded(self) -> Self {
         let digits = if self.a_mib > 0.0 { 4 - self.a_mib.log10().floor() as i32 } else { 0 };
         let scale = 10f64.powi(digits);
         Self { a_mib: (self.a_mib * scale).round() / scale, b: (self.b * 1e3).round() / 1e3 }
     }
 
-    /// MiB on `processes`.
+    /// Returns the MiB on `processes`.
     ///
     /// # Errors
-    /// No process.
+    /// Zero processes.
     pub fn at(self, processes: u32) -> Result<f64, FitError> {
         finite("the size", self.a_mib * at_least_one("the number of processes", processes)?.powf(self.b))
     }
 }
 
-/// MiB of the data zone of BT.B: 354.54·P^−0.85. Source: thesis, equation 3.10. Through 109.94, 21.97 and 17.50 MiB on 4, 25 and 36 processes the line is
-/// 354.57·P^−0.850; the difference is the rounding of the table.
+/// Returns the MiB of the data zone of BT.B: 354.54·P^−0.85. Source: thesis, equation 3.10. Through 109.94, 21.97 and 17.50 MiB on 4, 25 and
+/// 36 processes the line is 354.57·P^−0.850; the difference comes from the rounding in the table.
 ///
 /// # Errors
-/// No process.
+/// Zero processes.
 pub fn eq_3_10_mib(processes: u32) -> Result<f64, FitError> {
     PowerLaw { a_mib: 354.54, b: -0.85 }.at(processes)
 }
 
-/// The power law, fitted; with the published rounding of its parameters or without.
+/// The fitted power law, with or without the published rounding of its parameters.
 #[derive(Debug)]
 pub(super) struct Law {
     pub(super) rounded: bool,
@@ -113,7 +113,7 @@ impl Fitted for Curve {
         self.scope.admits(at)?;
         let value = self.law.at(at.processes())?;
         let line = self.line.predict(&[1.0, f64::from(at.processes()).ln()], 1.0);
-        // the interval is one of factors, around the rounded value too
+        // the interval is multiplicative, around the rounded value too
         let estimate = match line.half_width() {
             Some(half) => Estimate::between(value, value * (-half).exp(), value * half.exp()),
             None => Estimate::bare(value),
@@ -123,7 +123,7 @@ impl Fitted for Curve {
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.line.standard_errors.as_ref();
-        // of A, from that of ln A
+        // the error of A, from that of ln A
         let of_a = errors.map(|e| e[0] * self.law.a_mib);
         vec![
             Parameter { name: "A", value: self.law.a_mib, standard_error: of_a },
@@ -136,7 +136,7 @@ impl Fitted for Curve {
 mod tests {
     use super::{FitError, PowerLaw};
 
-    /// Table 4.1's training rows; the unrounded parameters.
+    /// Training rows of Table 4.1, with the unrounded parameters.
     #[test]
     fn parameters_before_and_after_the_published_rounding() {
         let fit = PowerLaw::fit(&[(16, 1626.72), (25, 1042.88), (36, 757.08)]).expect("a fit");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_is_refused() {
+    fn values_without_a_logarithm_are_refused() {
         assert!(matches!(PowerLaw::fit(&[(4, 1.0), (9, 0.0)]), Err(FitError::BadValue { .. })));
         assert!(matches!(PowerLaw::fit(&[(0, 1.0), (9, 1.0)]), Err(FitError::BadValue { .. })));
         assert_eq!(PowerLaw::fit(&[(4, 1.0)]).err(), Some(FitError::TooFewPoints { found: 1, needed: 2 }));

@@ -1,8 +1,8 @@
-//! The data zone under a checkpointer that leaves out pages without contents: which pages of the declared arrays a benchmark writes.
+//! The data zone under a checkpointer that leaves out empty pages: the pages of the declared arrays that a benchmark writes.
 //!
-//! Array bounds are rounded up and the same for all cells; a cell that is smaller leaves its last rows and planes untouched, and where those are longer than a
-//! page, pages stay empty. SP's message buffers are twice as large as what is sent; CG's matrix has fewer elements than its arrays. A process is followed through its arrays here as the program goes
-//! through them, without its values.
+//! Array bounds are rounded up and the same for all cells; a smaller cell leaves its last rows and planes untouched, and if those are longer
+//! than a page, pages stay empty. SP's message buffers are twice as large as its messages; CG's matrix has fewer elements than its arrays.
+//! The code here goes through the arrays in the order of the program, without its values.
 
 use crate::{
     curve::{Model, ModelInfo, Sample, Setting, Tier},
@@ -14,19 +14,19 @@ use crate::{
 };
 use cvc_core::units::MIB;
 
-/// Bytes of a page.
+/// Bytes per page.
 const PAGE: u64 = 4096;
 
-/// Text, heap and work arrays above the pages, MiB, of NPB 3.3 under DMTCP 4.2: 0.3 on the mean.
+/// Text, heap and work arrays besides the written pages, MiB: the mean of NPB 3.3 under DMTCP 4.2.
 const REST_MIB: f64 = 0.3;
 
 /// Half the width of the interval, MiB: all runs of BT, SP, LU and CG, classes A and B, lie within it.
 const BAND_MIB: f64 = 0.45;
 
-/// The same where the rest is fitted.
+/// The same if the rest is fitted.
 const FITTED_BAND_MIB: f64 = 0.3;
 
-/// Written pages of the arrays, and a constant.
+/// The model of the written pages of the arrays and a constant.
 pub(super) fn written() -> Box<dyn Model> {
     Box::new(Fixed {
         info: ModelInfo {
@@ -42,7 +42,7 @@ pub(super) fn written() -> Box<dyn Model> {
     })
 }
 
-/// Written pages, and a constant that runs tell.
+/// The same with a fitted constant.
 pub(super) fn with_rest() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["h"],
@@ -79,7 +79,7 @@ fn empty_pages_are_left_out(samples: &[&Sample]) -> Result<(), FitError> {
     Ok(())
 }
 
-/// MiB of the pages of its arrays that a process writes, as a mean over the first, a middle and the last process.
+/// Returns the MiB of array pages that a process writes, as the mean over the first, a middle and the last process.
 ///
 /// # Errors
 /// A number of processes on which the benchmark does not run.
@@ -87,7 +87,7 @@ pub fn written_mib(problem: Problem, processes: u32) -> Result<f64, FitError> {
     Ok(traced(problem, processes)?.0 * PAGE as f64 / MIB)
 }
 
-/// Runs of pages that a process writes one after the other, as the same mean: between two of them pages stay empty.
+/// Returns the number of runs of consecutive written pages, as the same mean: between two runs pages stay empty.
 ///
 /// # Errors
 /// As [`written_mib`].
@@ -95,10 +95,10 @@ pub fn written_runs(problem: Problem, processes: u32) -> Result<f64, FitError> {
     Ok(traced(problem, processes)?.1)
 }
 
-/// Written pages and runs of pages.
+/// Returns the mean numbers of written pages and of runs of pages.
 fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
     if problem.benchmark == Benchmark::Cg {
-        // five arrays of the matrix, each with an empty end
+        // each of the matrix's five arrays has an empty end
         return Ok((problem.cg_written_bytes(processes)? as f64 / PAGE as f64, 6.0));
     }
     let tiles = problem.tiles(processes)?;
@@ -120,24 +120,24 @@ fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
     Ok((mean(pages), mean(runs)))
 }
 
-/// Points of each cell of a process: the cells lie on a diagonal of the cube.
+/// Returns the points along the edges of each cell of a process: the cells lie on a diagonal of the cube.
 fn cells(points: u64, q: u64, rank: u64) -> Vec<[u64; 3]> {
     let size = |at: u64| points / q + u64::from(at < points % q);
     (0..q).map(|c| [size((rank % q + c) % q), size((rank / q + q - c % q) % q), size(c)]).collect()
 }
 
-/// Pages that are written, as arrays follow each other in memory.
+/// Counts written pages while arrays follow each other in memory.
 #[derive(Default)]
 struct Pages {
-    /// Bytes before the present array.
+    /// Bytes before the current array.
     base: u64,
-    /// The first page after those that were counted.
+    /// The first page after those counted so far.
     next: u64,
     count: u64,
     runs: u64,
 }
 
-/// An array of which each process has `parts` to a cell.
+/// An array of which each process has `parts` for each cell.
 struct Array {
     /// Bytes of an element.
     bytes: u64,
@@ -146,11 +146,11 @@ struct Array {
     parts: u64,
 }
 
-/// Points that are written: from the first to before the last, counted from the first that is declared.
+/// Written points along each dimension, from the first to just before the last, counted from the first declared point.
 type Span = [(u64, u64); 3];
 
 impl Pages {
-    /// Bytes of the present array from `start` to before `end`; starts never go back.
+    /// Counts the bytes of the current array from `start` to just before `end`; starts never go back.
     fn write(&mut self, start: u64, end: u64) {
         if end > start {
             let (first, after) = ((self.base + start) / PAGE, (self.base + end).div_ceil(PAGE));
@@ -160,13 +160,13 @@ impl Pages {
         }
     }
 
-    /// A whole array, of which the first `used` bytes are written.
+    /// Counts a whole array of which the first `used` bytes are written.
     fn front(&mut self, bytes: u64, used: u64) {
         self.write(0, used.min(bytes));
         self.base += bytes;
     }
 
-    /// The planes of an array of cells. What a plane leaves out between its rows is shorter than a page and counts as written.
+    /// Counts the planes of an array of cells. Gaps between the rows of a plane are shorter than a page and count as written.
     fn planes(&mut self, array: &Array, spans: &[Span]) {
         let [ei, ej, ek] = array.edges;
         let plane = ei * ej * array.bytes;
@@ -182,12 +182,12 @@ impl Pages {
     }
 }
 
-/// From `below` points under the cell to `above` over it, in an array that begins `first` points under it.
+/// Returns the spans from `below` points under each cell to `above` points over it, in an array that begins `first` points under the cell.
 fn around(cells: &[[u64; 3]], first: u64, below: u64, above: u64) -> Vec<Span> {
     cells.iter().map(|cell| cell.map(|edge| (first - below, first + edge + above))).collect()
 }
 
-/// Bytes of the faces that are exchanged at a time, in each direction two layers of five values: what is used of a message buffer.
+/// Returns the bytes of a message buffer that are used: the faces exchanged at a time, with two layers of five values in each direction.
 fn sent(cells: &[[u64; 3]]) -> u64 {
     let faces = |[x, y, z]: &[u64; 3]| x * y + y * z + x * z;
     cells.iter().take(cells.len() - 1).map(|cell| 2 * 10 * 8 * faces(cell)).sum()
@@ -196,7 +196,7 @@ fn sent(cells: &[[u64; 3]]) -> u64 {
 fn bt(q: u64, m: u64, cells: &[[u64; 3]]) -> Pages {
     let mut pages = Pages::default();
     let whole = vec![[(1, m + 3); 3]; cells.len()];
-    // the solver keeps what it receives from the cell before under the first row and plane
+    // the solver keeps data received from the preceding cell under the first row and plane
     let received = u64::from(q > 1);
     pages.planes(&Array { bytes: 40, edges: [m + 4; 3], parts: 1 }, &whole);
     for _ in 0..6 {
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((pages.count, pages.runs), (4, 2));
         pages.front(10 * PAGE, 6 * PAGE);
         pages.front(PAGE, PAGE);
-        // the pages up to the sixth were counted; the array after it begins behind four that are empty
+        // pages up to the sixth were counted before; the next array begins after four empty pages
         assert_eq!((pages.count, pages.runs, pages.base), (5, 3, 11 * PAGE));
     }
 

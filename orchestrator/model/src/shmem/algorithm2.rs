@@ -11,9 +11,9 @@ use serde::Serialize;
 pub struct Algorithm2 {
     /// Size with one process.
     pub c1: f64,
-    /// Size with eight.
+    /// Size with eight processes.
     pub c2: f64,
-    /// Growth for each process in the first branch, plus one.
+    /// Growth per process in the first branch, plus one.
     pub b: f64,
 }
 
@@ -24,11 +24,11 @@ impl Default for Algorithm2 {
     }
 }
 
-/// Last number of processes of the last branch.
+/// Largest number of processes of the last branch.
 const LAST: u32 = 63;
 
-/// MiB with `p` processes on the node. Source: thesis, Algorithm 2, with `and` for the printed `or` in the conditions, E as the floor, and the sum over
-/// i = 1 … a − 2:
+/// Returns the MiB with `p` processes on the node. Source: thesis, Algorithm 2, with `and` for the printed `or` in the conditions, E as the
+/// floor, and the sum over i = 1 … a − 2:
 ///
 /// ```text
 /// a = ⌊(p − 1)/7⌋
@@ -39,7 +39,7 @@ const LAST: u32 = 63;
 /// ```
 ///
 /// # Errors
-/// No process; more than 63, for which the algorithm has no branch; negative parameters.
+/// Zero processes; more than 63, for which the algorithm has no branch; negative parameters.
 pub fn algorithm2_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     if per_node > LAST {
         return Err(FitError::OutOfDomain(format!(
@@ -49,18 +49,18 @@ pub fn algorithm2_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitE
     algorithm2_extended_mib(per_node, parameters)
 }
 
-/// The same, with the value at 63 for more than 63 processes: this is what the thesis prints for 64.
+/// Returns the same, with the value at 63 for more than 63 processes: the thesis prints it for 64.
 ///
 /// # Errors
-/// No process, or negative parameters.
+/// Zero processes, or negative parameters.
 pub fn algorithm2_clamped_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     algorithm2_extended_mib(per_node.min(LAST), parameters)
 }
 
-/// The same, with the last branch going on beyond 63 processes.
+/// Returns the same, with the last branch extended beyond 63 processes.
 ///
 /// # Errors
-/// No process, or negative parameters.
+/// Zero processes, or negative parameters.
 pub fn algorithm2_extended_mib(per_node: u32, parameters: Algorithm2) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", per_node)?;
     let c1 = not_negative("c1", parameters.c1)?;

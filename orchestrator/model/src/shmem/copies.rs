@@ -1,4 +1,4 @@
-//! Buffers through which ch3:nemesis copies large messages.
+//! The buffers through which ch3:nemesis copies large messages.
 
 use crate::{
     curve::Setting,
@@ -9,15 +9,15 @@ use crate::{
 /// MiB of the buffer between a process and one partner: 8 parts of 32 KiB.
 pub(super) const COPY_MIB: f64 = 0.25;
 
-/// Bytes from which on a message goes through such a buffer: it does not fit into a cell.
+/// Bytes from which a message goes through such a buffer, because it does not fit into a cell.
 const LARGE: u64 = 65_536;
 
-/// Partners on the node with which a process exchanges large messages, as a mean over the processes.
+/// Returns the number of partners on the node with which a process exchanges large messages, as a mean over the processes.
 ///
-/// On one node of several, in proportion to the processes that are there: (p − 1)/(P − 1) of all partners.
+/// With several nodes, the fraction (p − 1)/(P − 1) of all partners is on the node.
 ///
 /// # Errors
-/// A program of which the decomposition is not known.
+/// A program whose decomposition is not known.
 pub(super) fn partners_on_node(at: &Setting) -> Result<f64, FitError> {
     let unknown = || FitError::OutOfDomain(format!("the messages of {}.{} are not known", at.app, at.class));
     let problem = at.nas.ok_or_else(unknown)?;
@@ -29,11 +29,11 @@ pub(super) fn partners_on_node(at: &Setting) -> Result<f64, FitError> {
     Ok(partners(problem, processes)? * here.min(1.0))
 }
 
-/// Partners with large messages.
+/// Returns the number of partners with large messages.
 ///
-/// BT and SP cut the cube into diagonals: six neighbours (three on 2·2 processes), with faces of two layers of five values in all cells but one, and in BT the
-/// blocks of a line solver. LU has a grid of columns and sends two layers of five values to up to four neighbours. CG adds up along the log₂(cols) steps
-/// of a row and exchanges with its transposed process.
+/// BT and SP divide the cube into diagonals: six neighbours (three on 2·2 processes), with faces of two layers of five values in all cells
+/// but one, and in BT the blocks of a line solver. LU has a grid of columns and sends two layers of five values to up to four neighbours. CG
+/// sums in log₂(cols) steps along a row and exchanges with its transposed process.
 fn partners(problem: Problem, processes: u32) -> Result<f64, FitError> {
     let grid = |n: Option<u32>| u64::from(n.unwrap_or(0));
     if problem.benchmark == Benchmark::Cg {
@@ -64,7 +64,7 @@ mod tests {
     use super::partners;
     use crate::nas::Problem;
 
-    /// What the segments of real runs (DMTCP 4.2, MPICH 4.0.2 ch3:nemesis) hold above 4·p + p·(p − 1)/16 MiB, in quarters of a MiB.
+    /// Sizes of the segments of real runs (DMTCP 4.2, MPICH 4.0.2 ch3:nemesis) in excess of 4·p + p·(p − 1)/16 MiB, in quarters of a MiB.
     #[test]
     fn partners_as_the_segments_of_real_runs_show_them() {
         let seen = [

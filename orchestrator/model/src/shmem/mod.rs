@@ -1,4 +1,4 @@
-//! Shared memory between the processes of a node, with what else an image holds of the MPI library: stack, anonymous areas.
+//! Shared memory between the processes of a node, with the other memory of the MPI library in an image: stack, anonymous areas.
 
 mod algorithm2;
 mod copies;
@@ -16,39 +16,41 @@ use super::{
 /// Parameter `c` of [`buffer_mib`] for BT and SP with MPICH 3, MiB: 26.2 ± 0.3.
 pub const BUFFER_C_MIB: f64 = 26.2;
 
-/// Processes on a node from which on Open MPI's shared memory is larger ([`open_mpi_mib`]).
+/// Processes on a node from which Open MPI's shared memory is larger ([`open_mpi_mib`]).
 pub const OPEN_MPI_STEP: u32 = 64;
 
-/// MiB with `p` processes on the node: 0.0617·p² + 3.9983·p + 25.47. Source: thesis, equation 3.11 (MPICH 3, SP.B; the parabola through p = 4, 25, 36).
+/// Returns the MiB with `p` processes on the node: 0.0617·p² + 3.9983·p + 25.47. Source: thesis, equation 3.11 (MPICH 3, SP.B; the parabola
+/// through p = 4, 25, 36).
 ///
 /// # Errors
-/// No process.
+/// Zero processes.
 pub fn quadratic_mib(per_node: u32) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", per_node)?;
     Ok(0.0617 * p * p + 3.9983 * p + 25.47)
 }
 
-/// MiB with `p` processes on the node: 4·p + p·(p − 1)/16 + c. MPICH's ch3:nemesis has one segment for each node, with 64 cells of 64 KiB for each
-/// process (4 MiB) and one fast box of 64 KiB for each ordered pair of processes; `c_mib` is the rest (stack, small areas), 26.2 ± 0.3 for BT and SP
-/// with MPICH 3. Source: the layout of the segment in MPICH 3's sources.
+/// Returns the MiB with `p` processes on the node: 4·p + p·(p − 1)/16 + c. MPICH's ch3:nemesis has one segment per node, with 64 cells of
+/// 64 KiB for each process (4 MiB) and one fast box of 64 KiB for each ordered pair of processes; `c_mib` is the rest (stack, small areas),
+/// 26.2 ± 0.3 for BT and SP with MPICH 3. Source: the layout of the segment in MPICH 3's sources.
 ///
 /// # Errors
-/// No process, or a negative `c_mib`.
+/// Zero processes, or a negative `c_mib`.
 pub fn buffer_mib(per_node: u32, c_mib: f64) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", per_node)?;
     Ok(growth_mib(p) + not_negative("c", c_mib)?)
 }
 
-/// 4·p + p·(p − 1)/16.
+/// Returns 4·p + p·(p − 1)/16.
 fn growth_mib(p: f64) -> f64 {
     4.0 * p + p * (p - 1.0) / 16.0
 }
 
-/// MiB with the thesis's Open MPI: 90.5 (90.1 to 91.1) with up to 49 processes on the node, 98.3 (97.3 to 99.3) with 64. Source: measurements of Table
-/// 5.1; where between 49 and 64 the step lies was not measured, and the interval covers both there. No formula explains it.
+/// Returns the MiB with the thesis's Open MPI: 90.5 (90.1 to 91.1) with up to 49 processes on the node, 98.3 (97.3 to 99.3) with 64. Source:
+/// measurements of Table 5.1. The exact place of the step between 49 and 64 was not measured, so the interval covers both values there. No
+/// formula explains it.
 ///
 /// # Errors
-/// No process.
+/// Zero processes.
 pub fn open_mpi_mib(per_node: u32) -> Result<Estimate, FitError> {
     at_least_one("the number of processes on the node", per_node)?;
     Ok(match per_node {

@@ -14,24 +14,24 @@ use crate::{
     scope::{Along, Common},
 };
 
-/// Half the width of the interval of the published models, MiB, and the least one of a fit: covers all cells of BT and SP.
+/// Half-width of the interval of the published models, and the least one of a fit, MiB: covers all cells of BT and SP.
 const BAND_MIB: f64 = 0.7;
 
-/// The same where the partners of a process are known: what their number leaves out.
+/// The same for models with a known number of partners of a process.
 const COPIES_BAND_MIB: f64 = 0.35;
 
-/// The same of what depends on nothing: heaps of the library grow by pieces of 128 KiB.
+/// The same for memory that depends on nothing: heaps of the library grow in steps of 128 KiB.
 const ALONE_BAND_MIB: f64 = 0.125;
 
-/// The same of what grows by some KiB for each peer.
+/// The same for memory that grows by some KiB for each peer.
 const CONSTANT_BAND_MIB: f64 = 0.25;
 
-/// Processes on a node up to which the published curves were measured.
+/// Largest number of processes on a node for which the published curves were measured.
 const MEASURED: u32 = 64;
 
-/// The models of shared memory, fitted ones first: what the published ones say holds for the versions of the thesis.
+/// Returns the models of shared memory, fitted ones first, because the published ones hold only for the thesis's versions.
 ///
-/// MPICH 4 has no segment with one process on the node, and Open MPI has less of all: runs with one process are a case of their own.
+/// With one process on the node MPICH 4 has no segment, and Open MPI has less memory of every kind, so such runs have a model of their own.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![
         alone(),
@@ -51,7 +51,7 @@ fn p_of(at: &Setting) -> Result<f64, FitError> {
     at_least_one("the number of processes on the node", at.per_node)
 }
 
-/// Only settings with one process on the node.
+/// The model for settings with one process on the node.
 fn alone() -> Box<dyn Model> {
     Box::new(Linear {
         least_band: ALONE_BAND_MIB,
@@ -59,7 +59,7 @@ fn alone() -> Box<dyn Model> {
         along: Along::PerNode,
         admits: |at| match at.per_node {
             1 => Ok(()),
-            p => Err(FitError::OutOfDomain(format!("{p} processes share memory; the model is about one alone"))),
+            p => Err(FitError::OutOfDomain(format!("{p} processes share memory; the model covers only one process"))),
         },
         ..Linear::of(ModelInfo {
             id: "shmem-alone",
@@ -72,7 +72,7 @@ fn alone() -> Box<dyn Model> {
     })
 }
 
-/// Settings that share memory in ch3:nemesis.
+/// Accepts settings that share memory through ch3:nemesis.
 fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     if at.mpi != MpiKind::Nemesis {
         return Err(FitError::OutOfDomain("only MPICH with ch3:nemesis has this segment in every image".into()));
@@ -80,7 +80,7 @@ fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     several(at)
 }
 
-/// Settings that share memory outside of the images.
+/// Accepts settings that share memory outside the images.
 fn beside_the_images(at: &Setting) -> Result<(), FitError> {
     if at.mpi == MpiKind::Nemesis {
         return Err(FitError::OutOfDomain("the images of ch3:nemesis hold the segment, which grows with the processes".into()));
@@ -90,7 +90,7 @@ fn beside_the_images(at: &Setting) -> Result<(), FitError> {
 
 fn several(at: &Setting) -> Result<(), FitError> {
     if at.per_node < 2 {
-        return Err(FitError::OutOfDomain("one process alone shares no memory: runs with several say nothing of it".into()));
+        return Err(FitError::OutOfDomain("one process alone shares no memory: runs with several processes say nothing about it".into()));
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn quadratic() -> Box<dyn Model> {
     })
 }
 
-/// A published formula.
+/// Makes the model of a published formula.
 fn published(
     id: &'static str,
     title: &'static str,
@@ -197,7 +197,7 @@ fn published(
     Fixed { info, answer, believes: always }
 }
 
-/// Of a published formula: `value` for ch3:nemesis, with the band of the measured cells and a warning beyond them.
+/// Returns the answer of a published formula for ch3:nemesis: `value` with the band of the measured cells, or with a warning beyond them.
 fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError> {
     if at.mpi != MpiKind::Nemesis {
         return Err(FitError::OutOfDomain("published for MPICH with ch3:nemesis only".into()));
@@ -209,14 +209,14 @@ fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError
     Ok(answer)
 }
 
-/// Where nothing was measured, the band of the measured cells has no meaning.
+/// Removes the interval and adds a warning: the band of the measured cells says nothing beyond them.
 fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
     answer.estimate.interval = None;
     answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured: no interval", at.per_node));
     answer
 }
 
-/// Refuses a published formula that the runs contradict: other versions of DMTCP and MPI hold other areas.
+/// Refuses a published formula that the runs contradict: images of other versions of DMTCP and MPI hold other areas.
 fn agrees(samples: &[&Sample], of: fn(&Setting) -> Result<Answer, FitError>) -> Result<(), FitError> {
     let mut far = 0;
     for sample in samples {
@@ -241,7 +241,7 @@ fn quadratic_answer(at: &Setting) -> Result<Answer, FitError> {
 
 fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
     let mut answer = banded(at, algorithm2_clamped_mib(at.per_node, Algorithm2::default()))?;
-    // its surplus over the measurements grows with p, to 2.3 %
+    // its excess over the measurements grows with p, to 2.3 %
     if at.per_node <= MEASURED {
         answer.estimate = Estimate::between(answer.estimate.value, answer.estimate.value * 0.975, answer.estimate.value + BAND_MIB);
     }
@@ -295,7 +295,7 @@ mod tests {
     use cvc_core::mapping::Mapping;
 
     #[test]
-    fn published_models_have_no_interval_beyond_what_was_measured() {
+    fn published_models_have_no_interval_beyond_the_measured_range() {
         for mpi in [MpiKind::Nemesis, MpiKind::OpenMpi] {
             for (p, known) in [(MEASURED, true), (MEASURED + 1, false), (65_536, false)] {
                 let at = Setting {

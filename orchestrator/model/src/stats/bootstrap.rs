@@ -10,13 +10,15 @@ use rand_chacha::{
 };
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Number of resamples drawn for an interval.
+/// Number of resamples for an interval.
 pub const RESAMPLES: usize = 10_000;
 
-/// Bias-corrected and accelerated (BCa) bootstrap interval of the mean (Efron 1987, Better bootstrap confidence intervals, section 3).
+/// Returns the bias-corrected and accelerated (BCa) bootstrap interval of the mean (Efron 1987, Better bootstrap confidence intervals,
+/// section 3).
 ///
-/// `None` below two values. With few values (below about eight) such intervals are too narrow, because no resample can reach beyond the
-/// smallest and the largest value: the number of repeats is therefore always shown beside them. The order of the values is of no effect.
+/// `None` for fewer than two values. With few values (fewer than about eight) such intervals are too narrow, because no resample can reach
+/// beyond the smallest and the largest value; therefore the number of repeats is always shown beside them. The order of the values does not
+/// matter.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     if values.len() < 2 {
         return None;
@@ -30,7 +32,7 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let n = sorted.len();
     let mut random = seeded([sorted.as_slice()]);
     let mut means: Vec<f64> = (0..RESAMPLES)
-        // Deviations from the smallest value are summed: nothing is lost when values are large and close to each other.
+        // Summing deviations from the smallest value keeps precision when values are large and close to each other.
         .map(|_| first + (0..n).map(|_| sorted[below(&mut random, n)] - first).sum::<f64>() / n as f64)
         .collect();
     means.sort_by(f64::total_cmp);
@@ -38,11 +40,11 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     Some(Interval { low: interval.low.clamp(first, last), high: interval.high.clamp(first, last) })
 }
 
-/// The interval between the corrected percentiles of ascending resampled statistics.
+/// Returns the interval between the corrected percentiles of ascending resampled statistics.
 fn bca(resampled: &[f64], observed: f64, acceleration: f64) -> Interval {
     let normal = Normal::standard();
     let count = resampled.len() as f64;
-    // Ties count half: with few repeats many resamples give the observed mean, but for the last bits.
+    // Ties count half: with few repeats many resamples give the observed mean, except for the last bits.
     let close = (resampled[resampled.len() - 1] - resampled[0]) * 1e-9;
     let less = resampled.partition_point(|v| *v < observed - close) as f64;
     let not_more = resampled.partition_point(|v| *v <= observed + close) as f64;
@@ -58,7 +60,7 @@ fn bca(resampled: &[f64], observed: f64, acceleration: f64) -> Interval {
     Interval { low: low.min(high), high: high.max(low) }
 }
 
-/// The acceleration of a mean: a sixth of the skewness of the jackknife values.
+/// Returns the acceleration of a mean: a sixth of the skewness of the jackknife values.
 fn acceleration(values: &[f64]) -> f64 {
     let Some(centre) = mean(values) else { return 0.0 };
     let moment = |power: i32| values.iter().map(|v| (v - centre).powi(power)).sum::<f64>();
@@ -66,13 +68,13 @@ fn acceleration(values: &[f64]) -> f64 {
     if squares == 0.0 { 0.0 } else { moment(3) / (6.0 * squares.powf(1.5)) }
 }
 
-/// Percentile interval of ascending resampled statistics.
+/// Returns the percentile interval of ascending resampled statistics.
 pub(super) fn percentile(resampled: &[f64]) -> Option<Interval> {
     let tail = (1.0 - LEVEL) / 2.0;
     Some(Interval { low: quantile(resampled, tail)?, high: quantile(resampled, 1.0 - tail)? })
 }
 
-/// A generator whose seed is the digest of the data.
+/// Returns a generator whose seed is the digest of the data.
 pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha8Rng {
     let mut digest = blake3::Hasher::new();
     for sample in samples {
@@ -84,7 +86,7 @@ pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha
     ChaCha8Rng::from_seed(*digest.finalize().as_bytes())
 }
 
-/// A number below `n`, by the high half of a product: its bias, n / 2^64, cannot be seen.
+/// Returns a random number below `n`, the high half of a product: its bias, n / 2^64, is negligible.
 pub(super) fn below(random: &mut ChaCha8Rng, n: usize) -> usize {
     ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
 }

@@ -1,4 +1,4 @@
-//! Two samples compared: the ratio of their means with a bootstrap interval.
+//! Comparison of two samples: the ratio of their means with a bootstrap interval.
 
 use super::{
     bootstrap::{RESAMPLES, below, percentile, seeded},
@@ -10,9 +10,9 @@ use serde::Serialize;
 /// The ratio of `a` to `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Values of the first and of the second sample.
+    /// Number of values in the first and in the second sample.
     pub n: (usize, usize),
-    /// Whether they are pairs that ran side by side.
+    /// Whether the values are pairs that ran close together.
     pub paired: bool,
     /// Mean of the first over mean of the second.
     pub ratio: f64,
@@ -24,17 +24,17 @@ impl Comparison {
     /// Minimum number of pairs for which a difference is stated.
     pub const ENOUGH_PAIRS: usize = 6;
 
-    /// Whether the interval excludes 1 and there are values enough to say so: the difference is more than what the repeats scatter.
+    /// Returns whether the difference is larger than the scatter of the repeats: the interval excludes 1, and there are enough values.
     ///
-    /// An interval of a few values excludes 1 too easily: three pairs lie on the same side by chance alone one time in four, six pairs one
-    /// time in 32; four and four independent values are parted by chance one time in 35.
+    /// With few values the interval excludes 1 too easily: three pairs lie on the same side by chance one time in four, six pairs one time in
+    /// 32; two groups of four independent values do not overlap by chance one time in 35.
     pub fn differs(&self) -> bool {
         let enough = if self.paired { Self::ENOUGH_PAIRS } else { 4 };
         self.n.0.min(self.n.1) >= enough && self.interval.is_some_and(|i| i.high < 1.0 || i.low > 1.0)
     }
 }
 
-/// Compares independent samples: each is resampled by itself. `None` without values, or if the mean of `b` is not positive.
+/// Compares independent samples: each is resampled separately. `None` without values, or if the mean of `b` is not positive.
 pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     let mut random = seeded([a, b]);
     comparison((a, b), false, a.len().min(b.len()) > 1, |ratios| {
@@ -46,7 +46,7 @@ pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     })
 }
 
-/// Compares interleaved repeats: pair `i` ran side by side, so pairs are resampled together and drift cancels out.
+/// Compares interleaved repeats: each pair ran close together, so pairs are resampled together and drift cancels out.
 pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let mut random = seeded([a.as_slice(), b.as_slice()]);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn pairs_cancel_a_drift_that_hides_the_difference_otherwise() {
-        // each pair differs by exactly 10 %, and the machine slows down to half its speed meanwhile
+        // each pair differs by exactly 10 %, while the machine slows down to half its speed
         let pairs: Vec<(f64, f64)> = (0..6).map(|i| 1.0 + f64::from(i) * 0.2).map(|base| (base * 1.1, base)).collect();
         let paired = compare_paired(&pairs).expect("a comparison");
         let i = paired.interval.expect("an interval");
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn three_pairs_tell_no_difference() {
+    fn three_pairs_are_too_few_for_a_difference() {
         let three = compare_paired(&[(1.1, 1.0), (1.2, 1.0), (1.1, 1.0)]).expect("a comparison");
         assert!(three.interval.is_some_and(|i| i.low > 1.0) && !three.differs());
     }
 
     #[test]
-    fn what_cannot_be_compared_is_no_comparison() {
+    fn unusable_values_give_no_comparison() {
         assert!(compare(&[], &[1.0]).is_none());
         assert!(compare(&[1.0], &[0.0]).is_none());
         assert!(compare(&[f64::NAN], &[1.0]).is_none());

@@ -1,7 +1,7 @@
-//! Statistics of repeats: plain moments, bootstrap intervals, outliers that are flagged and never dropped.
+//! Statistics of repeats: moments, bootstrap intervals, and outliers, which are flagged and never dropped.
 //!
-//! Nothing here reads or writes anything, and nothing here is random: the bootstrap is seeded from the data themselves, so that the
-//! same values give the same interval on every machine.
+//! Nothing here does I/O, and nothing is random: the bootstrap is seeded with the data, so that the same values give the same interval on
+//! every machine.
 
 mod bootstrap;
 mod compare;

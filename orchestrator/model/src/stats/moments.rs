@@ -1,16 +1,16 @@
 //! Moments and quantiles of values.
 
-/// Arithmetic mean, kept within the smallest and the largest value in spite of rounding. `None` without values.
+/// Returns the arithmetic mean, kept between the smallest and the largest value despite rounding. `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let first = *values.first()?;
     let n = values.len() as f64;
-    // Deviations from the first value are summed: for equal values the mean is then exactly that value.
+    // Summing deviations from the first value makes the mean of equal values exact.
     let mean = first + values.iter().map(|v| (v - first) / n).sum::<f64>();
     let (low, high) = values.iter().fold((first, first), |(l, h), v| (l.min(*v), h.max(*v)));
     Some(mean.clamp(low, high))
 }
 
-/// Standard deviation of a sample (n - 1). `None` below two values.
+/// Returns the standard deviation of a sample (n - 1). `None` for fewer than two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -20,7 +20,7 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Quantile `p` (0 to 1) of ascending values, with linear interpolation (type 7 of Hyndman and Fan 1996: the default of R and numpy).
+/// Returns the quantile `p` (0 to 1) of ascending values, with linear interpolation (type 7 of Hyndman and Fan 1996: the default of R and numpy).
 pub fn quantile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = p.clamp(0.0, 1.0) * last as f64;

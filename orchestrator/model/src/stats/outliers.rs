@@ -1,4 +1,4 @@
-//! Outliers by Tukey's fences, as criterion classifies them.
+//! Outliers by Tukey's fences, classified as criterion does.
 
 use super::moments::quantile;
 use serde::Serialize;
@@ -15,8 +15,8 @@ pub enum Outlier {
 
 /// Tukey's inner and outer fences (Tukey 1977, Exploratory Data Analysis, section 2D).
 ///
-/// With fewer than five values no value can lie beyond them: the quartiles themselves move with it. Then nothing is flagged, and the
-/// plots that show every repeat must be looked at.
+/// With fewer than five values no value can lie beyond them, because the quartiles move with it. Then nothing is flagged, and readers must
+/// look at the plots of all repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fences {
     inner: (f64, f64),
@@ -24,7 +24,7 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// The fences of ascending values.
+    /// Returns the fences of ascending values.
     pub fn of_sorted(sorted: &[f64]) -> Self {
         let q1 = quantile(sorted, 0.25).unwrap_or(f64::NEG_INFINITY);
         let q3 = quantile(sorted, 0.75).unwrap_or(f64::INFINITY);
@@ -32,14 +32,14 @@ impl Fences {
         Self { inner: (q1 - 1.5 * range, q3 + 1.5 * range), outer: (q1 - 3.0 * range, q3 + 3.0 * range) }
     }
 
-    /// The fences of values in any order.
+    /// Returns the fences of values in any order.
     pub fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Self::of_sorted(&sorted)
     }
 
-    /// What a value is.
+    /// Classifies a value; `None` if it is no outlier.
     pub fn judge(&self, value: f64) -> Option<Outlier> {
         let beyond = |(low, high): (f64, f64)| value < low || value > high;
         if beyond(self.outer) {

@@ -8,10 +8,10 @@ use super::{
 };
 use serde::Serialize;
 
-/// What is said of the repeats of one quantity at one point.
+/// Statistics of the repeats of one quantity at one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Repeats that count.
+    /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
@@ -25,14 +25,14 @@ pub struct Summary {
     pub max: f64,
     /// Bootstrap 95 % interval of the mean; `None` for one value.
     pub interval: Option<Interval>,
-    /// Values beyond the inner fences but within the outer ones.
+    /// Number of values beyond the inner fences but within the outer ones.
     pub mild: usize,
-    /// Values beyond the outer fences.
+    /// Number of values beyond the outer fences.
     pub severe: usize,
 }
 
 impl Summary {
-    /// Summarises values; those that are not finite are left out. `None` if nothing is left.
+    /// Summarises the finite values. `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -52,7 +52,7 @@ impl Summary {
         })
     }
 
-    /// The worst outlier among the values.
+    /// Returns the worst class of outliers among the values.
     pub fn outlier(&self) -> Option<Outlier> {
         match (self.severe, self.mild) {
             (0, 0) => None,
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_no_interval_and_no_value_no_summary() {
+    fn a_single_value_has_no_interval_and_no_values_have_no_summary() {
         let s = Summary::of(&[5.0]).expect("a summary");
         assert_eq!((s.n, s.sd, s.interval), (1, None, None));
         assert!(Summary::of(&[]).is_none());

@@ -1,4 +1,4 @@
-//! The nodes behind instances: switches them on, sets them up as images do at their first start, switches them off.
+//! Switches the nodes behind instances on and off, and sets them up as images do at their first start.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
         let node = guest_pool.add(machine.address, images::find_user_and_root(&machine.image).0, &public_key(world, machine));
         machine.node = Some(Arc::clone(&node));
         if machine.unreachable {
-            // as with an image that does not start, which EC2 reports as running
+            // EC2 reports an instance as running even if its image does not start
             machine.enter(InstancePhase::Pending, Some(world.settings.boot));
         } else {
             nodes.push((machine.id.clone(), node, machine.user_data.clone(), machine.wanted_disks.clone()));
@@ -64,7 +64,7 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
                     let was_wanted = machine.is_some_and(|m| m.phase() == InstancePhase::Pending);
                     drop(state);
                     if was_wanted {
-                        world.record_error(format!("the node of {id} did not start: {}", output(&*panic)));
+                        world.record_error(format!("the node of {id} did not start: {}", panic_text(&*panic)));
                     }
                 }
             }
@@ -72,20 +72,20 @@ pub(super) fn launch(world: &Arc<World>, mut machines: Vec<Machine>) {
     }
 }
 
-/// What a panic said.
-fn output(panic: &(dyn std::any::Any + Send)) -> String {
+/// Returns the message of a panic.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "for no known reason".into())
 }
 
-/// The public key of the instance's key pair.
+/// Returns the public key of the instance's key pair.
 fn public_key(world: &World, machine: &Machine) -> String {
     let asked = [("KeyName.1", machine.key.as_str()), ("IncludePublicKey", "true")];
     let key = world.moto.ask(&machine.region, "DescribeKeyPairs", &asked).ok().and_then(|answer| find(&answer, "publicKey"));
     key.map(|k| format!("{}\n", k.trim())).unwrap_or_default()
 }
 
-/// Runs user data that are a script once, as cloud-init does: as root, after sshd is up, with its output in a file.
+/// Runs user data once if they are a script, as cloud-init does: as root, after sshd is up, with the output in a file.
 fn run_user_data(node: &Node, user_data: Option<&[u8]>) {
     let Some(script) = user_data.filter(|d| d.starts_with(b"#!")) else { return };
     let path = node.path(SCRIPT);
@@ -120,7 +120,7 @@ pub(super) fn terminate(world: &Arc<World>, ids: &[String], reason: EndReason) {
         drop(state);
         let (world, id) = (Arc::clone(world), id.clone());
         world.clone().spawn_on_network(move || {
-            // moto keeps them, EC2 does not
+            // EC2 deletes them, moto does not
             for interface in &interfaces {
                 let _ = world.moto.ask(&region, "DeleteNetworkInterface", &[("NetworkInterfaceId", interface)]);
             }
@@ -148,7 +148,7 @@ fn end_node(world: &World, node: Option<Arc<Node>>, reason: EndReason) {
     }
 }
 
-/// Watches nodes until the cloud ends: one that has switched itself off terminates or stops its instance. One that a test switches off keeps
+/// Watches nodes until the cloud ends: one that switches itself off terminates or stops its instance. One that a test switches off keeps
 /// its instance, as a broken machine does.
 pub(super) fn watch(world: &Arc<World>) {
     let weak: Weak<World> = Arc::downgrade(world);
@@ -172,7 +172,7 @@ pub(super) fn watch(world: &Arc<World>) {
     });
 }
 
-/// Handles an instance that has switched itself off.
+/// Handles an instance that switched itself off.
 fn handle_shutdown(world: &Arc<World>, id: &str, node: &Node) {
     node.end();
     let (region, ends_for_good) = {
@@ -193,7 +193,7 @@ fn handle_shutdown(world: &Arc<World>, id: &str, node: &Node) {
     }
 }
 
-/// Provides disks and the metadata service again after a node was restarted.
+/// Provides disks and the metadata service again after a node has restarted.
 fn restore_services(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let now = node.boot();
     let is_up_to_date = world.lock().machine(id).is_none_or(|m| m.metadata.as_ref().map(|(boot, _)| *boot) == now);

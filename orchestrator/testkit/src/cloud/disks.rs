@@ -1,4 +1,4 @@
-//! Disks of instances other than the root: volumes and instance stores, as loop devices over sparse files.
+//! Disks of instances other than the root: volumes and instance stores, which are loop devices over sparse files.
 //!
 //! A device has the size of its volume. Its name is that of a machine with NVMe (`/dev/nvme1n1`, with the links that udev makes by model
 //! and by requested name), or of one without (`/dev/xvdf`).
@@ -27,20 +27,20 @@ use super::{
 };
 use crate::lab::Node;
 
-/// Maximum size of instance stores: the metadata of a new file system has to fit into memory.
+/// Maximum size of instance stores: the metadata of a new file system must fit into memory.
 const STORE_GB: u64 = 4;
 
-/// Plans the disks of new instances of one launch, without the root. `told` is moto's description of the instance.
-pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, told: &Element) -> Vec<PlannedDisk> {
+/// Plans the disks of a new instance, without the root. `asked` are the parameters of its launch, `item` is moto's description of it.
+pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, item: &Element) -> Vec<PlannedDisk> {
     let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
         return Vec::new();
     };
     let Some(of_type) = xml::items(&answer, "instanceTypeSet").next() else { return Vec::new() };
     let is_nvme = xml::text(of_type, "hypervisor").as_deref() == Some("nitro");
-    let root = xml::text(told, "rootDeviceName").unwrap_or_default();
+    let root = xml::text(item, "rootDeviceName").unwrap_or_default();
     let mut disks = Vec::new();
     let nvme = |disks: &Vec<PlannedDisk>| format!("nvme{}n1", disks.len() + 1);
-    for mapping in xml::items(told, "blockDeviceMapping") {
+    for mapping in xml::items(item, "blockDeviceMapping") {
         let name = xml::text(mapping, "deviceName").unwrap_or_default();
         if name == root {
             continue;
@@ -72,7 +72,7 @@ pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, told: &
     disks
 }
 
-/// Makes loop devices for disks. They disappear once these files are closed, even by the death of the test, and no node has them mounted.
+/// Makes loop devices for disks. They disappear once these files are closed, even by a crash of the test, and no node has them mounted.
 pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, File)> {
     let directory = node.store().join("disks");
     fs::create_dir_all(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
@@ -141,7 +141,7 @@ fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
     let store = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     store.set_len(bytes)?;
     let control = open(Path::new("/dev/loop-control"))?;
-    // another process may take the free one first
+    // another process may take the free device first
     for _ in 0..100 {
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
         if number < 0 {
@@ -162,7 +162,7 @@ fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
     Err(io::Error::other("other processes took every free loop device"))
 }
 
-/// Whether this machine has loop devices.
+/// Returns whether this machine has loop devices.
 pub(crate) fn loop_devices_exist() -> bool {
     Path::new("/dev/loop-control").exists() && Path::new("/dev/loop0").exists()
 }

@@ -33,9 +33,9 @@ impl Fault {
         Self { action: action.to_owned(), matching: Vec::new(), kind, count: Some(1) }
     }
 
-    /// Answers the next call of an action (`*`: of any) with this error, and does nothing.
+    /// Answers the next call of an action (`*`: any action) with this error, without carrying it out.
     pub fn error(action: &str, code: &str, http: u16) -> Self {
-        Self::new(action, FaultKind::Error { code: code.to_owned(), http, message: "as the test wants it".to_owned() })
+        Self::new(action, FaultKind::Error { code: code.to_owned(), http, message: "injected by the test".to_owned() })
     }
 
     /// Throttles the next call.
@@ -54,18 +54,18 @@ impl Fault {
         Self::new(action, FaultKind::Delay(by))
     }
 
-    /// Closes the connection before anything is done.
+    /// Closes the connection before the action is carried out.
     pub fn lost_request(action: &str) -> Self {
         Self::new(action, FaultKind::LostRequest)
     }
 
-    /// Does everything, but closes the connection instead of answering.
+    /// Carries out the action, but closes the connection instead of answering.
     pub fn lost_answer(action: &str) -> Self {
         Self::new(action, FaultKind::LostAnswer)
     }
 
-    /// Applies it only to calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be repeated.
-    /// A launch without a zone counts for the zone of its subnet, or for the region's first.
+    /// Restricts it to calls with this parameter, named as in EC2's query protocol: `Placement.AvailabilityZone`. May be repeated.
+    /// A launch without a zone counts as one in the zone of its subnet, or in the region's first zone.
     pub fn matching(mut self, parameter: &str, value: &str) -> Self {
         self.matching.push((parameter.to_owned(), value.to_owned()));
         self
@@ -79,13 +79,13 @@ impl Fault {
         self
     }
 
-    /// Lets it happen `count` times, not once.
+    /// Makes it happen `count` times instead of once.
     pub fn times(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Lets it happen every time.
+    /// Makes it happen every time.
     pub fn always(mut self) -> Self {
         self.count = None;
         self
@@ -102,7 +102,7 @@ impl Fault {
 pub(super) fn take_faults(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
-        // a call gets one error; further ones wait for the next call
+        // a call gets only one error; further errors wait for the next calls
         if kinds.iter().any(|k| !matches!(k, FaultKind::Delay(_))) {
             break;
         }
@@ -124,15 +124,15 @@ impl CloudClock {
         Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH).saturating_add(self.0).unwrap_or(Timestamp::MAX)
     }
 
-    /// The `Date` header of answers.
+    /// Returns the `Date` header of answers.
     pub(super) fn date(self) -> String {
         self.now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
 
     /// Refuses a request whose signature is more than five minutes off.
     pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
-        let output = request.header("x-amz-date")?;
-        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", output).ok()?.to_zoned(TimeZone::UTC).ok()?;
+        let signed = request.header("x-amz-date")?;
+        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", signed).ok()?.to_zoned(TimeZone::UTC).ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
         // JSON services distinguish an old signature from expired credentials
@@ -148,7 +148,7 @@ impl CloudClock {
     }
 }
 
-/// Makes an error, in the format of the requested service.
+/// Makes an error in the format of the requested service.
 pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str) -> HttpResponse {
     if request.header("x-amz-target").is_some() {
         let code = match code {

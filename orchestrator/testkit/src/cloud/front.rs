@@ -21,7 +21,7 @@ pub(super) fn answer(world: &Arc<World>, request: &HttpRequest) -> Option<HttpRe
     let action =
         target.as_ref().map(|(_, action)| action.clone()).or_else(|| parameters.get("Action").map(ToOwned::to_owned)).unwrap_or_default();
     let region = region_of(request).unwrap_or_else(|| world.settings.region.clone());
-    // requests name zones in several ways; faults see one
+    // requests name zones in several ways; faults see only one of them
     let mut seen = parameters.clone();
     if action == "RunInstances"
         && seen.get("Placement.AvailabilityZone").is_none()

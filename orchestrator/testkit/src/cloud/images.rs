@@ -1,4 +1,4 @@
-//! The cloud's images, as Debian, Ubuntu and Amazon publish them: an older and a newer one of each.
+//! The cloud's images, like those of Debian, Ubuntu and Amazon: an older and a newer release of each.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ struct ImageSeries {
     parameter: &'static str,
 }
 
-const LINES: [ImageSeries; 10] = [
+const SERIES: [ImageSeries; 10] = [
     debian("debian-12-amd64-{}", "x86_64", "/aws/service/debian/release/12/latest/amd64"),
     debian("debian-12-arm64-{}", "arm64", "/aws/service/debian/release/12/latest/arm64"),
     debian("debian-13-amd64-{}", "x86_64", "/aws/service/debian/release/13/latest/amd64"),
@@ -58,21 +58,21 @@ const fn amazon(name: &'static str, architecture: &'static str, parameter: &'sta
 /// Release dates, the older one first.
 const RELEASES: [&str; 2] = ["20250210", "20260112"];
 
-fn identity(line: usize, release: usize) -> String {
-    format!("ami-0{:015x}{release}", 0xC0FF_EE00 + line)
+fn identity(series: usize, release: usize) -> String {
+    format!("ami-0{:015x}{release}", 0xC0FF_EE00 + series)
 }
 
 /// Lists all images in moto's format.
 pub(super) fn list_for_moto() -> Value {
-    let all = LINES.iter().enumerate().flat_map(|(n, line)| (0..RELEASES.len()).map(move |release| (n, line, release)));
-    all.map(|(n, line, release)| {
+    let all = SERIES.iter().enumerate().flat_map(|(n, series)| (0..RELEASES.len()).map(move |release| (n, series, release)));
+    all.map(|(n, series, release)| {
         let date = RELEASES[release];
         let (year, month, day) = (&date[..4], &date[4..6], &date[6..]);
-        let name = line.name.replace("{}", date);
+        let name = series.name.replace("{}", date);
         json!({
-            "ami_id": identity(n, release), "state": "available", "public": true, "owner_id": line.owner,
-            "image_location": format!("{}/{name}", line.owner), "sriov": "simple", "root_device_type": "ebs", "root_device_name": line.root,
-            "description": name, "image_type": "machine", "platform": null, "architecture": line.architecture, "name": name,
+            "ami_id": identity(n, release), "state": "available", "public": true, "owner_id": series.owner,
+            "image_location": format!("{}/{name}", series.owner), "sriov": "simple", "root_device_type": "ebs", "root_device_name": series.root,
+            "description": name, "image_type": "machine", "platform": null, "architecture": series.architecture, "name": name,
             "virtualization_type": "hvm", "hypervisor": "xen", "creation_date": format!("{year}-{month}-{day}T06:00:00.000Z"),
         })
     })
@@ -83,18 +83,18 @@ pub(super) fn list_for_moto() -> Value {
 pub(super) fn find_parameter(name: &str) -> Option<String> {
     // Amazon's default kernel has a name of its own
     let name = name.replace("kernel-default", "kernel-6.1");
-    let line = LINES.iter().position(|l| l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name)?;
-    Some(identity(line, RELEASES.len() - 1))
+    let series = SERIES.iter().position(|l| l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name)?;
+    Some(identity(series, RELEASES.len() - 1))
 }
 
 /// Returns the user and the root device of an image.
 pub(super) fn find_user_and_root(image: &str) -> (&'static str, &'static str) {
-    let line = (0..LINES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &LINES[n]);
-    line.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
+    let series = (0..SERIES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &SERIES[n]);
+    series.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
 }
 
-/// Returns the newest Debian for this architecture, `x86_64` or `arm64`.
+/// Returns the newest Debian image for this architecture, `x86_64` or `arm64`.
 pub(super) fn find_debian(architecture: &str) -> String {
-    let line = LINES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
-    identity(line.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)
+    let series = SERIES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
+    identity(series.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)
 }

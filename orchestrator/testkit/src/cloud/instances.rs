@@ -16,7 +16,7 @@ use super::{
     xml::{self, leaf},
 };
 
-/// Overrides moto's description of instances by the cloud's, in one reservation or in many.
+/// Replaces moto's description of instances with the cloud's, in one reservation or several.
 pub(super) fn override_description(world: &World, mut root: Element) -> Element {
     let state = world.lock();
     let over = |reservation: &mut Element| {
@@ -31,7 +31,7 @@ pub(super) fn override_description(world: &World, mut root: Element) -> Element 
     root
 }
 
-/// Whether an instance passes a filter on properties that moto lacks or gets wrong; `None` leaves the filter to moto.
+/// Returns whether an instance passes a filter on properties that moto lacks or gets wrong; `None` leaves the filter to moto.
 fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
     let text = |path: &[&str]| xml::text_at(item, path).unwrap_or_default();
     let is = match name {
@@ -46,7 +46,7 @@ fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
     Some(is)
 }
 
-/// DescribeInstances, in pages of instances.
+/// Answers DescribeInstances, in pages of instances.
 pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
     if !parameters.list("InstanceId").is_empty() && parameters.get("MaxResults").is_some() {
         let text = "The parameter instancesSet cannot be used with the parameter maxResults";
@@ -84,7 +84,7 @@ pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parame
     HttpResponse::xml(xml::bytes(&root))
 }
 
-/// DescribeInstanceStatus.
+/// Answers DescribeInstanceStatus.
 pub(super) fn describe_status(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let state = world.lock();
     let (ids, filters) = (parameters.list("InstanceId"), parameters.filters());
@@ -144,7 +144,7 @@ fn status_item(machine: &Machine, checks: &str) -> Vec<Element> {
     ]
 }
 
-/// TerminateInstances.
+/// Answers TerminateInstances.
 pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
     let before: Vec<(String, InstancePhase)> = {
         let state = world.lock();
@@ -165,7 +165,7 @@ pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &
     HttpResponse::xml(xml::bytes(&root))
 }
 
-/// GetConsoleOutput: the host keys, as cloud-init shows them, and the output of user data.
+/// Answers GetConsoleOutput with the host keys, as cloud-init shows them, and the output of user data.
 pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let id = parameters.get("InstanceId").unwrap_or_default();
     let state = world.lock();
@@ -175,18 +175,18 @@ pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters)
     let node = machine.node.clone().filter(|_| machine.phase() == InstancePhase::Running && !machine.unreachable);
     drop(state);
     let text = node.map(|node| {
-        let finished =
+        let log =
             if node.is_up() { fs::read_to_string(node.path("/var/log/cloud-init-output.log")).unwrap_or_default() } else { String::new() };
         let key = node.known();
         let key = key.split_once(' ').map_or("", |(_, key)| key);
-        format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{finished}", node.name())
+        format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{log}", node.name())
     });
     let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
     let output = leaf("output", &BASE64_STANDARD.encode(text.unwrap_or_default()));
     HttpResponse::xml(xml::response("GetConsoleOutput", [leaf("instanceId", id), leaf("timestamp", &now), output]))
 }
 
-/// DeleteSecurityGroup.
+/// Answers DeleteSecurityGroup.
 pub(super) fn delete_group(world: &World, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let wanted = parameters.get("GroupId").or(parameters.get("GroupName")).unwrap_or_default();
     let is_used = {

@@ -1,4 +1,4 @@
-//! RunInstances, with the checks that EC2 makes and moto does not.
+//! RunInstances, with checks that moto lacks.
 
 use std::{sync::Arc, time::Instant};
 
@@ -67,7 +67,7 @@ fn repeat_answer(world: &World, known: &KnownLaunch, asked: &str) -> HttpRespons
 
 /// A launch that EC2 would allow.
 struct CheckedLaunch {
-    /// As moto understands them.
+    /// The parameters, in the form that moto understands.
     parameters: Parameters,
     vcpus: u32,
     placement: Option<String>,
@@ -163,13 +163,13 @@ impl CheckedLaunch {
     }
 }
 
-/// Whether a type counts towards the quotas of standard instances.
+/// Returns whether a type counts towards the quotas of standard instances.
 fn is_standard(kind: &str) -> bool {
     let family: String = kind.chars().take_while(char::is_ascii_alphabetic).collect();
     !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str()) && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
 }
 
-/// Sets the subnet of a launch, without which moto takes any address, and returns the index of its zone.
+/// Sets the subnet of a launch, because moto assigns any address without one, and returns the index of its zone.
 fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
     let zones = zones::list(world, region);
     let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
@@ -194,7 +194,7 @@ fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Re
     Ok(zones.iter().position(|z| *z == zone).unwrap_or(0))
 }
 
-/// Requests volumes as EC2 makes them: always one for the root, deleted with its instance by default, and none for instance stores.
+/// Requests the volumes that EC2 makes: always one for the root, deleted with its instance by default, and none for instance stores.
 fn complete_volumes(parameters: &mut Parameters) {
     let root = images::find_user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();
@@ -211,7 +211,7 @@ fn complete_volumes(parameters: &mut Parameters) {
             }
         }
     }
-    // numbered anew: moto stops at a gap
+    // renumbered, because moto stops at a gap
     parameters.remove("BlockDeviceMapping");
     for (n, mapping) in mappings.iter().enumerate() {
         for (name, value) in &mapping.0 {

@@ -1,4 +1,4 @@
-//! The cloud's resources as tests see them.
+//! The cloud's resources, as tests see them.
 
 use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 
@@ -6,7 +6,7 @@ use xmltree::Element;
 
 use super::{world::World, xml};
 
-/// An instance, as the cloud knows it.
+/// An instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     /// `i-...`.
@@ -35,7 +35,7 @@ pub struct Instance {
     pub tags: BTreeMap<String, String>,
 }
 
-/// Everything left in the cloud that costs money or is in the way.
+/// Everything left in the cloud that costs money or gets in the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Instances that are not terminated.
@@ -67,7 +67,7 @@ impl Leftovers {
         ]
     }
 
-    /// Whether there is nothing.
+    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.parts().iter().all(|(_, list)| list.is_empty())
     }
@@ -76,17 +76,17 @@ impl Leftovers {
 impl fmt::Display for Leftovers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
-        let told = |list: &[String]| match list.len() {
+        let shortened = |list: &[String]| match list.len() {
             0..=8 => list.join(", "),
             more => format!("{} and {} more", list[..8].join(", "), more - 8),
         };
         let some: Vec<String> =
-            parts.iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {}", told(list))).collect();
+            parts.iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {}", shortened(list))).collect();
         f.write_str(if some.is_empty() { "nothing".to_owned() } else { some.join("\n") }.as_str())
     }
 }
 
-/// Lists things in a region by moto.
+/// Lists moto's resources of one kind in a region.
 fn listed(world: &World, region: &str, action: &str, list: &str, name: &str) -> Vec<String> {
     match world.moto.ask(region, action, &[]) {
         Ok(answer) => xml::items(&answer, list).filter_map(|item| xml::text(item, name)).collect(),
@@ -94,7 +94,7 @@ fn listed(world: &World, region: &str, action: &str, list: &str, name: &str) -> 
     }
 }
 
-/// Lists everything left in all regions that got any request.
+/// Lists everything left in all regions that received any request.
 pub(super) fn list_leftovers(world: &World) -> Leftovers {
     world.on_network(|world| {
         let mut left = Leftovers::default();
@@ -119,7 +119,7 @@ pub(super) fn list_leftovers(world: &World) -> Leftovers {
     })
 }
 
-/// Lists all instances there ever were, in the order of their launches.
+/// Lists all instances ever launched, in the order of their launches.
 pub(super) fn list_instances(world: &World) -> Vec<Instance> {
     let regions: Vec<String> = world.lock().regions.iter().cloned().collect();
     let ask = |world: &World| -> Vec<Element> {

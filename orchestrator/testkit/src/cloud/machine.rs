@@ -1,4 +1,4 @@
-//! The cloud's own knowledge of an instance, beyond moto's: its state, its node, its end.
+//! The properties of an instance that moto does not keep: its state, its node, its end.
 
 use std::{
     fs::File,
@@ -44,7 +44,7 @@ impl InstancePhase {
         }
     }
 
-    /// As `instanceState`, or another element of its type.
+    /// Returns it as an `instanceState` element, or as another element of this type.
     pub(super) fn element(self, name: &str) -> Element {
         xml::node(name, [xml::leaf("code", &self.code().to_string()), xml::leaf("name", self.name())])
     }
@@ -89,7 +89,7 @@ pub(super) struct PlannedDisk {
     pub(super) bytes: u64,
 }
 
-/// An instance, with what moto does not know of it.
+/// An instance, with the properties that moto does not keep.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) id: String,
@@ -111,9 +111,9 @@ pub(super) struct Machine {
     /// Whether switching itself off terminates it instead of stopping it.
     pub(super) ends_for_good: bool,
     phase: InstancePhase,
-    /// End of a phase that passes by itself.
+    /// When the phase passes by itself, if it does.
     until: Option<Instant>,
-    /// Begin of the phase.
+    /// When the phase began.
     pub(super) since: Instant,
     pub(super) reason: Option<(EndReason, Timestamp)>,
     /// Whether its status checks fail.
@@ -175,14 +175,14 @@ impl Machine {
         }
     }
 
-    /// Enters a phase, for good or until it passes by itself.
+    /// Enters a phase, which passes by itself after this time, or never.
     pub(super) fn enter(&mut self, phase: InstancePhase, passes_after: Option<Duration>) {
         self.phase = phase;
         self.since = Instant::now();
         self.until = passes_after.map(|after| self.since + after);
     }
 
-    /// Whether it uses groups and costs money.
+    /// Returns whether it uses groups and costs money.
     pub(super) fn is_alive(&self) -> bool {
         self.phase() != InstancePhase::Terminated
     }
@@ -193,7 +193,7 @@ impl Machine {
         xml::put(item, phase.element("instanceState"));
         let address = self.address.to_string();
         if matches!(phase, InstancePhase::Pending | InstancePhase::Running) && self.node.is_some() {
-            // the machine that asks is on the same network
+            // the caller is on the same network, so the private address is the public one too
             for interface in xml::items_mut(item, "networkInterfaceSet") {
                 if let Some(association) = interface.get_mut_child("association") {
                     xml::set(association, "publicIp", &address);

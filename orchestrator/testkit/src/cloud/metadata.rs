@@ -14,7 +14,7 @@ use super::{
 };
 use crate::lab::Node;
 
-/// Starts it for a node that is up. It ends with the instance; after a restart of the node, [`super::boot::watch`] starts another.
+/// Starts the service for a node that is up. It ends with the instance; after a restart of the node, [`super::boot::watch`] starts another.
 pub(super) fn serve(world: &Arc<World>, id: &str, node: &Arc<Node>) {
     let Some(boot) = node.boot() else { return };
     let listener = node.on_network(|| TcpListener::bind("169.254.169.254:80")).unwrap_or_else(|e| panic!("the metadata service: {e}"));
@@ -51,7 +51,7 @@ fn answer(world: &World, id: &str, token: &str, request: &HttpRequest) -> HttpRe
     let address = machine.address.to_string();
     let notice = machine.notice.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let action = notice.as_ref().map(|at| format!("{{\"action\":\"terminate\",\"time\":\"{at}\"}}"));
-    let output = match path.trim_end_matches('/') {
+    let value = match path.trim_end_matches('/') {
         "instance-id" => Some(machine.id.clone()),
         "instance-type" => Some(machine.kind.clone()),
         "ami-id" => Some(machine.image.clone()),
@@ -64,5 +64,5 @@ fn answer(world: &World, id: &str, token: &str, request: &HttpRequest) -> HttpRe
         "spot/termination-time" => notice,
         _ => None,
     };
-    output.map_or_else(|| text(404, "Not Found"), |output| text(200, &output))
+    value.map_or_else(|| text(404, "Not Found"), |value| text(200, &value))
 }

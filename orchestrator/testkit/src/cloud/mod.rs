@@ -1,5 +1,5 @@
-//! A cloud like EC2 on one machine, for real tests: programs use it through their real SDK, and its instances are nodes of a [`Lab`] that
-//! they reach by ssh. It cannot reach a real cloud.
+//! A cloud like EC2 on one machine, for real tests: programs use it through their real SDK, and reach its instances, which are nodes of a
+//! [`Lab`], by ssh. It never contacts a real cloud.
 //!
 //! ```no_run
 //! use cvc_testkit::{Cloud, Lab, cloud::Fault};
@@ -18,25 +18,25 @@
 //! ```
 //!
 //! - **moto** keeps images, types, instances, volumes, keys, security groups and tags. A **proxy** in front of it, at [`Cloud::endpoint`]
-//!   (programs find it by [`Cloud::environment`]), records every call ([`Cloud::calls`]) and adds features that moto lacks: client tokens,
+//!   (programs find it through [`Cloud::environment`]), records every call ([`Cloud::calls`]) and adds features that moto lacks: client tokens,
 //!   placement groups, spot requests and prices, price list, quotas, status checks, console output, pages, errors for resources in use,
 //!   state transitions that take time. It checks the dates of signatures, not the signatures.
 //! - **Instances** of the chosen region ([`CloudBuilder::region`]) are nodes of the lab's image, `ip-10-77-0-132` and the like, with
-//!   addresses of default subnets in three zones (10.77.0.96 and above: the lab's own nodes lie below). Their public address is their
+//!   addresses of default subnets in three zones (10.77.0.96 and above; the lab's own nodes lie below). Their public address is their
 //!   private one. They are `pending` until their sshd answers, have one user (`admin`; `ubuntu`, `ec2-user` on those images) with sudo
 //!   and the key pair, no key of the lab, and an unknown host key (GetConsoleOutput shows it, as cloud-init does).
-//!   User data that begin with `#!` run once as root. `poweroff` and `shutdown` on them terminate or stop the instance, as its launch
-//!   requested. [`Cloud::node`] is the node, for faults: one that a test switches off stays `running`, with failing status checks.
+//!   User data that begin with `#!` run once as root. `poweroff` and `shutdown` on them terminate or stop the instance, as requested at
+//!   launch. [`Cloud::node`] returns the node, for faults: one that a test switches off stays `running`, with failing status checks.
 //! - **Volumes** and instance stores besides the root are real block devices of the node (loop devices over sparse files in memory, of the
 //!   requested size, instance stores of at most 4 GB), as `/dev/nvme1n1` with the links that udev makes, or `/dev/xvdf`, depending on the
 //!   type; for tests with `require!(Tool::LoopDevices)`. Volumes attached later exist on paper only.
 //! - The **metadata service** (IMDSv2 only) answers inside each node at 169.254.169.254.
-//! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances; so do other regions of
-//!   a cloud that has a lab.
+//! - **On paper**: [`Cloud::without_nodes`] needs neither a lab nor root, and has room for hundreds of instances. Instances in other regions
+//!   of a cloud with a lab exist on paper too.
 //! - **Faults**: [`Cloud::fault`], [`Cloud::expire_credentials`], [`Cloud::skew`], [`Cloud::never_reachable`], [`Cloud::impaired`],
-//!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`CloudBuilder::quotas`] to run into.
-//! - **Leftovers**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that got any request.
-//! - Not supported: stopping, starting and rebooting by the API, fleets, user data of launch templates.
+//!   [`Cloud::interrupt`], [`Cloud::terminate`], [`Cloud::hold_group`]; [`CloudBuilder::quotas`] to exceed.
+//! - **Leftovers**: [`Cloud::alive`], [`Cloud::assert_nothing_left`], in all regions that received any request.
+//! - Not supported: stopping, starting and rebooting through the API, fleets, user data of launch templates.
 
 mod boot;
 mod call;
@@ -87,7 +87,7 @@ use machine::{EndReason, InstancePhase};
 use server::Serving;
 use world::{CloudSettings, World};
 
-/// The access key of the cloud's only account: made up, and easy to find where it must not be.
+/// The access key of the cloud's only account: invented, and easy to find where it must not appear.
 pub const ACCESS_KEY: &str = "AKIACVCTESTKITMADEUP";
 
 /// The secret of [`ACCESS_KEY`].
@@ -98,54 +98,54 @@ pub const SECRET_KEY: &str = "cvcTestKitSecretThatMustBeNowhere+/0123456";
 pub struct CloudBuilder(CloudSettings);
 
 impl CloudBuilder {
-    /// The region whose instances are nodes of the lab, `us-east-1` by default. In others they exist on paper only.
+    /// Sets the region whose instances are nodes of the lab, `us-east-1` by default. In other regions they exist on paper only.
     pub fn region(mut self, region: &str) -> Self {
         region.clone_into(&mut self.0.region);
         self
     }
 
-    /// Sets the on-demand price of an instance type in dollars per hour; some common types have prices already.
+    /// Sets the on-demand price of an instance type in dollars per hour; some common types already have prices.
     pub fn price(mut self, kind: &str, per_hour: f64) -> Self {
         self.0.prices.0.insert(kind.to_owned(), per_hour);
         self
     }
 
-    /// Maximum number of vCPUs, on demand and spot; 256 each by default.
+    /// Sets the maximum number of vCPUs, on demand and spot; 256 each by default.
     pub fn quotas(mut self, on_demand: u32, spot: u32) -> Self {
         self.0.quotas = [f64::from(on_demand), f64::from(spot)];
         self
     }
 
-    /// Time for which instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
+    /// Sets how long instances without a node are pending; zero by default. [`Cloud::finish_boots`] ends it early.
     pub fn boot(mut self, time: Duration) -> Self {
         self.0.boot = time;
         self
     }
 
-    /// Minimum time in which instances are shutting down; 200 ms by default.
+    /// Sets how long instances are shutting down at least; 200 ms by default.
     pub fn stopping(mut self, time: Duration) -> Self {
         self.0.stopping = time;
         self
     }
 
-    /// Time for which status checks of a running instance are `initializing`; zero by default.
+    /// Sets how long the status checks of a running instance are `initializing`; zero by default.
     pub fn checks(mut self, time: Duration) -> Self {
         self.0.checks = time;
         self
     }
 
-    /// Starts it beside a lab; its instances become nodes of the lab.
+    /// Starts the cloud beside a lab; its instances become nodes of the lab.
     pub fn start(self, lab: &Lab) -> Cloud {
         Cloud::new(self.0, Some(lab.guest_pool()))
     }
 
-    /// Starts it on this machine's loopback, with instances that exist on paper only.
+    /// Starts the cloud on this machine's loopback, with instances that exist on paper only.
     pub fn without_nodes(self) -> Cloud {
         Cloud::new(self.0, None)
     }
 }
 
-/// A cloud, as the module describes. Ends when it is dropped.
+/// A cloud, as described for the module. Ends when it is dropped.
 #[derive(Debug)]
 pub struct Cloud {
     world: Arc<World>,
@@ -155,7 +155,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Begins with the default cloud.
+    /// Returns a builder with the default settings.
     pub fn builder() -> CloudBuilder {
         CloudBuilder(CloudSettings {
             region: "us-east-1".into(),
@@ -167,12 +167,12 @@ impl Cloud {
         })
     }
 
-    /// Starts one beside a lab.
+    /// Starts a cloud with the default settings beside a lab.
     pub fn start(lab: &Lab) -> Self {
         Self::builder().start(lab)
     }
 
-    /// Starts one without nodes.
+    /// Starts a cloud with the default settings and without nodes.
     pub fn without_nodes() -> Self {
         Self::builder().without_nodes()
     }
@@ -201,12 +201,12 @@ impl Cloud {
         self.serving.as_ref().expect("until it ends").address
     }
 
-    /// Its URL: on the laptop's loopback, or on this machine's without a lab.
+    /// Returns its URL: on the laptop's loopback, or on this machine's without a lab.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// Environment variables that direct a program to this cloud and to no other.
+    /// Returns environment variables that direct a program to this cloud and to no other.
     pub fn environment(&self) -> Vec<(String, String)> {
         let all = [
             ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
@@ -220,12 +220,12 @@ impl Cloud {
         all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
-    /// The newest Debian image for `x86_64` or `arm64`.
+    /// Returns the newest Debian image for `x86_64` or `arm64`.
     pub fn image(&self, architecture: &str) -> String {
         images::find_debian(architecture)
     }
 
-    /// Injects a fault from now on, as often as it says.
+    /// Injects a fault, as often as it specifies.
     pub fn fault(&self, fault: Fault) {
         self.world.lock().faults.push(fault);
     }
@@ -235,7 +235,7 @@ impl Cloud {
         self.world.lock().faults.clear();
     }
 
-    /// Whether all injected faults have happened as often as they should.
+    /// Returns whether all injected faults have happened as often as specified.
     pub fn faults_are_over(&self) -> bool {
         self.world.lock().faults.is_empty()
     }
@@ -250,25 +250,25 @@ impl Cloud {
         self.world.lock().expired = false;
     }
 
-    /// Sets the cloud's clock ahead of the machine's, or back if negative: signatures more than five minutes off are refused, and answers
+    /// Sets the cloud's clock ahead of the machine's, or behind it if negative: signatures more than five minutes off are refused, and answers
     /// carry the cloud's `Date`.
     pub fn skew(&self, seconds: i64) {
         self.world.lock().clock = fault::CloudClock(SignedDuration::from_secs(seconds));
     }
 
-    /// Lets pending instances without a node run now.
+    /// Makes pending instances without a node run now.
     pub fn finish_boots(&self) {
         for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == InstancePhase::Pending && m.node.is_none()) {
             machine.enter(InstancePhase::Running, None);
         }
     }
 
-    /// Lets the next `count` instances become running without an sshd that ever answers.
+    /// Makes the next `count` instances run without an sshd that ever answers.
     pub fn never_reachable(&self, count: usize) {
         self.world.lock().never_reachable = count;
     }
 
-    /// Lets the status checks of the next `count` instances fail.
+    /// Makes the status checks of the next `count` instances fail.
     pub fn impaired(&self, count: usize) {
         self.world.lock().impaired = count;
     }
@@ -279,12 +279,12 @@ impl Cloud {
         self.world.lock().machine_mut(instance).unwrap_or_else(|| panic!("unknown instance {instance}")).impaired = is_impaired;
     }
 
-    /// Refuses the next calls that delete a security group, as still in use.
+    /// Refuses the next `times` calls that delete a security group, as if the group were still in use.
     pub fn hold_group(&self, times: usize) {
         self.world.lock().held_groups = times;
     }
 
-    /// Reclaims a spot instance: its metadata service announces it from now on, and after this time the instance loses its power.
+    /// Reclaims a spot instance: its metadata service announces that from now on, and after this time the instance loses power.
     #[track_caller]
     pub fn interrupt(&self, instance: &str, notice: Duration) {
         {
@@ -331,7 +331,7 @@ impl Cloud {
         self.world.lock().calls.iter().filter(|c| c.action == action).count()
     }
 
-    /// Lists all instances there ever were, in the order of their launches.
+    /// Lists all instances ever launched, in the order of their launches.
     pub fn instances(&self) -> Vec<Instance> {
         leftovers::list_instances(&self.world)
     }
@@ -344,7 +344,7 @@ impl Cloud {
         machine.node.clone().unwrap_or_else(|| panic!("{instance} has no node"))
     }
 
-    /// Lists everything that costs money or is in the way, in all regions that got any request.
+    /// Lists everything that costs money or gets in the way, in all regions that received any request.
     pub fn alive(&self) -> Leftovers {
         leftovers::list_leftovers(&self.world)
     }
@@ -358,7 +358,7 @@ impl Cloud {
         assert!(errors.is_empty(), "errors of the cloud itself:\n{}", errors.join("\n"));
     }
 
-    /// Errors of the cloud itself, to explain failing tests.
+    /// Returns the errors of the cloud itself, to explain failing tests.
     pub fn troubles(&self) -> String {
         format!("{}\n{}", self.world.lock().errors.join("\n"), self.moto.log())
     }

@@ -1,4 +1,4 @@
-//! moto's server: finds it, starts it, asks it.
+//! Finds, starts and calls moto's server.
 
 use parking_lot::Mutex;
 use std::{
@@ -25,7 +25,7 @@ use super::{
 /// The version that the set-up installs.
 const VERSION: &str = "5.2.5";
 
-/// Starts moto. It ends and removes its files when its standard input closes, also because the test was killed.
+/// Starts moto, which ends and removes its files when its standard input closes, even if the test was killed.
 const LAUNCHER: &str = "import os, shutil, sys, threading
 def end():
     sys.stdin.read()
@@ -42,7 +42,7 @@ pub(crate) fn python() -> Option<PathBuf> {
     environment.join("moto_server").is_file().then(|| environment.join("python"))
 }
 
-/// moto, running.
+/// A running moto.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -52,7 +52,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it by the command that `command` makes of a program, with its files in a directory.
+    /// Starts it with the command that `command` makes for a program, and with its files in a directory.
     pub(super) fn start(directory: &Path, command: impl FnOnce(&Path) -> Command) -> Self {
         let python = python().expect("moto, which the set-up installs");
         let files = tempfile::Builder::new().prefix("cvc-moto-").tempdir_in(directory).expect("a directory");
@@ -70,11 +70,11 @@ impl Server {
         let log: Arc<Mutex<String>> = Arc::default();
         let into = Arc::clone(&log);
         thread::spawn(move || {
-            let told = ["Press CTRL+C", "development server", "\"POST / HTTP/1.1\" 200"];
+            let noise = ["Press CTRL+C", "development server", "\"POST / HTTP/1.1\" 200"];
             for line in output.lines().map_while(Result::ok) {
                 if let Some((_, port)) = line.split_once("Running on http://127.0.0.1:") {
                     let _ = sender.send(port.trim().parse::<u16>());
-                } else if !told.iter().any(|t| line.contains(t)) {
+                } else if !noise.iter().any(|t| line.contains(t)) {
                     into.lock().push_str(&format!("{line}\n"));
                 }
             }
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Its error messages.
+    /// Returns its error messages.
     pub(super) fn log(&self) -> String {
         self.log.lock().clone()
     }
@@ -100,7 +100,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks moto, from the network on which the calling thread is.
+/// Calls moto from the network of the calling thread.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     agent: Agent,
@@ -165,7 +165,7 @@ impl Client {
         Element::parse(answer.body.as_slice()).map_err(|e| HttpResponse::new(502, "text/plain", format!("moto: {e}")))
     }
 
-    /// Waits until it answers.
+    /// Waits until moto answers.
     pub(super) fn wait(&self) {
         crate::wait_until("moto", Duration::from_secs(60), || self.ask("us-east-1", "DescribeKeyPairs", &[]).is_ok());
     }

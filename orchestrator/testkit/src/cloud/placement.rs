@@ -52,7 +52,7 @@ pub(super) fn describe(world: &World, region: &str, parameters: &Parameters) -> 
     HttpResponse::xml(xml::response("DescribePlacementGroups", [xml::list("placementGroupSet", found.map(PlacementGroup::element))]))
 }
 
-/// Checks that a placement group takes instances of a type.
+/// Checks that a placement group accepts instances of a type.
 pub(super) fn check_type(world: &World, region: &str, name: &str, kind: &str) -> Result<(), HttpResponse> {
     let strategy =
         world.lock().groups.iter().find(|g| g.name == name && g.region == region).map(|g| g.strategy.clone()).unwrap_or_default();

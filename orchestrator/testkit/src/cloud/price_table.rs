@@ -1,4 +1,4 @@
-//! What instances cost.
+//! Prices of instances.
 
 use std::collections::BTreeMap;
 
@@ -37,13 +37,13 @@ impl Default for PriceTable {
 }
 
 impl PriceTable {
-    /// Spot prices in the zone with this index: 35 % of the on-demand price in the first one, and more in each further one.
+    /// Returns the spot prices in the zone with this index: 35 % of the on-demand price in the first zone, and more in each further one.
     pub(super) fn spot_in(&self, zone: usize) -> impl Iterator<Item = (String, f64)> {
         let share = 0.35 + 0.05 * zone as f64;
         self.0.iter().map(move |(kind, price)| (kind.clone(), price * share))
     }
 
-    /// The spot price of a type in the zone with this index.
+    /// Returns the spot price of a type in the zone with this index.
     pub(super) fn spot(&self, kind: &str, zone: usize) -> Option<f64> {
         self.spot_in(zone).find(|(k, _)| k == kind).map(|(_, price)| price)
     }

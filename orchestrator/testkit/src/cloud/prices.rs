@@ -9,10 +9,10 @@ use super::{
     world::World,
 };
 
-/// A GB of a volume per month, by its type.
+/// Price of a GB per month in dollars, by volume type.
 const VOLUMES: [(&str, f64); 6] = [("gp2", 0.10), ("gp3", 0.08), ("io1", 0.125), ("io2", 0.125), ("st1", 0.045), ("standard", 0.05)];
 
-/// GetProducts.
+/// Answers GetProducts.
 pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let service = asked["ServiceCode"].as_str().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpRespons
 fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, price) in &prices.0 {
-        // a careless query also finds these
+        // a careless query finds these too
         for (system, tenancy, capacity, price) in [
             ("Linux", "Shared", "Used", *price),
             ("Linux", "Shared", "UnusedCapacityReservation", *price),
@@ -84,7 +84,7 @@ fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
     all
 }
 
-/// The price of traffic from the region to the internet.
+/// Makes the price of traffic from the region to the internet.
 fn transfer_product(region: &str) -> Value {
     let attributes = json!({
         "servicecode": "AWSDataTransfer", "transferType": "AWS Outbound", "fromLocation": location(region), "fromRegionCode": region,
@@ -126,13 +126,13 @@ fn location(region: &str) -> &str {
     }
 }
 
-/// Quotas of vCPUs of standard instances: on demand, spot.
+/// Codes and names of the vCPU quotas of standard instances: on demand, spot.
 pub(super) const QUOTAS: [(&str, &str); 2] = [
     ("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"),
     ("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
 ];
 
-/// GetServiceQuota and ListServiceQuotas.
+/// Answers GetServiceQuota and ListServiceQuotas.
 pub(super) fn list_quotas(world: &World, request: &HttpRequest, action: &str, region: &str) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let all: Vec<Value> = QUOTAS

@@ -32,12 +32,12 @@ impl Parameters {
         self.get(name) == Some("true")
     }
 
-    /// The values of a list: `InstanceId.1`, `InstanceId.2`.
+    /// Returns the values of a list: `InstanceId.1`, `InstanceId.2`.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         self.members(name).into_values().filter_map(|m| m.get("").map(ToOwned::to_owned)).collect()
     }
 
-    /// The members of a list, each with its own parameters: `Name` of `Filter.1.Name`, for the list `Filter`.
+    /// Returns the members of a list, each with its own parameters: `Name` of `Filter.1.Name`, for the list `Filter`.
     pub(super) fn members(&self, name: &str) -> BTreeMap<u32, Self> {
         let mut members: BTreeMap<u32, Self> = BTreeMap::new();
         for (key, value) in &self.0 {
@@ -54,7 +54,7 @@ impl Parameters {
         self.0.retain(|key, _| key != name && !key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
     }
 
-    /// The filters: names and accepted values.
+    /// Returns the filters: names and accepted values.
     pub(super) fn filters(&self) -> Vec<(String, Vec<String>)> {
         let members = self.members("Filter").into_values();
         members.filter_map(|filter| Some((filter.get("Name")?.to_owned(), filter.list("Value")))).collect()
@@ -70,20 +70,20 @@ impl Parameters {
         }
     }
 
-    /// The tags for new resources of a type.
+    /// Returns the tags for new resources of a type.
     pub(super) fn tags_for(&self, kind: &str) -> Vec<(String, String)> {
         let of_kind = self.members("TagSpecification").into_values().filter(|s| s.get("ResourceType") == Some(kind));
         of_kind.flat_map(|s| s.tags("Tag")).collect()
     }
 
-    /// A list of tags.
+    /// Returns a list of tags.
     pub(super) fn tags(&self, list: &str) -> Vec<(String, String)> {
         let members = self.members(list).into_values();
         members.filter_map(|tag| Some((tag.get("Key")?.to_owned(), tag.get("Value").unwrap_or_default().to_owned()))).collect()
     }
 }
 
-/// Whether a resource with these tags passes a filter; `None` if the filter is not about tags.
+/// Returns whether a resource with these tags passes a filter; `None` if the filter is not about tags.
 pub(super) fn by_tags(tags: &[(String, String)], name: &str, values: &[String]) -> Option<bool> {
     if name == "tag-key" {
         return Some(tags.iter().any(|(key, _)| is_any(values, key)));
@@ -92,7 +92,7 @@ pub(super) fn by_tags(tags: &[(String, String)], name: &str, values: &[String]) 
     Some(tags.iter().any(|(key, value)| key == wanted && is_any(values, value)))
 }
 
-/// Whether a text matches one of these patterns, in which `*` stands for any characters and `?` for one.
+/// Returns whether a text matches one of these patterns, in which `*` stands for any characters and `?` for one.
 pub(super) fn is_any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|p| is_like(p.as_bytes(), text.as_bytes()))
 }

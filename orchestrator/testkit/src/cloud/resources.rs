@@ -1,4 +1,4 @@
-//! Resources that moto does not know: placement groups and spot requests.
+//! Resources that moto lacks: placement groups and spot requests.
 
 use jiff::Timestamp;
 use xmltree::Element;
@@ -59,7 +59,7 @@ pub(super) struct SpotRequest {
 }
 
 impl SpotRequest {
-    /// Whether it may still start instances.
+    /// Returns whether it may still start instances.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, "open" | "active")
     }
@@ -100,7 +100,7 @@ impl SpotRequest {
             EndReason::Spot => "instance-terminated-no-capacity",
         };
         if self.is_open() {
-            // a persistent request would start another instance: it has to be cancelled
+            // a persistent request would start another instance, so it stays open until it is cancelled
             self.state = if self.is_persistent { "open" } else { "closed" };
         }
     }

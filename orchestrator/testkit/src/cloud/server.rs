@@ -51,7 +51,7 @@ impl HttpResponse {
 /// Answers requests; `None` closes the connection without an answer.
 pub(super) type Handler = Arc<dyn Fn(HttpRequest) -> Option<HttpResponse> + Send + Sync>;
 
-/// Makes a runtime whose threads are in the caller's namespaces: call it on the network on which it will listen and connect.
+/// Makes a runtime whose threads are in the caller's namespaces. Call this on the network on which the runtime will listen and connect.
 pub(super) fn runtime() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -62,7 +62,7 @@ pub(super) fn runtime() -> Runtime {
         .expect("threads of the cloud")
 }
 
-/// A running server. It ends when this is dropped.
+/// A running server. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Serving {
     pub(super) address: SocketAddr,
@@ -71,7 +71,7 @@ pub(super) struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // the listener and all connections go with it
+        // this closes the listener and all connections
         self.task.abort();
     }
 }

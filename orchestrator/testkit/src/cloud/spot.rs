@@ -1,4 +1,4 @@
-//! Spot requests, which launches with market options make, and spot prices.
+//! Spot requests, made by launches with market options, and spot prices.
 
 use super::{
     fault::ec2_error,
@@ -52,7 +52,7 @@ fn not_found(id: &str) -> HttpResponse {
     ec2_error("InvalidSpotInstanceRequestID.NotFound", 400, &format!("The spot instance request ID '{id}' does not exist"))
 }
 
-/// DescribeSpotPriceHistory: the current price, in every zone that has the type.
+/// Answers DescribeSpotPriceHistory with the current price in every zone.
 pub(super) fn history(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
     let filters = parameters.filters();
     let filter = |name: &str| filters.iter().find(|(n, _)| n == name).map(|(_, values)| values.clone());

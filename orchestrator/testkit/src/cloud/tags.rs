@@ -9,7 +9,7 @@ use super::{
     xml::{self, leaf},
 };
 
-/// CreateTags and DeleteTags; moto keeps the tags of its own resources.
+/// Answers CreateTags and DeleteTags; moto keeps the tags of its own resources.
 pub(super) fn change(world: &World, request: &HttpRequest, action: &str, parameters: &Parameters) -> HttpResponse {
     let wanted = parameters.tags("Tag");
     let mut of_moto = Vec::new();
@@ -43,7 +43,7 @@ fn tags_of<'s>(state: &'s mut CloudState, id: &str) -> Option<&'s mut Vec<(Strin
     of_group.or_else(|| state.requests.iter_mut().find(|r| r.id == id).map(|r| &mut r.tags))
 }
 
-/// DescribeTags: moto's, and those of resources that moto lacks.
+/// Answers DescribeTags with moto's tags and those of resources that moto lacks.
 pub(super) fn describe(world: &World, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
     let answer = world.moto.forward(request, &request.body);
     let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };

@@ -27,11 +27,11 @@ pub(super) struct CloudSettings {
     pub(super) prices: PriceTable,
     /// Maximum number of vCPUs, on demand and spot.
     pub(super) quotas: [f64; 2],
-    /// Time for which an instance without a node is pending.
+    /// How long an instance without a node is pending.
     pub(super) boot: Duration,
-    /// Minimum time in which an instance is shutting down.
+    /// How long an instance is shutting down at least.
     pub(super) stopping: Duration,
-    /// Time for which status checks are initializing.
+    /// How long status checks are initializing.
     pub(super) checks: Duration,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct World {
     pub(super) guest_pool: Option<GuestPool>,
     pub(super) runtime: Handle,
     state: Mutex<CloudState>,
-    /// Held while instances are launched: only one of two simultaneous requests may use a token.
+    /// Locked while instances are launched: only one of two simultaneous requests may use a token.
     pub(super) launching: Mutex<()>,
     ended: Mutex<bool>,
-    /// Told once the cloud has ended.
+    /// Notified when the cloud has ended.
     ending: Condvar,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct CloudState {
     pub(super) faults: Vec<Fault>,
     pub(super) clock: CloudClock,
     pub(super) expired: bool,
-    /// In the order of their launches.
+    /// Instances, in the order of their launches.
     pub(super) machines: Vec<Machine>,
     /// Earlier launches, by region and client token.
     pub(super) tokens: HashMap<(String, String), KnownLaunch>,
@@ -66,7 +66,7 @@ pub(super) struct CloudState {
     pub(super) never_reachable: usize,
     pub(super) impaired: usize,
     pub(super) held_groups: usize,
-    /// Regions that got any request.
+    /// Regions that received any request.
     pub(super) regions: BTreeSet<String>,
     /// vCPUs by instance type, cached from moto.
     vcpus: BTreeMap<String, u32>,
@@ -155,11 +155,11 @@ impl World {
 
     /// Runs `piece` in the background, on the network of the cloud.
     pub(super) fn spawn_on_network(&self, piece: impl FnOnce() + Send + 'static) {
-        // a new thread inherits the namespaces of its parent, so it has to be one of the runtime's
+        // a new thread inherits the namespaces of its parent, so the runtime must start it
         self.runtime.spawn(async { tokio::task::spawn_blocking(piece).await });
     }
 
-    /// Moves the region's default network into that of the lab: default subnets in three zones, with addresses that no node of the lab has.
+    /// Moves the region's default network into the lab's: default subnets in three zones, with addresses that no node of the lab has.
     pub(super) fn prepare(&self) {
         let region = self.settings.region.as_str();
         let ask = |action: &str, parameters: &[(&str, &str)]| self.moto.ask(region, action, parameters).unwrap_or_else(|e| panic!("{e}"));

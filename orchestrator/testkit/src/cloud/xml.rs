@@ -43,12 +43,12 @@ pub(super) fn node(name: &str, children: impl IntoIterator<Item = Element>) -> E
     node
 }
 
-/// Makes a list, as EC2 writes it.
+/// Makes a list in EC2's format.
 pub(super) fn list(name: &str, items: impl IntoIterator<Item = Vec<Element>>) -> Element {
     node(name, items.into_iter().map(|children| node("item", children)))
 }
 
-/// Makes a list of tags, as EC2 writes them.
+/// Makes a list of tags in EC2's format.
 pub(super) fn tags(tags: &[(String, String)]) -> Element {
     list("tagSet", tags.iter().map(|(key, value)| vec![leaf("key", key), leaf("value", value)]))
 }
@@ -58,12 +58,12 @@ pub(super) fn tags_of(element: &Element) -> Vec<(String, String)> {
     items(element, "tagSet").filter_map(|item| Some((text(item, "key")?, text(item, "value")?))).collect()
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 pub(super) fn items<'e>(element: &'e Element, list: &str) -> impl Iterator<Item = &'e Element> {
     element.get_child(list).into_iter().flat_map(|l| l.children.iter().filter_map(XMLNode::as_element))
 }
 
-/// The mutable items of a list.
+/// Returns the items of a list, mutable.
 pub(super) fn items_mut<'e>(element: &'e mut Element, list: &str) -> impl Iterator<Item = &'e mut Element> {
     element.get_mut_child(list).into_iter().flat_map(|l| l.children.iter_mut().filter_map(XMLNode::as_mut_element))
 }

@@ -8,7 +8,7 @@ use super::{
     xml,
 };
 
-/// Lists the subnets of a region: identifier, zone, whether it is the zone's default.
+/// Lists the subnets of a region: identifier, zone, and whether it is the zone's default.
 fn list_subnets(world: &World, region: &str) -> Vec<(String, String, bool)> {
     let answer = world.moto.ask(region, "DescribeSubnets", &[]).unwrap_or_else(|_| Element::new("none"));
     let all = xml::items(&answer, "subnetSet")
@@ -34,7 +34,7 @@ pub(super) fn find_default_subnet(world: &World, region: &str, zone: &str) -> Op
     list_subnets(world, region).into_iter().find(|(_, z, is_default)| z == zone && *is_default).map(|(id, ..)| id)
 }
 
-/// DescribeAvailabilityZones and DescribeInstanceTypeOfferings, without zones in which nothing can be launched.
+/// Answers DescribeAvailabilityZones and DescribeInstanceTypeOfferings, without zones in which nothing can be launched.
 pub(super) fn describe(world: &World, request: &HttpRequest, region: &str) -> HttpResponse {
     let answer = world.moto.forward(request, &request.body);
     let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };

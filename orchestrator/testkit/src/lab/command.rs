@@ -9,11 +9,11 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// Runs a program to its end; panics with its output when it takes longer than the limit.
+/// Runs a program to completion; panics with its output if it takes longer than the limit.
 #[track_caller]
 pub fn output_within(mut command: Command, limit: Duration) -> Output {
     let name = format!("{command:?}");
-    // files, not pipes: background processes of the program could hold a pipe open for ever
+    // files, not pipes: background processes of the program could hold a pipe open forever
     let (stdout, stderr) = (output_file(), output_file());
     let stream = |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().unwrap_or_else(|e| panic!("{name}: {e}")));
     command.stdin(Stdio::null()).stdout(stream(&stdout)).stderr(stream(&stderr));
@@ -35,7 +35,7 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
     output
 }
 
-/// A file for a stream. Appended to, so that a program that opens its own `/dev/stderr` overwrites nothing.
+/// Makes a file for a stream. It is opened for appending, so that a program that opens its own `/dev/stderr` overwrites nothing.
 fn output_file() -> NamedTempFile {
     tempfile::Builder::new().prefix("cvc-output-").append(true).tempfile().expect("cannot create a temporary file")
 }

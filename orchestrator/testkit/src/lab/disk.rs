@@ -25,7 +25,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes a blank disk of this size, attached to no node.
+    /// Makes a blank disk of this size that is not attached to any node.
     #[track_caller]
     pub fn new(mib: u64) -> Self {
         let directory = tempfile::Builder::new().prefix("cvc-disk-").tempdir().expect("a directory");
@@ -37,12 +37,12 @@ impl Disk {
         Self { device, file, _directory: directory }
     }
 
-    /// Its device on this machine.
+    /// Returns its device on this machine.
     pub fn device(&self) -> &Path {
         &self.device
     }
 
-    /// Attaches it to a node under a name, such as `/dev/xvdf`. It may have several.
+    /// Attaches it to a node under a name, such as `/dev/xvdf`. It may have several names.
     #[track_caller]
     pub fn attach(&self, node: &Node, name: &str) {
         let number = std::fs::metadata(&self.device).expect("a device").rdev();
@@ -68,7 +68,7 @@ impl Drop for Disk {
     }
 }
 
-/// Says what disks lack on this machine, if anything.
+/// Says what this machine lacks for disks, if anything.
 pub(crate) fn missing() -> Option<String> {
     let without_loop = || Some("/dev/loop-control does not exist".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
     let without_file_system = || {

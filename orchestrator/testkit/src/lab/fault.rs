@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 impl Node {
     /// Kills all processes at once; the kernel closes their sockets, so that peers notice.
     pub fn kill(&self) {
-        // the network lives until the last process has ended, so that sockets can close while the cable is in
+        // the network lives until the last process has ended, so that sockets can close while the cable is plugged in
         self.end();
     }
 
@@ -22,14 +22,14 @@ impl Node {
         self.end();
     }
 
-    /// Switches it on again, with the same address, host key and disk, but empty memory. Kills it first if it is on.
+    /// Switches it on again with the same address, host key and disk, but empty memory. Kills it first if it is on.
     pub fn restart(&self) {
         self.end();
         self.start();
     }
 
-    /// Replaces it by another machine with the same name and address, but another host key and a fresh disk. The other nodes know the key,
-    /// the laptop does not: [`super::Lab::trust`].
+    /// Replaces it with another machine with the same name and address, but another host key and a fresh disk. The other nodes know the new
+    /// key; the laptop does not until [`super::Lab::trust`].
     pub fn restart_with_new_key(&self) {
         self.end();
         self.renew();
@@ -41,7 +41,7 @@ impl Node {
         self.sandbox.shell(&format!("ip link set {} {}", self.port(), if is_in { "up" } else { "down" }));
     }
 
-    /// Stops (`false`) or resumes (`true`) answering the laptop; other nodes still get answers. Makes a node behind a login node.
+    /// Stops (`false`) or resumes (`true`) answering the laptop; other nodes still get answers. Simulates a node behind a login node.
     pub fn reachable_from_laptop(&self, is_reachable: bool) {
         let verb = if is_reachable { "delete" } else { "replace" };
         self.shell(&format!("ip route {verb} blackhole {}/32", super::LAPTOP));
@@ -82,7 +82,7 @@ impl Node {
     /// Fills the file system of this directory to the last byte. `/scratch-local`, `/tmp`, `/dev/shm` and the root each belong to the node;
     /// `/shared` is then full for all.
     pub fn fill(&self, directory: &str) {
-        // large pieces first; the last ones find the last page
+        // large pieces first, then small ones, to fill even the last page
         self.shell(&format!(
             "f='{directory}/.filled'\n\
              for size in 1M 4k 1; do dd if=/dev/zero bs=$size of=\"$f\" oflag=append conv=notrunc 2>/dev/null || :; done\n\

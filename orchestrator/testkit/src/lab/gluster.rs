@@ -10,7 +10,7 @@ pub const GLUSTER: &str = "/gluster";
 
 impl Lab {
     /// Makes a volume that distributes files over the `/scratch-local` of these nodes, and mounts it at [`GLUSTER`] on all nodes including
-    /// the login node. Once per lab. It ends with the lab; a brick is lost with its node.
+    /// the login node. Call it only once per lab. The volume ends with the lab; a brick is lost with its node.
     pub fn gluster(&self, bricks: &[&str]) {
         let first = self.node(bricks.first().expect("a volume has at least one brick"));
         let servers: Vec<&Node> = bricks.iter().map(|name| self.node(name)).collect();
@@ -45,9 +45,9 @@ impl Lab {
     }
 }
 
-/// Says what GlusterFS on a lab lacks on this machine, if anything.
+/// Says what this machine lacks for GlusterFS on a lab, if anything.
 pub(crate) fn missing() -> Option<String> {
-    // /dev/fuse is made on the nodes; the kernel lists its support here
+    // nodes make /dev/fuse themselves; this is where the kernel lists its support
     let without_fuse = || {
         Some("the kernel has no FUSE".to_owned()).filter(|_| !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"))
     };

@@ -54,7 +54,7 @@ impl GuestPool {
         self.guests.lock().clone()
     }
 
-    /// A directory that the test and the laptop see.
+    /// Returns a directory that the test and the laptop see.
     pub(crate) fn directory(&self) -> &std::path::Path {
         self.sandbox.directory()
     }

@@ -17,12 +17,12 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{cache, command::run_checked, requirements};
 use crate::program::absent;
 
-/// The root file system that a node starts from; changes are kept in memory and vanish with the lab.
+/// The root file system of a node when it starts; changes are kept in memory and vanish with the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// The machine's own: programs installed here are there, below the same path. Nothing has to be built.
+    /// The machine's own: nodes have the programs installed here, under the same paths. Nothing has to be built.
     Host,
-    /// A minimal system of the machine's distribution with python3, sshd and sudo, for tests that install. Its apt knows one closed
+    /// A minimal system of the machine's distribution with python3, sshd and sudo, for tests that install packages. Its apt knows one closed
     /// repository: mpich, openmpi-bin, their development packages, gcc, g++, make and, if the set-up has installed it, mpich5 (in
     /// `/opt/mpich5`). Built on first use by mmdebstrap, from the sources of the machine's own apt, in one to three minutes, and kept in
     /// [`super::cache`].
@@ -30,7 +30,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// The lower layers of the node's overlay.
+    /// Returns the lower layers of the node's overlay.
     pub(super) fn root(self) -> String {
         match self {
             Self::Host => "/".into(),
@@ -38,7 +38,7 @@ impl Image {
         }
     }
 
-    /// Directory of the closed apt repository, if the image has one.
+    /// Returns the directory of the closed apt repository, if the image has one.
     pub(super) fn packages(self) -> Option<String> {
         match self {
             Self::Host => None,
@@ -46,7 +46,7 @@ impl Image {
         }
     }
 
-    /// Directories of the machine that an overlay of `/` does not show: other disks, and tools below directories that nodes replace.
+    /// Lists directories of the machine that an overlay of `/` does not show: other disks, and tools below directories that nodes replace.
     pub(super) fn bound(self) -> Vec<String> {
         match self {
             Self::Host => {
@@ -58,7 +58,7 @@ impl Image {
         }
     }
 
-    /// Directories that nodes open to all users, so that `ada` reaches a tool in root's home.
+    /// Lists directories that nodes open to all users, so that `ada` reaches a tool in root's home.
     pub(super) fn open(self) -> Vec<String> {
         match self {
             Self::Host => {
@@ -71,7 +71,7 @@ impl Image {
     }
 }
 
-/// Directory of the base image; the first caller on this machine builds it, once per recipe.
+/// Returns the directory of the base image; the first caller on this machine builds it, once per recipe.
 fn base() -> PathBuf {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -93,41 +93,41 @@ fn base() -> PathBuf {
 
 /// Builds the image under another name and renames it, so that an image of this name is complete.
 fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
-    let begun = cache.join("base.new");
+    let partial = cache.join("base.new");
     // left by a killed test
-    let _ = fs::remove_dir_all(&begun);
+    let _ = fs::remove_dir_all(&partial);
     let script = tempfile::Builder::new().suffix(".sh").tempfile().expect("a file");
     fs::write(script.path(), include_str!("image.sh")).expect("the recipe");
     let mut command = Command::new("bash");
-    command.arg(script.path()).arg(&begun).arg(mpich5.unwrap_or(Path::new("")));
+    command.arg(script.path()).arg(&partial).arg(mpich5.unwrap_or(Path::new("")));
     let _ = std::io::stderr().write_all(b"building the base image of labs, once: one to three minutes\n");
     run_checked("building the base image", command, Duration::from_secs(1200));
-    fs::rename(&begun, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
+    fs::rename(&partial, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
 }
 
-/// FNV-1a: enough to tell recipes apart.
+/// Returns the FNV-1a hash, which suffices to distinguish recipes.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Says what building the base image lacks on this machine, if anything.
+/// Says what this machine lacks to build the base image, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
-/// Directories of tools that the environment names or the set-up installs.
+/// Lists the directories of tools that the environment names or the set-up installs.
 fn tools() -> Vec<PathBuf> {
-    let told = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
-    let all = told.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([cache::cache().join("mpich5")]);
+    let variables = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
+    let all = variables.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([cache::cache().join("mpich5")]);
     all.filter(|p| p.is_absolute() && p.is_dir()).collect()
 }
 
-/// Whether nodes hide this path behind a directory of their own.
+/// Returns whether nodes hide this path behind a directory of their own.
 fn is_hidden(path: &Path) -> bool {
     [env::temp_dir().as_path(), Path::new("/tmp")].iter().any(|t| path.starts_with(t))
 }
 
-/// Mount points of real disks other than the root, without directories that nodes replace.
+/// Returns the mount points of real disks other than the root, without directories that nodes replace.
 fn disks(mounts: &str) -> Vec<String> {
     let own = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/boot", "/etc", "/root/.ssh"];
     let of_disks = mounts.lines().filter_map(|line| {

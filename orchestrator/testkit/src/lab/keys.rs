@@ -1,4 +1,4 @@
-//! Makes and publishes ssh keys of hosts and users.
+//! Makes ssh keys and publishes those of hosts.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use super::{
     sandbox::{PATIENCE, Sandbox},
 };
 
-/// Makes a key without a pass phrase, replacing an earlier one.
+/// Makes a key without a passphrase, replacing an earlier one.
 pub(super) fn make(file: &Path, comment: &str) {
     let _ = fs::remove_file(file);
     let mut command = Command::new("ssh-keygen");
@@ -19,12 +19,12 @@ pub(super) fn make(file: &Path, comment: &str) {
     run_checked("ssh-keygen", command, PATIENCE);
 }
 
-/// Writes the known hosts of all nodes, in place: the nodes have this very file mounted.
+/// Writes the known hosts of all nodes, in place, because the nodes have this very file mounted.
 pub(super) fn publish(sandbox: &Sandbox) {
     let nodes = sandbox.outside().join("nodes");
     let mut lines: Vec<String> = Vec::new();
     for node in fs::read_dir(&nodes).expect("the nodes' directories").flatten() {
-        // a guest has no such file: its key is unknown beforehand
+        // a guest has no such file, because its key is unknown beforehand
         lines.extend(fs::read_to_string(node.path().join("known")).ok());
     }
     lines.sort();

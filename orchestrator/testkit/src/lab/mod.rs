@@ -6,8 +6,8 @@
 //! # fn test() { // a #[test]
 //! cvc_testkit::require!(cvc_testkit::Tool::Lab);
 //! let lab = Lab::builder().nodes(4).login(true).scratch_mib(64).image(Image::Host).build();
-//! let said = lab.ssh("n1", "hostname; ssh n2 hostname"); // as the user on the laptop does, keys checked strictly
-//! assert_eq!(String::from_utf8_lossy(&said.stdout), "n1\nn2\n");
+//! let output = lab.ssh("n1", "hostname; ssh n2 hostname"); // like the user on the laptop, with strict host keys
+//! assert_eq!(String::from_utf8_lossy(&output.stdout), "n1\nn2\n");
 //! let mut cvc = lab.command("cvc"); // a std::process::Command: on the laptop, in the sandbox
 //! cvc.args(["run", "campaign.toml"]);
 //! lab.node("n2").poweroff();
@@ -16,21 +16,21 @@
 //! ```
 //!
 //! - Everything lives in a **sandbox** with its own network, mount, process, host-name and IPC namespaces: it has no route out, several labs
-//!   can use the same addresses at once, and everything ends with the [`Lab`], even when the test program is killed. Dropping a lab
+//!   can use the same addresses at once, and everything ends with the [`Lab`], even if the test program is killed. Dropping a lab
 //!   panics if anything is left.
-//! - The **laptop** is the sandbox itself: the machine's own files, with the test's temporary directories; a home of its own with
+//! - The **laptop** is the sandbox itself: the machine's own files, including the test's temporary directories; a home of its own with
 //!   `.ssh/config`, a key and `known_hosts` (`ssh n1`, `ssh ada@n1`), a private `/run` and `/dev/shm`, host name `laptop`, 10.77.0.1.
 //!   Programs on it are started by [`Lab::command`].
 //! - **Nodes** `n1`, `n2`, ... (10.77.0.11, .12, ...) and, if asked for, `login` (10.77.0.10) have their own namespaces, an overlay as
-//!   root (of the machine's own root with [`Image::Host`]: what is installed here is there, below the same path), sshd with the limits
-//!   that sshd has by default, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one directory on all
-//!   of them, but not on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
+//!   root (of the machine's own root with [`Image::Host`], so that programs installed here have the same paths there), sshd with its default
+//!   limits, a host key, `/dev`, `/run`, `/tmp`, and `/scratch-local` of a chosen size; `/shared` is one directory on all of them, but not
+//!   on the laptop ([`Lab::shared`] for the test). Users: `root` and `ada` (4711, may sudo). Each node reaches the others by ssh.
 //! - **Faults** are methods of [`Node`]: [`kill`](Node::kill), [`poweroff`](Node::poweroff), [`restart`](Node::restart),
 //!   [`restart_with_new_key`](Node::restart_with_new_key), [`link`](Node::link), [`wire`](Node::wire), [`sshd_stop`](Node::sshd_stop),
 //!   [`sshd_kill`](Node::sshd_kill), [`fill`](Node::fill), [`reachable_from_laptop`](Node::reachable_from_laptop).
-//! - **Slurm**: [`Lab::slurm`] starts a real one over a lab with a login node ([`Slurm`]).
+//! - **Slurm**: [`Lab::slurm`] starts a real Slurm on a lab with a login node ([`Slurm`]).
 //! - **Disks**: [`Disk`] is a real block device that can be attached to nodes under any name.
-//! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, beside `/shared`.
+//! - **A parallel file system**: [`Lab::gluster`] mounts a real one on all nodes, in addition to `/shared`.
 
 mod cache;
 mod command;
@@ -93,44 +93,44 @@ pub struct LabBuilder {
 }
 
 impl LabBuilder {
-    /// Number of nodes, `n1` to `nK`: 4 by default, at most 64, 0 if all come from a [`crate::Cloud`].
+    /// Sets the number of nodes, `n1` to `nK`: 4 by default, at most 64, 0 if all come from a [`crate::Cloud`].
     pub fn nodes(mut self, nodes: u8) -> Self {
         assert!(nodes <= 64, "a lab has at most 64 nodes, not {nodes}");
         self.nodes = nodes;
         self
     }
 
-    /// Whether there is a login node, `login`; none by default.
+    /// Sets whether there is a login node, `login`; none by default.
     pub fn login(mut self, login: bool) -> Self {
         self.login = login;
         self
     }
 
-    /// The image of the nodes; [`Image::Host`] by default.
+    /// Sets the image of the nodes; [`Image::Host`] by default.
     pub fn image(mut self, image: Image) -> Self {
         self.image = image;
         self
     }
 
-    /// The size of each node's `/scratch-local` in MiB; 64 by default.
+    /// Sets the size of each node's `/scratch-local` in MiB; 64 by default.
     pub fn scratch_mib(mut self, mib: u64) -> Self {
         self.scratch_mib = mib;
         self
     }
 
-    /// The size of each node's `/dev/shm` in MiB; 512 by default.
+    /// Sets the size of each node's `/dev/shm` in MiB; 512 by default.
     pub fn shm_mib(mut self, mib: u64) -> Self {
         self.shm_mib = mib;
         self
     }
 
-    /// The space in each node's root file system in MiB; 1024 by default.
+    /// Sets the space in each node's root file system in MiB; 1024 by default.
     pub fn disk_mib(mut self, mib: u64) -> Self {
         self.disk_mib = mib;
         self
     }
 
-    /// The size of `/shared` in MiB; 2048 by default.
+    /// Sets the size of `/shared` in MiB; 2048 by default.
     pub fn shared_mib(mut self, mib: u64) -> Self {
         self.shared_mib = mib;
         self
@@ -169,17 +169,17 @@ impl LabBuilder {
     }
 }
 
-/// A laptop and nodes, as the module describes. Dropping it ends everything and checks that nothing is left.
+/// A laptop and nodes, as described for the module. Dropping it ends everything and checks that nothing is left.
 #[derive(Debug)]
 pub struct Lab {
-    /// The login node first, if there is one.
+    /// All nodes; the login node is the first, if there is one.
     nodes: Vec<Node>,
     guest_pool: GuestPool,
     sandbox: Arc<Sandbox>,
 }
 
 impl Lab {
-    /// Begins with a lab of four nodes without a login node.
+    /// Returns a builder for a lab of four nodes without a login node.
     pub fn builder() -> LabBuilder {
         LabBuilder {
             nodes: 4,
@@ -193,7 +193,7 @@ impl Lab {
         }
     }
 
-    /// Writes keys and known hosts, on the laptop and for all nodes.
+    /// Writes keys and known hosts for the laptop and all nodes.
     fn prepare(&self, hosts: &str) {
         let ssh = self.home().join(".ssh");
         keys::make(&ssh.join("id_ed25519"), "laptop");
@@ -213,7 +213,7 @@ impl Lab {
     }
 
     /// Makes a command on the laptop, in the test's working directory, with the test's environment except for the user's own part (`HOME`,
-    /// `SSH_*` and the like). `kill` of the child kills the program; send other signals to [`program_of`] the child, or to its group.
+    /// `SSH_*` and the like). Killing the child kills the program; send other signals to [`program_of`] the child, or to its group.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         self.sandbox.command(program)
     }
@@ -232,11 +232,11 @@ impl Lab {
         self.exec(&["ssh", host, command])
     }
 
-    /// Runs a part of the test on the laptop's network: with the test's files, environment and names, but the laptop's addresses. Threads
-    /// and programs that it starts are there too.
+    /// Runs `piece` on the laptop's network: with the test's files, environment and names, but the laptop's addresses. Threads and programs
+    /// that it starts are there too.
     ///
     /// # Panics
-    /// If `piece` does.
+    /// If `piece` panics.
     pub fn on_network<T: Send>(&self, piece: impl FnOnce() -> T + Send) -> T {
         namespaces::on_network(&self.sandbox.namespaces, piece)
     }
@@ -252,33 +252,33 @@ impl Lab {
         self.nodes.iter().find(|n| n.name() == name).unwrap_or_else(|| panic!("the lab has no node {name}"))
     }
 
-    /// `n1` to `nK`, without the login node.
+    /// Returns `n1` to `nK`, without the login node.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|n| n.name() != "login")
     }
 
-    /// The login node.
+    /// Returns the login node.
     #[track_caller]
     pub fn login(&self) -> &Node {
         self.node("login")
     }
 
-    /// The home of the laptop's user, for the test and for the laptop.
+    /// Returns the home of the laptop's user, for the test and for the laptop.
     pub fn home(&self) -> PathBuf {
         self.sandbox.directory().join("home")
     }
 
-    /// Path of the nodes' `/shared` for the test.
+    /// Returns the path of the nodes' `/shared` for the test.
     pub fn shared(&self) -> PathBuf {
         self.sandbox.outside().join("shared")
     }
 
-    /// A directory of this lab that the test and the laptop see, but no node.
+    /// Returns a directory of this lab that the test and the laptop see, but no node.
     pub fn directory(&self) -> &Path {
         self.sandbox.directory()
     }
 
-    /// Adds a node's current key to the laptop's known hosts, as after [`Node::restart_with_new_key`].
+    /// Adds a node's current key to the laptop's known hosts, for example after [`Node::restart_with_new_key`].
     pub fn trust(&self, node: &Node) {
         let file = self.home().join(".ssh/known_hosts");
         let known = fs::read_to_string(&file).expect("known hosts of the laptop");
@@ -287,7 +287,7 @@ impl Lab {
         fs::write(&file, lines.join("\n") + "\n").expect("known hosts of the laptop");
     }
 
-    /// Living processes on the laptop and all nodes whose arguments contain this text, without the lab's own.
+    /// Lists the living processes on the laptop and all nodes whose arguments contain this text, without the lab's own.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let on_laptop = self.sandbox.processes().into_iter();
         let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));

@@ -33,8 +33,8 @@ impl Namespaces {
     }
 
     /// Makes a command inside them. Killing the child kills the program (but, as usual, not the program's own children), and the child ends
-    /// as the program does. Other signals to the child alone have no effect, so that the program gets signals to its group only once; use
-    /// [`program_of`].
+    /// the way the program does. Other signals to the child alone have no effect, so that the program gets signals to its group only once;
+    /// send them to [`program_of`] the child.
     pub(super) fn command(self: &Arc<Self>, program: impl AsRef<OsStr>) -> Command {
         let namespaces = Arc::clone(self);
         let descriptors: Vec<RawFd> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
@@ -46,7 +46,7 @@ impl Namespaces {
         command
     }
 
-    /// Lists living processes in any of them. While these files are open, no other namespace can get the same identity.
+    /// Lists the living processes in any of them. While these files are open, no other namespace can get the same identity.
     pub(super) fn inhabitants(&self) -> Vec<i32> {
         let of = |m: fs::Metadata| (m.dev(), m.ino());
         let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]].iter().filter_map(|f| f.metadata().ok().map(of)).collect();
@@ -67,7 +67,7 @@ impl Namespaces {
 /// Runs `piece` in a network, in a thread of its own.
 ///
 /// # Panics
-/// If `piece` does.
+/// If `piece` panics.
 pub(super) fn on_network<T: Send>(namespaces: &Namespaces, piece: impl FnOnce() -> T + Send) -> T {
     let run = || {
         namespaces.enter_network().expect("a network of the lab");
@@ -112,11 +112,11 @@ fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Waits for the program and ends as it ends.
+/// Waits for the program and ends the way it does.
 #[expect(unsafe_code, reason = "as said above")]
 unsafe fn stand_for(program: libc::pid_t) -> ! {
     unsafe {
-        // also the pipe that reports the success of exec, and the standard streams, which only the program may close
+        // including the pipe that reports the success of exec and the standard streams, which only the program may hold open
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
         let mut status = 0;
         while libc::waitpid(program, &mut status, 0) != program {}
@@ -159,7 +159,7 @@ pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-    // skip its group, session, terminal and the terminal's group
+    // skip group, session, terminal and the terminal's group
     let flags: u32 = fields.nth(4)?.parse().ok()?;
     Some((if flags & EXITING == 0 { state } else { 'X' }, parent))
 }

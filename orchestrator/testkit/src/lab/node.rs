@@ -1,4 +1,4 @@
-//! One node: a machine with its own network, processes, mounts, names and sshd.
+//! A node: a machine with its own network, processes, mounts, names and sshd.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -39,7 +39,7 @@ pub struct Node {
     /// The only user of a guest.
     guest: Option<String>,
     pub(super) sandbox: Arc<Sandbox>,
-    /// `None` while it is off.
+    /// `None` while the node is off.
     state: Mutex<Option<PoweredOn>>,
     pub(super) wire: Mutex<Option<Wire>>,
 }
@@ -65,28 +65,28 @@ impl Node {
         node
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address on the lab's network.
+    /// Returns its address on the lab's network.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Whether it is switched on.
+    /// Returns whether it is switched on.
     pub fn is_up(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Path of a file of the node for the test, while the node is on. A symbolic link with an absolute target leads out of the node: use
+    /// Returns the path of a file of the node for the test, while the node is on. A symbolic link with an absolute target leads out of the node: use
     /// `/run`, not `/var/run`.
     pub fn path(&self, on_node: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{on_node}", self.running().1))
     }
 
-    /// Makes a command on the node, as root, without ssh, in a small environment that is the same on every machine.
+    /// Makes a command on the node, as root, without ssh, in a small environment that is the same on all machines.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.running().0.command(program);
         command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -110,7 +110,7 @@ impl Node {
         run_checked(&format!("{}: {script}", self.name), command, PATIENCE)
     }
 
-    /// Living processes of the node whose arguments contain this text; none while it is off.
+    /// Lists the living processes of the node whose arguments contain this text; none while it is off.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let Some(init) = self.lock().as_ref().map(|r| r.init) else { return Vec::new() };
         let Some(own) = namespaces::identity(init, "pid") else { return Vec::new() };
@@ -118,12 +118,12 @@ impl Node {
         of_node.filter(|pid| *pid != init).filter_map(NodeProcess::of).filter(|p| p.command.contains(pattern)).collect()
     }
 
-    /// Its directory in the sandbox's memory, for the test.
+    /// Returns its directory in the sandbox's memory, for the test.
     fn own(&self) -> PathBuf {
         self.sandbox.outside().join("nodes").join(&self.name)
     }
 
-    /// A directory that survives while the node is off, for the test.
+    /// Returns a directory that survives while the node is off, for the test.
     pub(crate) fn store(&self) -> PathBuf {
         self.own()
     }
@@ -144,17 +144,17 @@ impl Node {
         }
     }
 
-    /// Removes its disk and key, once it will not be switched on again.
+    /// Removes its disk and key; it cannot be switched on again.
     pub(super) fn scrap(&self) {
         let own = self.sandbox.inside().join("nodes").join(&self.name);
-        // the kernel may hold the root of a machine that has just ended
+        // the kernel may still hold the root of a machine that has just ended
         self.sandbox.shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
     }
 
     /// Makes a fresh disk and another host key.
     pub(super) fn renew(&self) {
         for part in ["upper", "work"] {
-            // while the kernel still holds the old machine's root
+            // the kernel may still hold the old machine's root
             wait_until(&format!("the old disk of {}", self.name), PATIENCE, || match fs::remove_dir_all(self.own().join(part)) {
                 Ok(()) => true,
                 Err(e) => e.kind() == std::io::ErrorKind::NotFound,
@@ -165,7 +165,7 @@ impl Node {
         keys::publish(&self.sandbox);
     }
 
-    /// The line of its key in a file of known hosts.
+    /// Returns the line of its key in a file of known hosts.
     pub(crate) fn known(&self) -> String {
         let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
         let parts: Vec<&str> = key.split_whitespace().take(2).collect();
@@ -183,7 +183,7 @@ impl Node {
         (Arc::clone(&running.namespaces), running.init)
     }
 
-    /// The suffix of its network devices, whose names must be short.
+    /// Returns the suffix of its network devices, whose names must be short.
     pub(super) fn label(&self) -> String {
         match self.guest {
             Some(_) => format!("g{}", self.address.octets()[3]),
@@ -191,18 +191,18 @@ impl Node {
         }
     }
 
-    /// The name of its end of the cable at the switch.
+    /// Returns the name of the switch's end of its cable.
     pub(super) fn port(&self) -> String {
         format!("v-{}", self.label())
     }
 
-    /// Whether it has switched itself off: its process 1 has ended, and not by a test's fault.
+    /// Returns whether it has switched itself off: its process 1 has ended, and not because of a test's fault.
     pub(crate) fn has_ended(&self) -> bool {
-        // a failed lock means that it is just being switched on or off
+        // if it is locked, it is just being switched on or off
         self.state.try_lock().is_some_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
     }
 
-    /// Identifies its current boot, by the number of process 1; `None` while it is off or just being switched.
+    /// Identifies its current boot by the number of process 1; `None` while it is off or just being switched.
     pub(crate) fn boot(&self) -> Option<i32> {
         self.state.try_lock()?.as_ref().map(|r| r.init)
     }
@@ -242,7 +242,7 @@ impl Node {
         let is_wired = self.wire.lock().is_some();
         let switch = if is_wired { format!("w-{}", self.label()) } else { "lab0".into() };
         let peer = number_inside(init);
-        // the same hardware address for the same address, or a node that is replaced is not found for seconds
+        // the hardware address follows from the address; otherwise a replaced node cannot be found for seconds
         let [a, b, c, d] = self.address.octets();
         self.sandbox.shell(&format!(
             "ip link delete {port} 2>/dev/null || :\n\
@@ -250,20 +250,20 @@ impl Node {
              ip link set {port} master {switch} up"
         ));
         let_continue(&mut outer);
-        if let Err(finished) = wait_ready(&mut outer) {
+        if let Err(problem) = wait_ready(&mut outer) {
             let _ = (outer.kill(), outer.wait());
-            panic!("{} did not start ({finished}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+            panic!("{} did not start ({problem}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
         }
         let namespaces = Namespaces::of(init).expect("namespaces of the node");
         *state = Some(PoweredOn { outer, init, namespaces });
     }
 
-    /// Ends the thread that passes its packets.
+    /// Ends the thread that forwards its packets.
     pub(super) fn unplug(&self) {
         *self.wire.lock() = None;
     }
 
-    /// Kills process 1, and with it all others of the node.
+    /// Kills process 1, and with it all other processes of the node.
     pub(crate) fn end(&self) {
         let Some(mut running) = self.lock().take() else { return };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
@@ -272,7 +272,7 @@ impl Node {
     }
 }
 
-/// The number of a node's process 1 inside the sandbox.
+/// Returns the number of a node's process 1 inside the sandbox.
 fn number_inside(init: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{init}/status")).expect("the node's process 1");
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).expect("a kernel with pid namespaces");
@@ -280,7 +280,7 @@ fn number_inside(init: i32) -> String {
     inside.to_owned()
 }
 
-/// The directory for temporary files of tests, which nodes must not see.
+/// Returns the directory for temporary files of tests, which nodes must not see; empty if it is `/tmp`, which nodes replace anyway.
 fn hidden_directory() -> String {
     let temporary = std::env::temp_dir();
     if temporary == std::path::Path::new("/tmp") { String::new() } else { temporary.display().to_string() }

@@ -28,19 +28,19 @@ use crate::{
     program::admin_path,
 };
 
-/// Maximum time for a part of the lab to come up on a busy machine.
+/// Maximum time in which a part of the lab starts on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Sandbox {
     directory: Option<TempDir>,
     holder: Mutex<Child>,
-    /// Process 1 ends when this closes, also because the test was killed.
+    /// Process 1 ends when this closes, even if the test was killed.
     _stdin: ChildStdin,
     /// Process 1 of the sandbox, in the test's numbering.
     init: i32,
     pub(super) namespaces: Arc<Namespaces>,
-    /// Leftovers of nodes that had ended.
+    /// Leftovers of nodes that have ended.
     left: Mutex<Vec<String>>,
 }
 
@@ -63,9 +63,9 @@ impl Sandbox {
         holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
         let stdin = holder.stdin.take().expect("its standard input");
-        if let Err(output) = wait_ready(&mut holder) {
+        if let Err(problem) = wait_ready(&mut holder) {
             let _ = (holder.kill(), holder.wait());
-            panic!("the sandbox did not start ({output}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
+            panic!("the sandbox did not start ({problem}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
         }
         let outer = i32::try_from(holder.id()).expect("a process number");
         let init = *namespaces::children(outer).first().expect("process 1 of the sandbox");
@@ -73,7 +73,7 @@ impl Sandbox {
         Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _stdin: stdin, init, namespaces, left: Mutex::default() })
     }
 
-    /// Records processes that still live in namespaces in which everything has been ended.
+    /// Records processes that still live in namespaces where everything should have ended.
     pub(super) fn record_leftovers(&self, namespaces: &Namespaces) {
         self.left.lock().extend(namespaces.inhabitants().iter().map(|pid| {
             format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
@@ -84,12 +84,12 @@ impl Sandbox {
         self.directory.as_ref().expect("until it ends").path()
     }
 
-    /// Directory in the sandbox's memory, for its own processes.
+    /// Returns a directory in the sandbox's memory, for its own processes.
     pub(super) fn inside(&self) -> PathBuf {
         self.directory().join("run")
     }
 
-    /// The same directory, for the test.
+    /// Returns the same directory, for the test.
     pub(super) fn outside(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{}", self.init, self.inside().display()))
     }
@@ -120,17 +120,17 @@ impl Sandbox {
         let inside =
             namespaces::processes().into_iter().filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
         let all = inside.filter_map(NodeProcess::of);
-        // the processes that hold the nodes belong to the lab
+        // the processes that hold nodes belong to the lab itself
         all.filter(|p| !p.command.starts_with("unshare --net --uts --ipc --pid --mount ")).collect()
     }
 
-    /// Kills every process in it.
+    /// Kills all of its processes.
     pub(super) fn kill(&self) {
         signal(self.init, Signal::SIGKILL);
         let _ = self.holder.lock().wait();
     }
 
-    /// Ends everything, and lists what is left nevertheless.
+    /// Ends everything, and lists what is still left.
     fn end(&mut self) -> Vec<String> {
         self.kill();
         self.record_leftovers(&self.namespaces);

@@ -1,4 +1,4 @@
-//! A real Slurm over the nodes: slurmctld on the login node, slurmd on the others, munge on all.
+//! A real Slurm on the nodes: slurmctld on the login node, slurmd on the others, munge on all.
 
 use std::{fs, io::Read, path::Path, thread, time::Duration};
 
@@ -14,9 +14,9 @@ const PROCESSORS: u32 = 4;
 
 const CONFIGURATION: &str = "/etc/slurm/slurm.conf";
 
-/// Slurm on a [`Lab`] with a login node; from [`Lab::slurm`]. Partitions `debug` (the default, at most 60 minutes) of all nodes and `short`
+/// Slurm on a [`Lab`] with a login node; started by [`Lab::slurm`]. Partitions `debug` (the default, at most 60 minutes) of all nodes and `short`
 /// (2 minutes, higher priority) of the first two; 4 processors and 4000 MB per node. `root` and `ada` may submit on the login node.
-/// Without accounting only `sacct -c` works, which reads the file of completed jobs. It ends with the lab.
+/// Without accounting only `sacct -c` works, which reads the file of completed jobs. Slurm ends with the lab.
 #[derive(Debug)]
 pub struct Slurm<'lab> {
     lab: &'lab Lab,
@@ -86,7 +86,7 @@ fn prepare(node: &Node, key: &[u8], configuration: &[u8]) {
     start_munge(node);
 }
 
-/// Starts munge on a node, also after a restart of it.
+/// Starts munge on a node, even after a restart of the node.
 fn start_munge(node: &Node) {
     node.shell(
         "mkdir -p /run/munge\n\
@@ -132,8 +132,8 @@ impl Slurm<'_> {
         end(self.lab.login(), "slurmctld", Signal::SIGTERM);
     }
 
-    /// Kills slurmctld, as a crash does. It forgets unsaved changes: a job that was just submitted is lost, one that has just ended seems to
-    /// be running.
+    /// Kills slurmctld, as a crash does. It forgets unsaved changes: a job that was just submitted is lost, and one that has just ended still
+    /// seems to be running.
     pub fn kill_controller(&self) {
         end(self.lab.login(), "slurmctld", Signal::SIGKILL);
     }
@@ -146,12 +146,12 @@ impl Slurm<'_> {
         wait_until("slurmctld", Duration::from_secs(60), || login.exec(&["scontrol", "ping"]).status.success());
     }
 
-    /// Kills slurmd of a node; processes that it started live on.
+    /// Kills slurmd on a node; processes that it started live on.
     pub fn stop_node(&self, node: &Node) {
         end(node, "slurmd", Signal::SIGKILL);
     }
 
-    /// Starts slurmd and munge of a node, also after [`Node::restart`] or on a replaced machine.
+    /// Starts slurmd and munge on a node, even after [`Node::restart`] or on a machine that replaced it.
     pub fn start_node(&self, node: &Node) {
         if !node.path(CONFIGURATION).exists() {
             // another machine has taken its place
@@ -162,7 +162,7 @@ impl Slurm<'_> {
         node.shell(&format!("setsid slurmd -N {} </dev/null >/dev/null 2>&1", node.name()));
     }
 
-    /// Returns the ends of all Slurm logs, for the message of a failed test.
+    /// Returns the last lines of all Slurm logs, for the message of a failed test.
     pub fn logs(&self) -> String {
         let of = |node: &Node| match node.is_up() {
             true => {
@@ -180,27 +180,27 @@ impl Slurm<'_> {
     }
 }
 
-/// Ends a daemon of a node by a signal.
+/// Ends a daemon on a node with a signal.
 fn end(node: &Node, program: &str, by: Signal) {
     let is_it = |command: &str| Path::new(command.split(' ').next().unwrap_or_default()).file_name().is_some_and(|n| n == program);
-    let mut told = false;
+    let mut signalled = false;
     wait_until(&format!("the end of {program}"), Duration::from_secs(20), || {
         let all: Vec<i32> = node.processes(program).into_iter().filter(|p| is_it(&p.command)).map(|p| p.pid).collect();
-        if !told || by == Signal::SIGKILL {
+        if !signalled || by == Signal::SIGKILL {
             all.iter().for_each(|pid| signal(*pid, by));
-            told = true;
+            signalled = true;
         }
         all.is_empty()
     });
     node.shell(&format!("rm -f /run/{program}.pid"));
 }
 
-/// Says what Slurm lacks on this machine, if anything.
+/// Says what this machine lacks for Slurm, if anything.
 pub(crate) fn missing() -> Option<String> {
     requirements::missing().or_else(|| absent(&["slurmctld", "slurmd", "munged", "srun", "sinfo"]))
 }
 
-/// Says what Slurm with accounting lacks on this machine, if anything.
+/// Says what this machine lacks for Slurm with accounting, if anything.
 pub(crate) fn missing_for_accounting() -> Option<String> {
     missing().or_else(|| absent(&["slurmdbd", "mariadbd", "mariadb-install-db", "sacct"]))
 }

@@ -37,7 +37,7 @@ pub struct Line {
     pub mbit_per_s: Option<f64>,
 }
 
-/// Maximum number of packets under way, as in the queue of a switch; further ones are lost.
+/// Maximum number of packets in flight, as in the queue of a switch; further ones are lost.
 const QUEUE: usize = 4000;
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn tap(name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A packet under way: when it is due, its sequence number, its target device, its bytes.
+/// A packet in flight: its due time, sequence number, target device and bytes.
 type Packet = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
@@ -124,7 +124,7 @@ fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
         let wait = queue
             .peek()
             .map_or(Duration::from_millis(20), |Reverse((due, ..))| due.saturating_duration_since(now).min(Duration::from_millis(20)));
-        // rounded up: a poll of 0 ms would spin until a packet is due
+        // rounded up, because a poll of 0 ms would spin until a packet is due
         let wait = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(20);
         let mut polled = devices.each_ref().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN));
         let _ = nix::poll::poll(&mut polled, PollTimeout::from(wait));

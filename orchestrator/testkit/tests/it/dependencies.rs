@@ -1,11 +1,11 @@
-//! The dependencies are as `deny.toml` wants them.
+//! Checks the dependencies against `deny.toml`.
 
 use cvc_testkit::{Tool, require};
 use std::process::Command;
 
-/// Advisories are left out: they change without a change here, and need the network.
+/// Advisories are left out, because they change without a change here and need the network.
 #[test]
-fn licenses_sources_and_duplicates_are_as_deny_toml_says() {
+fn licenses_sources_and_duplicates_comply_with_deny_toml() {
     require!(Tool::CargoDeny);
     let output = Command::new("cargo")
         .args(["deny", "--offline", "--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])

@@ -1,4 +1,4 @@
-//! The lab itself: nodes come up, reach each other, suffer what tests do to them, and go without a trace.
+//! The lab itself: nodes start, reach each other, suffer faults, and disappear without a trace.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use cvc_testkit::{
 };
 use nix::sys::signal::Signal;
 
-/// Enough for what is to happen, also on a machine with much other work.
+/// Time limit that is long enough even on a busy machine.
 const SOON: Duration = Duration::from_secs(90);
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// One lab at a time, but for the tests that want several: the figures are of a machine that is not busy with others.
+/// Waits for the turn of this test: only one test at a time makes labs, so that the durations are those of a machine without other labs.
 fn turn() -> cvc_testkit::Turn {
     cvc_testkit::turn("lab", 1)
 }
@@ -41,7 +41,7 @@ fn nodes_start_in_seconds_reach_each_other_and_leave_nothing() {
         assert_eq!(text(&finished), format!("login\nn1\nn2\nn3\nn4\n{user}\n"));
     }
     let (directory, begin) = (lab.directory().to_owned(), Instant::now());
-    drop(lab); // which looks for processes and mounts
+    drop(lab); // this checks for processes and mounts
     eprintln!("4 nodes and a login node: up in {up:.2?}, gone in {:.2?}", begin.elapsed());
     assert!(!directory.exists());
 }
@@ -54,9 +54,9 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     let outside = tempfile::tempdir().expect("a directory");
     let host = std::net::TcpListener::bind("0.0.0.0:0").expect("a port of the machine");
     let port = host.local_addr().expect("its address").port();
-    // an address of the machine itself, which it would answer on any network it is on
-    let route = text(&Command::new("ip").args(["-4", "-o", "address", "show", "scope", "global"]).output().expect("ip"));
-    let addresses = route.lines().filter_map(|l| l.split_whitespace().nth(3)?.split('/').next().map(str::to_owned));
+    // addresses of the machine itself, which it would answer on any of its networks
+    let listed = text(&Command::new("ip").args(["-4", "-o", "address", "show", "scope", "global"]).output().expect("ip"));
+    let addresses = listed.lines().filter_map(|l| l.split_whitespace().nth(3)?.split('/').next().map(str::to_owned));
     for address in addresses.chain(["127.0.0.1".to_owned()]) {
         let script = format!("exec 3<>/dev/tcp/{address}/{port}");
         let reached = Command::new("bash").args(["-c", &script]).status().expect("bash");
@@ -67,19 +67,19 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     for routes in [lab.exec(&["ip", "route"]), lab.node("n1").exec(&["ip", "route"])] {
         assert!(!text(&routes).contains("default"), "{}", text(&routes));
     }
-    // the test's directories are the laptop's, not the nodes'
+    // the laptop sees the test's directories, nodes do not
     fs::write(outside.path().join("seen"), "").expect("a file");
     let file = outside.path().join("seen").display().to_string();
     assert!(lab.exec(&["test", "-e", &file]).status.success());
     assert!(!lab.node("n1").exec(&["test", "-e", &file]).status.success());
-    // what is shared is shared, what is not is not
+    // only `/shared` is shared
     lab.node("n1").shell("echo 1 >/shared/a; echo 1 >/scratch-local/a; echo 1 >/etc/a; echo 1 >/dev/shm/a; echo 1 >/tmp/a; sleep 600 & :");
     assert_eq!(fs::read_to_string(lab.shared().join("a")).expect("the shared file"), "1\n");
     assert_eq!(lab.node("n2").shell("cat /shared/a; ls /scratch-local /etc/a /dev/shm /tmp 2>/dev/null | grep -x a || :"), "1\n");
     assert!(!Path::new("/etc/a").exists());
     assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
     assert_eq!(lab.processes("sleep 600").len(), 1);
-    // who looks for what a run has left sees nothing of the lab's own but sshd, and nobody keeps the dead
+    // of the lab's own processes only sshd is visible on a node, and ended orphans are reaped
     lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'");
     wait_until("the end of the orphans", Duration::from_secs(20), || lab.node("n2").processes("sleep 0.1").is_empty());
     let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
@@ -118,18 +118,18 @@ fn a_test_that_panics_or_is_killed_leaves_nothing() {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let appending = || fs::File::options().append(true).open(log.path()).expect("its file");
         let mut inner = inner.stdout(appending()).stderr(appending()).spawn().expect("starts");
-        let finished = || fs::read_to_string(log.path()).expect("what it said");
+        let printed = || fs::read_to_string(log.path()).expect("its output");
         let mut directory = None;
         wait_until("the inner lab", SOON, || {
-            directory = finished().lines().find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
+            directory = printed().lines().find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
             directory.is_some()
         });
         if way == "kill" {
             inner.kill().expect("a process");
         }
-        assert!(!inner.wait().expect("its end").success(), "{}", finished());
+        assert!(!inner.wait().expect("its end").success(), "{}", printed());
         let directory = directory.expect("just seen");
-        // what is killed cannot wait for it
+        // a killed test cannot wait until its lab has ended
         wait_until(&format!("nothing to be left after {way}"), SOON, || {
             !Path::new(&directory).exists()
                 && cvc_testkit::process::of_directory(Path::new(&directory)).is_empty()
@@ -175,7 +175,7 @@ fn a_killed_node_closes_its_connections_and_a_silent_one_does_not() {
     };
     let (mut of_killed, mut of_silent) = (session("n1"), session("n2"));
     lab.node("n1").kill();
-    // its command would go on for ten minutes
+    // its command would run for ten minutes
     wait_until("the end of the session", SOON, || of_killed.try_wait().expect("its state").is_some());
     assert_eq!(of_killed.wait().expect("its end").code(), Some(255));
     lab.node("n2").poweroff();
@@ -211,14 +211,14 @@ fn a_node_restarts_as_itself_or_as_another() {
 }
 
 #[test]
-fn links_are_cut_delayed_and_narrow() {
+fn links_can_be_cut_slow_lossy_and_narrow() {
     require!(Tool::Lab);
     let _turn = turn();
     let lab = Lab::builder().nodes(2).build();
     let node = lab.node("n1");
     const CONNECT: &str = "exec 3<>/dev/tcp/$0/22";
     let answers = |host: &str| lab.exec(&["timeout", "1", "bash", "-c", CONNECT, host]).status.success();
-    // on a busy machine not each within a second
+    // on a busy machine a single attempt may take longer than a second
     let comes = |host: &str| wait_until(host, SOON, || answers(host));
     comes("n1");
     node.link(false);
@@ -231,13 +231,13 @@ fn links_are_cut_delayed_and_narrow() {
     assert!(lab.node("n2").exec(&["timeout", "30", "bash", "-c", CONNECT, "n1"]).status.success());
     node.reachable_from_laptop(true);
     comes("n1");
-    // a session that was open before lives on over the new wire
+    // a session that is already open survives the new wire
     let mut ssh = lab.command("ssh");
     ssh.args(["n1", "sleep 6; echo still here"]).stdout(std::process::Stdio::piped());
     let session = ssh.spawn().expect("starts");
     wait_until("the session", SOON, || !node.processes("sleep 6").is_empty());
     node.wire(Line { delay: Duration::from_millis(50), ..Line::default() });
-    // there and back: never faster, and hardly slower as soon as the machine has a moment
+    // there and back: never faster, and hardly slower on an idle machine
     let mut fastest = f64::MAX;
     let mut connects = 0;
     wait_until("a connection without another delay", SOON, || {
@@ -311,7 +311,7 @@ fn a_full_disk_affects_its_node_alone_and_full_shared_storage_all_nodes() {
     }
 }
 
-/// Compiles the ring for a library and puts it into the shared folder.
+/// Compiles the ring program for a library and puts it into the shared directory.
 fn ring(lab: &Lab, compiler: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/ring.c");
     let built = lab.directory().join("ring");
@@ -320,7 +320,7 @@ fn ring(lab: &Lab, compiler: &Path) {
     fs::copy(&built, lab.shared().join("ring")).expect("the program on shared storage");
 }
 
-/// What the ring says when all is well: one rank per node, in order, and the token passed on by all but the first.
+/// Checks the output of the ring: one rank per node, in order, and a token that went through all of them.
 fn assert_ring(finished: &Output, nodes: usize, rounds: usize) {
     let output = text(finished);
     assert!(finished.status.success(), "{}: {output}", finished.status);
@@ -388,7 +388,7 @@ fn slurm_runs_jobs_on_four_nodes() {
             "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";
         assert_ring(&lab.ssh("login", srun), 4, 5);
     }
-    // a controller that has just begun may refuse steps: the job has its own done before it is stopped
+    // a controller that has just started may refuse steps, so the job finishes its step before the controller stops
     let script = "srun hostname | sort; until [ -e go ]; do sleep 0.1; done; echo on";
     let job = text(&lab.ssh("ada@login", &format!("cd /shared; sbatch --parsable -N2 -o out --wrap '{script}'")));
     assert!(job.trim().parse::<u32>().is_ok(), "{job}");
@@ -424,9 +424,7 @@ fn glusterfs_is_shared_by_all_nodes_and_loses_files_with_a_brick() {
     let bricks = |node: &str| lab.node(node).shell("ls /scratch-local/brick | wc -l").trim().parse::<u32>().expect("a count");
     assert!(bricks("n1") > 0 && bricks("n2") > 0 && bricks("n1") + bricks("n2") == 9);
     lab.node("n2").kill();
-    wait_until("files that have gone with the brick", SOON, || {
-        lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string()
-    });
+    wait_until("the loss of the brick's files", SOON, || lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string());
 }
 
 #[test]

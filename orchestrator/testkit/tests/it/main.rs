@@ -1,4 +1,4 @@
-//! Tests of what tests stand on: the lab and the cloud.
+//! Tests of the test kit itself: the lab, the cloud, and tables; and of the workspace's dependencies.
 
 mod cloud;
 mod dependencies;

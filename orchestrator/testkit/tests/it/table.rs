@@ -1,4 +1,4 @@
-//! Committed tables are read as they are printed.
+//! Reading committed tables.
 
 use cvc_testkit::table::{Row, csv, printed};
 use std::path::Path;

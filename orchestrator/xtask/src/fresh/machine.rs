@@ -1,4 +1,4 @@
-//! The file system of a fresh machine: a cached minimal system, and throw-away copies of it with the host's registry settings.
+//! The file system of a fresh machine: a cached minimal system, and disposable copies of it with the host's registry settings.
 
 use crate::interrupt::Interrupts;
 use std::{
@@ -42,7 +42,7 @@ const SETTINGS_BY_PREFIX: &[&str] = &["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGIST
 /// Packages of the minimal system, besides essential packages and apt.
 const PACKAGES: &str = "ca-certificates,git";
 
-/// apt settings that keep downloaded packages, against the settings of container images.
+/// apt settings that keep downloaded packages, overriding those of container images.
 const KEEP_PACKAGES: &str = "#clear DPkg::Post-Invoke;\n#clear APT::Update::Post-Invoke;\n\
     APT::Keep-Downloaded-Packages \"true\";\nBinary::apt::APT::Keep-Downloaded-Packages \"true\";\n";
 
@@ -113,7 +113,7 @@ impl Cache {
         for dir in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(RUN)).map(|e| e.path()) {
             let Ok(in_use) = File::open(dir.join(IN_USE)) else { continue };
             if in_use.try_lock().is_ok() {
-                eprintln!("== removing {}, which an earlier call has left", dir.display());
+                eprintln!("== removing {}, left by an earlier call", dir.display());
                 remove(&dir)?;
             }
         }
@@ -121,7 +121,7 @@ impl Cache {
     }
 }
 
-/// A throw-away copy of the minimal system; removed when dropped.
+/// A disposable copy of the minimal system; removed when dropped.
 pub struct Copy {
     /// Its root directory.
     pub root: PathBuf,
@@ -131,7 +131,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Copies registry settings and links downloaded packages and crates, but nothing that is installed.
+    /// Copies registry settings and links downloaded packages and crates, but no installed programs.
     pub fn equip(&self) -> Result<(), String> {
         for dir in ["opt/rust", "opt/cargo/registry", "opt/fresh", "target", "etc/apt/apt.conf.d"] {
             self.make_dir(dir)?;
@@ -205,7 +205,7 @@ impl Copy {
     pub fn clone(&self, repository: &Path, home: &str) -> Result<(), String> {
         self.make_dir(home)?;
         let to = self.root.join(home).join("cvc");
-        // without hard links, since the clone may change its owner
+        // without hard links, because the clone may change its owner
         succeed(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(to))
     }
 

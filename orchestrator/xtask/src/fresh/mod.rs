@@ -1,5 +1,5 @@
-//! `cargo xtask fresh`: runs a command in a clone of this repository on a machine with nothing but a minimal system, Rust and git. What fails
-//! there fails for every newcomer.
+//! `cargo xtask fresh`: runs a command in a clone of this repository on a machine with nothing but a minimal system, Rust and git. A command
+//! that fails there fails for every newcomer.
 
 mod machine;
 
@@ -16,13 +16,13 @@ use std::{
 const USAGE: &str = "\
 usage: cargo xtask fresh [--user] [--target DIR] COMMAND [ARGUMENT...]
 
-Runs a command in a clone of the checked-out commit on a throw-away machine: a minimal system of the distribution with Rust and git, in mount,
+Runs a command in a clone of the checked-out commit on a disposable machine: a minimal system of the distribution with Rust and git, in mount,
 pid, uts and ipc namespaces of its own, with this machine's network. Needs root, mmdebstrap and git.
 
-  --user        as an ordinary user with sudo, instead of as root without sudo
+  --user        run as an ordinary user with sudo, instead of as root without sudo
   --target DIR  use DIR as cargo's target directory, and keep it for the next call
 
-The machine gets the registry settings of apt, pip and cargo and the packages and crates already downloaded, but nothing that is installed here.
+The machine gets the registry settings of apt, pip and cargo and the packages and crates already downloaded, but no program installed here.
 The minimal system and downloaded packages are kept in CVC_FRESH_CACHE (default: cvc-fresh in the user's cache); delete it to start over.";
 
 /// Name of the ordinary user.
@@ -66,12 +66,12 @@ pub fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let toolchain = toolchain(&repository)?;
     let target = wanted.target.as_deref().map(directory).transpose()?.unwrap_or_default();
     let interrupts = Interrupts::listen()?;
-    let ended = on_a_machine(&wanted, &repository, &toolchain, &target, &interrupts);
+    let result = on_a_machine(&wanted, &repository, &toolchain, &target, &interrupts);
     if interrupts.interrupted() {
         eprintln!("== interrupted; the machine is removed");
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    ended
+    result
 }
 
 fn on_a_machine(wanted: &Wanted, repository: &Path, toolchain: &Path, target: &Path, interrupts: &Interrupts) -> Result<ExitCode, String> {
@@ -130,20 +130,21 @@ fn toolchain(repository: &Path) -> Result<PathBuf, String> {
     let sysroot = PathBuf::from(printed);
     if sysroot == Path::new("/usr") || sysroot == Path::new("/usr/local") || !sysroot.join("bin/cargo").is_file() {
         return Err(format!(
-            "{} is not the directory of a Rust toolchain alone; hint: install Rust with rustup (https://rustup.rs)",
+            "{} does not hold only a Rust toolchain; hint: install Rust with rustup (https://rustup.rs)",
             sysroot.display()
         ));
     }
     Ok(sysroot)
 }
 
-/// Describes the commit, and how many uncommitted files it lacks.
+/// Describes the commit, and says how many uncommitted files it lacks.
 fn describe(repository: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| output(Command::new("git").arg("-C").arg(repository).args(arguments));
     let commit = git(&["log", "-1", "--format=%h (%s)"])?;
     let changes = git(&["status", "--porcelain"])?.lines().count();
     Ok(match changes {
         0 => commit,
+        1 => format!("{commit}; 1 uncommitted file is not included"),
         _ => format!("{commit}; {changes} uncommitted files are not included"),
     })
 }

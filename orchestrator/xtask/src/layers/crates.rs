@@ -34,7 +34,7 @@ fn violations_of(packages: &[Package], table: &[(&str, &[&str])]) -> Vec<String>
         let manifest = package.dir.join("Cargo.toml");
         let Some((_, allowed)) = table.iter().find(|(name, _)| *name == package.name) else {
             wrong.push(format!(
-                "{}: crate `{}` is not assigned to a layer; hint: list what it may depend on in {TABLE}",
+                "{}: crate `{}` is not assigned to a layer; hint: list the crates that it may depend on in {TABLE}",
                 manifest.display(),
                 package.name
             ));

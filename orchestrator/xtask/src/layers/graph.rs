@@ -16,7 +16,7 @@ impl Graph {
         self.edges.range((node, 0)..=(node, usize::MAX)).map(|((_, to), _)| *to)
     }
 
-    /// Nodes reachable from `from`.
+    /// Returns the nodes reachable from `from`.
     fn reachable(&self, from: usize) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut open: Vec<usize> = self.successors(from).collect();
@@ -28,7 +28,7 @@ impl Graph {
         reached
     }
 
-    /// Strongly connected components of more than one node, largest first.
+    /// Returns the strongly connected components of more than one node, largest first.
     pub fn cycles(&self) -> Vec<BTreeSet<usize>> {
         let reached: BTreeMap<usize, BTreeSet<usize>> = self.nodes.iter().map(|n| (*n, self.reachable(*n))).collect();
         let mut cycles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
@@ -40,7 +40,7 @@ impl Graph {
         cycles
     }
 
-    /// Length of the longest path down from each node; the nodes of a cycle share a level.
+    /// Returns the length of the longest path down from each node; the nodes of a cycle share a level.
     pub fn levels(&self) -> BTreeMap<usize, usize> {
         let cycles = self.cycles();
         let home = |node: usize| cycles.iter().find(|c| c.contains(&node)).and_then(BTreeSet::first).copied().unwrap_or(node);
@@ -55,8 +55,8 @@ impl Graph {
         self.nodes.iter().map(|n| (*n, levels[&home(*n)])).collect()
     }
 
-    /// Edges whose removal breaks the cycle, of the smallest total weight that a local search finds: those that point backwards in the best
-    /// order of its nodes.
+    /// Returns edges whose removal breaks the cycle, with the smallest total weight that a local search finds: those that point backwards in the
+    /// best order of its nodes.
     pub fn feedback_edges(&self, cycle: &BTreeSet<usize>) -> Vec<(usize, usize)> {
         let within: Vec<(usize, usize, usize)> = self
             .edges

@@ -20,10 +20,10 @@ use std::{
     path::Path,
 };
 
-/// Longest list of imports that is printed in full without `--all`.
+/// Maximum number of imports that are listed without `--all`.
 const FEW: usize = 24;
 
-/// How to break a cycle.
+/// The hint for all violations.
 const HINT: &str = "hint: to break a cycle, move the names that close it to a module below both sides, or pass what is needed as a parameter or a \
                     trait; a `mod.rs` whose children import from it should only re-export";
 
@@ -95,7 +95,7 @@ impl Layers {
         }
     }
 
-    /// Dependencies among the children of a module and its own file.
+    /// Returns the dependencies among the children of a module and its own file.
     fn between(&self, level: usize) -> BTreeMap<(usize, usize), Vec<&Dependency>> {
         let mut between: BTreeMap<(usize, usize), Vec<&Dependency>> = BTreeMap::new();
         for dependency in &self.dependencies {

@@ -3,7 +3,7 @@
 use super::source::{Import, Module, Tree};
 use std::collections::BTreeSet;
 
-/// One module uses a name of another. Modules are indices into the tree; inline modules count as part of their file.
+/// The use of a name of another module. Modules are indices into the tree; inline modules count as part of their file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
     /// The module that uses the name.
@@ -18,7 +18,7 @@ pub struct Dependency {
     pub defined_in: Option<usize>,
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     module: usize,
@@ -97,7 +97,7 @@ impl Resolver<'_> {
                 dependencies.push(Dependency { from, to, name: name.clone(), line, defined_in });
             }
         };
-        // a path to the module itself: the names used from it are resolved where they occur
+        // for a path to the module itself, the names used from it are resolved where they occur
         if found.item.is_some() {
             add(defined, None);
         }

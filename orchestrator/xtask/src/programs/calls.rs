@@ -184,12 +184,12 @@ impl Visitor {
     fn script_text(&mut self, text: &Text) {
         let value = text.literal.value();
         let script = if text.format { without_placeholders(&value) } else { value };
-        // a program in another language
+        // it is in another language
         if script.contains("import ") {
             return;
         }
         let first = text.literal.span().start().line;
-        // lines that the literal continues with a backslash are not lines of the script; the first is near enough for those
+        // a literal may continue a line of the script with a backslash; then the reported line is only approximate
         for call in shell::calls(&script) {
             self.calls.push(Call { line: first + call.line, program: call.program });
         }
@@ -280,7 +280,7 @@ impl<'ast> Visit<'ast> for Visitor {
     fn visit_expr_array(&mut self, array: &'ast syn::ExprArray) {
         let elements: Vec<Expr> = array.elems.iter().cloned().collect();
         self.arguments(&elements, Array::Unknown);
-        // arrays of an array are parts of something larger
+        // arrays inside an array are not argument vectors
         array.elems.iter().for_each(|element| self.argument(element, Array::Arguments));
     }
 

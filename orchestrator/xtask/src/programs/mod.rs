@@ -1,5 +1,5 @@
 //! `cargo xtask programs`: checks that every program called by the product, its tests, the test kit and the Ansible roles is declared in
-//! packages.txt, from which the set-up installs what is missing. A program that merely happens to be on a developer's machine is found here.
+//! packages.txt, from which the set-up installs missing packages. This finds programs that merely happen to be on a developer's machine.
 
 mod calls;
 mod shell;
@@ -13,10 +13,10 @@ use std::{
 };
 use table::Table;
 
-/// Directories that are searched for calls.
+/// Directories searched for calls.
 const SCRIPTS: &[&str] = &["ansible", "templates", "orchestrator"];
 
-/// Sourced by the scripts at the root.
+/// The script that the scripts at the root source.
 const SOURCED: &str = "orchestrator/xtask/setup.sh";
 
 /// Shell scripts without an extension.
@@ -28,7 +28,7 @@ pub fn run() -> Result<bool, String> {
     let table = read_table(&root)?;
     let called = called(&root)?;
     for (program, places) in &called {
-        println!("{program}: {} ({} calls)", places[0], places.len());
+        println!("{program}: {} ({} call{})", places[0], places.len(), if places.len() == 1 { "" } else { "s" });
     }
     let undeclared = undeclared(&table, &called);
     println!("{} programs called, {} not declared", called.len(), undeclared.len());

@@ -33,7 +33,7 @@ pub struct Call {
 enum Token {
     /// A word, without its quotes.
     Word { text: String, quoted: bool },
-    /// `;`, `&`, `|`, `(`, `)`, a new line, or a pair of them.
+    /// `;`, `&`, `|`, `(`, `)`, a line break, or a pair of them.
     Operator(String),
     /// A redirection; a file name follows.
     Redirection,
@@ -75,7 +75,7 @@ fn commands(tokens: &[(usize, Token)], functions: &BTreeSet<String>, calls: &mut
         Command,
         Wrapped,
         Argument,
-        /// Between `for` or `case` and what follows.
+        /// Between `case` and `in`.
         Header,
         /// A pattern of `case`, up to its parenthesis.
         Pattern,
@@ -295,7 +295,7 @@ impl Lexer {
             match c {
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | ')' => break,
                 '(' if text.ends_with('=') => {
-                    // a list
+                    // an array
                     self.next();
                     let inner = self.until_closing(')');
                     self.substitutions(&inner);

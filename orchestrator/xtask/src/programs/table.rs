@@ -25,12 +25,12 @@ impl Table {
                 return Err(complaint(&format!("unknown kind `{when}`; known: {}", WHEN.join(", "))));
             }
             words.next().ok_or_else(|| complaint("no package"))?;
-            let mut whats = words.filter(|w| !w.starts_with("unit=")).peekable();
-            if whats.peek().is_none() {
-                return Err(complaint("a package without what it is needed for"));
+            let mut uses = words.filter(|w| !w.starts_with("unit=")).peekable();
+            if uses.peek().is_none() {
+                return Err(complaint("no program or file that the package is needed for"));
             }
-            for what in whats.flat_map(|w| w.split('|')) {
-                programs.entry(what.rsplit('/').next().unwrap_or(what).to_owned()).or_insert_with(|| when.to_owned());
+            for program in uses.flat_map(|w| w.split('|')) {
+                programs.entry(program.rsplit('/').next().unwrap_or(program).to_owned()).or_insert_with(|| when.to_owned());
             }
         }
         Ok(Self { programs })

@@ -39,7 +39,7 @@ pub struct Arguments {
     pub doc: Doc,
     /// Whether the output of passing tests is shown.
     pub show_output: bool,
-    /// Number of tests to run in parallel; `None`: as many as the machine can take.
+    /// Number of tests to run in parallel; `None`: as many as the machine has capacity for.
     pub threads: Option<usize>,
 }
 
@@ -124,7 +124,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Tells whether nothing was selected: the whole suite is meant.
+    /// Tells whether nothing was selected, so that the whole suite runs.
     pub fn is_everything(&self) -> bool {
         self.cargo.is_empty() && self.filters.is_empty() && self.doc == Doc::Too && self.ignored != Ignored::Only
     }

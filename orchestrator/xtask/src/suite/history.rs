@@ -1,4 +1,4 @@
-//! Durations of previous runs, so that the longest tests start first and none of them is left alone at the end.
+//! Durations of previous runs, so that the longest tests start first and none of them runs alone at the end.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 

@@ -22,14 +22,14 @@ pub const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Environment variable naming the file to which a skipped test writes what it needs.
 const SKIPPED_LOG: &str = "CVC_SKIPPED_LOG";
 
-/// Something to run.
+/// One unit of work.
 #[derive(Clone, Debug)]
 pub enum Job {
     /// A test of a program.
     Test {
-        /// Its program.
+        /// The program.
         program: Program,
-        /// Its path in the program.
+        /// Path of the test in the program.
         name: String,
     },
     /// The documentation tests of some packages.
@@ -64,7 +64,7 @@ pub enum Outcome {
 pub struct Report {
     /// Name of the job.
     pub name: String,
-    /// The result of a job.
+    /// Its result.
     pub outcome: Outcome,
     /// Its duration.
     pub took: Duration,
@@ -113,7 +113,7 @@ impl Job {
                 if arguments.chooses_packages() {
                     command.args(packages.iter().flat_map(|p| ["--package", p]));
                 } else {
-                    // the choice of `cargo test` before: another one unites other features, and compiles everything again
+                    // the same selection as in the preceding `cargo test`: another one would unify features differently and compile everything again
                     command.arg("--workspace");
                 }
                 command.args(["--"]).args(&arguments.filters);
@@ -224,7 +224,7 @@ mod tests {
     fn run(script: &str, limit: Duration) -> Report {
         let dir = tempfile::tempdir().expect("a directory");
         let executable = dir.path().join("program");
-        // written by another process: a child of another thread could hold a file of ours open, which then cannot be executed
+        // another process writes it: a child of another thread could hold a file of ours open, which then cannot be executed
         let write = ["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\"; chmod 755 \"$0\""];
         assert!(Command::new("sh").args(write).arg(&executable).arg(script).status().expect("sh").success());
         let job = Job::Test { program: Program::stand_in("p", "test", executable, dir.path().into()), name: "a::b".into() };

@@ -1,4 +1,4 @@
-//! Measures how busy the machine is.
+//! Measures the load of the machine.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ fn idle_share(before: (u64, u64), now: (u64, u64)) -> f64 {
 /// Parses idle time (including waiting for disks) and total time from `/proc/stat`.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find(|l| l.starts_with("cpu "))?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; time of guests is part of user's
+    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user time
     let times: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|t| t.parse().ok()).collect();
     Some((times.get(3)? + times.get(4)?, times.iter().sum()))
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: runs all tests in parallel, each in a process of its own, and prints a summary.
 //!
-//! A process per test gives its duration and output, isolates it from the others, and lets a hung test be killed. Most tests wait for nodes
-//! to boot and for time limits to pass, so more of them run than the machine has processors, as long as those are idle.
+//! With a process of its own, each test has its own duration and output, is isolated from the others, and can be killed if it hangs. Most
+//! tests wait for nodes to boot and for time limits to pass, so more of them run than the machine has processors, as long as those are idle.
 
 mod arguments;
 mod history;
@@ -58,7 +58,8 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
     let mut history = History::read(target.join("test-durations.tsv"));
     jobs.sort_by(|a, b| order(a, b, &history));
     let (count, width, show) = (jobs.len(), pool::Width::new(arguments.threads), arguments.show_output);
-    print(&format!("running {count} tests, {} to {} at once\n", width.least, width.most));
+    let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
+    print(&format!("running {tests}, {} to {} at once\n", width.least, width.most));
     let (begin, all, mut load) = (Instant::now(), Load::watch(), Load::watch());
     let (interrupted, at_work) = (interrupts.clone(), interrupts.clone());
     let numbered: Vec<(usize, Job)> = jobs.into_iter().map(|(_, job)| job).enumerate().collect();
@@ -91,12 +92,12 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
     }
     let busy = all.busy().map(|share| format!(", processors {:.0} % busy", share * 100.0)).unwrap_or_default();
     let seconds = begin.elapsed().as_secs();
-    print(&format!("\nran {count} tests in {} min {:02} s, at most {most} at once{busy}\n", seconds / 60, seconds % 60));
+    print(&format!("\nran {tests} in {} min {:02} s, at most {most} at once{busy}\n", seconds / 60, seconds % 60));
     Ok(())
 }
 
-/// Orders jobs: the longest first; without a known duration, integration tests before unit tests. Tests of one program are interleaved with
-/// those of others, since some of them take turns.
+/// Orders jobs: the longest first; without known durations, integration tests before unit tests. Tests of one program are interleaved with
+/// those of others, because some of them take turns.
 fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
     let guess = |job: &Job| match job {
         Job::Doc { .. } => 60.0,
@@ -107,7 +108,7 @@ fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
     expected(&b.1).total_cmp(&expected(&a.1)).then(a.0.cmp(&b.0))
 }
 
-/// Formats a report: one line, and for a failure the whole output of the test.
+/// Formats a report: one line, and the whole output of a failed test.
 fn format_report(report: &Report, show: bool) -> String {
     let seconds = format!("({:.2} s)", report.took.as_secs_f64());
     let line = match &report.outcome {

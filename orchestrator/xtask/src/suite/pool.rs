@@ -17,9 +17,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Number of jobs that run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// Jobs that run whatever the load.
+    /// Number of jobs that run whatever the load.
     pub least: usize,
-    /// Jobs that run at most.
+    /// Maximum number of jobs that run.
     pub most: usize,
 }
 

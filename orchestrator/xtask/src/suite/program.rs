@@ -1,4 +1,4 @@
-//! Test programs: compiles them, lists their tests, and runs them in the environment that cargo would set.
+//! Compiles test programs, lists their tests, and runs them in the environment that cargo would set.
 
 use super::arguments::{Arguments, Ignored};
 use crate::{interrupt::Interrupts, workspace};
@@ -61,7 +61,7 @@ pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<
     Ok(Some(compiled))
 }
 
-/// Compiles the benchmarks, which are not run, so that none of them is left behind by a change. Returns whether that succeeded.
+/// Compiles the benchmarks without running them, so that no change breaks them unnoticed. Returns whether that succeeded.
 fn compile_benches(interrupts: &Interrupts) -> Result<bool, String> {
     let mut command = workspace::cargo();
     command.args(["test", "--no-run", "--locked", "--quiet", "--workspace", "--benches"]);
@@ -76,7 +76,7 @@ const STARTS_NODE_PROGRAM: [&str; 2] = ["cvc", "cvc-probe"];
 /// Environment variable that names the `cvc-node` to use.
 const NODE_PROGRAM: &str = "CVC_NODE_PROGRAM";
 
-/// Builds the static `cvc-node` once for all tests that need it, instead of by each of them.
+/// Builds the static `cvc-node` once for all tests that need it, instead of once in each of them.
 fn give_node_program(programs: &mut [Program]) -> Result<(), String> {
     let needs = |p: &&mut Program| STARTS_NODE_PROGRAM.iter().any(|package| p.name.split("::").next() == Some(package));
     let mut users: Vec<&mut Program> = programs.iter_mut().filter(needs).collect();
@@ -152,7 +152,7 @@ fn package_environment(package: &Value) -> Vec<(String, String)> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Removes the variables that cargo has set for this program.
+/// Removes the variables that cargo has set for xtask itself.
 pub fn without_our_own(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let of_package = name.to_str().is_some_and(|n| {

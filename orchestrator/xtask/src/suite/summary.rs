@@ -1,4 +1,4 @@
-//! The summary at the end.
+//! The summary at the end of a test run.
 
 use super::job::{Outcome, Report};
 use std::{collections::BTreeMap, time::Duration};
@@ -38,7 +38,7 @@ impl Tally {
         self.ignored.push(name);
     }
 
-    /// Adds a failure that is not of a test.
+    /// Adds a failure outside of tests.
     pub fn fail(&mut self, what: String) {
         self.failed.push(what);
     }

@@ -2,7 +2,7 @@
 
 use crate::report::model::{Beside, Cell, Column, Mark, RecordRow, Report, ReportKind, Table};
 
-/// What is written of a measurement, as endings of its column's name.
+/// The values written for a measurement, as suffixes of its column's name.
 const OF_MEASURED: [&str; 10] =
     ["_n", "_mean", "_median", "_sd", "_ci_low", "_ci_high", "_min", "_max", "_mild_outliers", "_severe_outliers"];
 
@@ -12,7 +12,7 @@ const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
 /// The same for a ratio.
 const OF_COMPARED: [&str; 4] = ["", "_ci_low", "_ci_high", "_pairs"];
 
-/// The same for a cell of a printed table: print, what comes out of the paper's inputs, what a model says, what was measured here.
+/// The same for a cell of a printed table: the printed value, the one recomputed from the paper's inputs, the model's, and the one measured here.
 const OF_AGAINST: [&str; 12] = [
     "",
     "_recomputed",
@@ -28,7 +28,7 @@ const OF_AGAINST: [&str; 12] = [
     "_notes",
 ];
 
-/// Names and contents of the files.
+/// Returns the names and contents of the files.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
     let mut files: Vec<(String, String)> = shown.map(|t| (format!("{}.csv", t.id), table(t))).collect();
@@ -117,7 +117,7 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
     }
 }
 
-/// The shortest text that reads back to the same number.
+/// Formats a number as the shortest text that parses back to it.
 fn number(value: f64) -> String {
     format!("{value}")
 }

@@ -1,4 +1,4 @@
-//! One self-contained page: its style, its script and its plots stand in it. Every text goes through the template's escaping.
+//! One self-contained page with its style, its script and its plots. All text is escaped.
 
 use crate::error::AnalysisError;
 use crate::report::{
@@ -13,10 +13,10 @@ const PAGE: &str = include_str!("../../../../../templates/report/report.html.hbs
 const STYLE: &str = include_str!("../../../../../templates/report/report.css");
 const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
 
-/// Tables with more rows scroll by themselves.
+/// Tables with more rows than this get their own scroll area.
 const LONG: usize = 40;
 
-/// Rows of a folded table that stand in the page; with all of a large campaign it would be slow to open.
+/// Maximum number of rows of a folded table on the page: with all rows of a large campaign it would open slowly.
 const MAX_FOLDED: usize = 2000;
 
 pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
@@ -29,7 +29,7 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
         .iter()
         .map(|s| json!({ "id": s.id, "title": s.title, "blocks": s.blocks.iter().map(block).collect::<Vec<_>>() }))
         .collect();
-    // The name of the campaign is said once.
+    // The campaign's name appears only once.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
     let context =
         json!({ "kind": report.kind.words(), "title": report.title, "name": name, "style": STYLE, "script": SCRIPT, "sections": sections });
@@ -64,7 +64,7 @@ fn table(table: &Table) -> Value {
             })
         })
         .collect();
-    // Rows are written here: a large campaign has a hundred thousand cells, for which the template engine takes half a minute.
+    // Rows are written here, because the template engine takes half a minute for the hundred thousand cells of a large campaign.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
     let most = if table.folded { MAX_FOLDED } else { usize::MAX };
@@ -83,7 +83,7 @@ fn table(table: &Table) -> Value {
     json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
 }
 
-/// Numbers stand to the right, texts to the left; long texts may break.
+/// Returns the CSS class of a column: numbers are right-aligned, texts left-aligned, and long texts may break.
 fn class(table: &Table, column: usize) -> &'static str {
     let cells = || table.rows.iter().map(|r| &r[column]);
     let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
@@ -106,7 +106,7 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
         Cell::Empty => element(out, &format!("{class} none"), "", "", "\u{2013}", ""),
         Cell::Text { text } => element(out, class, text, "", text, ""),
         Cell::Number { value } => {
-            // Failures are seen at a glance.
+            // Failures must catch the eye.
             let class = if column == "failed" && *value > 0.0 { "num bad" } else { class };
             element(out, class, &value.to_string(), "", &style.number(*value), "");
         }
@@ -140,7 +140,7 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
     }
 }
 
-/// A printed number, and below it those that can be held against it.
+/// Writes a printed number, and below it the numbers to compare it with.
 fn write_against(out: &mut String, a: &Against, class: &str) {
     let mut more = String::new();
     if !a.mark.symbol().is_empty() {
@@ -175,12 +175,12 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
     element(out, &class, &a.printed, &a.verdict, &a.printed, &more);
 }
 
-/// A second line of a cell.
+/// Returns the second line of a cell.
 fn below(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("<span class=\"ci\">{}</span>", html_escape(text)) }
 }
 
-/// `more` is markup, the rest is text.
+/// Writes a cell's element. `more` is markup, the rest is text.
 fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
     let title = if title.is_empty() { String::new() } else { format!(" title=\"{}\"", html_escape(title)) };
     let (sort, text) = (html_escape(sort), html_escape(text));

@@ -23,7 +23,7 @@ const HEAD: &str = "\
 \\setcounter{secnumdepth}{0}
 ";
 
-/// Characters to a line of text on the page, in the small type of the tables.
+/// Characters per line of text on the page, in the small type of the tables.
 const LINE: usize = 230;
 
 pub(super) fn text(report: &Report) -> String {
@@ -92,7 +92,7 @@ fn write_table(out: &mut String, table: &Table) {
     out.push_str("}\n");
 }
 
-/// Widths of the columns as parts of the line: each as wide as its longest cell where there is space, else in proportion.
+/// Returns the widths of the columns as fractions of the line: each as wide as its longest cell if all fit, else scaled down in proportion.
 fn widths(heads: &[String], cells: &[Vec<String>]) -> Vec<f64> {
     let longest = |i: usize| cells.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
     // a heading may break between words, and so may a long text
@@ -102,19 +102,19 @@ fn widths(heads: &[String], cells: &[Vec<String>]) -> Vec<f64> {
             (longest(i).clamp(3, 60).max(word) + 2) as f64 / LINE as f64
         })
         .collect();
-    // what stands between the columns
+    // the gaps between the columns take the rest
     let space = 0.97 - 0.006 * heads.len() as f64;
     let sum: f64 = wanted.iter().sum();
     wanted.iter().map(|w| if sum > space { w / sum * space } else { *w }).collect()
 }
 
 fn line(out: &mut String, cells: &[String]) {
-    // a bracket or a star after the end of a line would be taken for its argument
+    // LaTeX would take a bracket or a star after `\\` for its argument
     let guarded = |c: &String| if c.starts_with(['[', '*']) { format!("{{}}{}", escape(c)) } else { escape(c) };
     out.push_str(&format!("{} \\\\\n", cells.iter().map(guarded).collect::<Vec<_>>().join(" & ")));
 }
 
-/// Text that LaTeX takes for nothing else, in letters that its usual fonts have.
+/// Escapes text so that LaTeX reads it literally, in characters that its usual fonts have.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -145,7 +145,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Signs that reports use.
+/// The signs that reports use, with their LaTeX commands.
 const MATHS: [(char, &str); 30] = [
     ('\u{00a0}', "~"),
     ('·', "\\textperiodcentered{}"),

@@ -28,7 +28,7 @@ pub(super) fn text(report: &Report) -> String {
                 }
                 Block::Command { text } => {
                     out.push('\n');
-                    // Indented: no text can end it early.
+                    // Indented, because no text can end such a block early.
                     for line in text.lines() {
                         out.push_str(&format!("    {line}\n"));
                     }
@@ -70,7 +70,7 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     out.push('\n');
 }
 
-/// Text that no Markdown reader takes for markup.
+/// Escapes text so that no Markdown reader takes it for markup.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

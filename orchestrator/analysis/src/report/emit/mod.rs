@@ -1,4 +1,4 @@
-//! Emitters: one file for each format. They know the model of a report and nothing of what its tables are about.
+//! Emitters: one file for each format. They know the report model, but not what its tables are about.
 
 mod csv;
 mod html;
@@ -14,7 +14,8 @@ use cvc_core::{
     store::{StoreError, write_whole},
 };
 
-/// Writes a report into a directory, which is made if need be, in each of the formats. Returns the files, the main one of each format first.
+/// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
+/// format first.
 pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, AnalysisError> {
     let mut written = Vec::new();
     for format in formats {

@@ -1,4 +1,4 @@
-//! What is asked of models that they do not know, or cannot be fitted for.
+//! Settings that models do not know, and samples that they cannot be fitted on.
 
 use crate::models::data::{dtapp as data_zones, on_one_node, pick, setting};
 use cvc_model::{Answer, FitError, Fitted, Model, MpiKind, Sample, dtapp, headers, latency, library, shmem, surplus};
@@ -17,7 +17,7 @@ fn dtapp_model(id: &str) -> Box<dyn Model> {
 }
 
 #[test]
-fn far_beyond_the_training_runs_the_answer_says_so() {
+fn answers_far_beyond_the_training_runs_carry_a_warning() {
     let samples = zones("B", &[4, 9, 25]);
     let others = ["dtapp-written-arrays-rest", "dtapp-nonzeros"];
     for model in dtapp::models().iter().filter(|m| m.info().parameters > 0 && !others.contains(&m.info().id)) {
@@ -48,7 +48,7 @@ fn one_training_run_is_too_few_for_two_parameters_and_repeats_do_not_help() {
 }
 
 #[test]
-fn what_a_curve_knows_nothing_of_is_refused() {
+fn a_curve_refuses_settings_that_it_does_not_know() {
     let samples = zones("B", &[4, 9, 25]);
     let other_class = on_one_node("BT", "C", 16, MpiKind::Nemesis);
     let other_program = on_one_node("SP", "B", 16, MpiKind::Nemesis);
@@ -73,9 +73,9 @@ fn what_a_curve_knows_nothing_of_is_refused() {
     assert!(buffers.predict(&on_one_node("BT", "B", 16, MpiKind::OpenMpi)).is_err());
 }
 
-/// One process has no segment: its size must not move the constant of several.
+/// One process has no segment, so its size must not move the constant of several processes.
 #[test]
-fn runs_with_one_process_say_nothing_of_shared_memory() {
+fn runs_with_one_process_do_not_affect_models_of_shared_memory() {
     let sample = |p: u32, value: f64| Sample { id: p.to_string(), at: on_one_node("BT", "A", p, MpiKind::Nemesis), value };
     let model = pick(shmem::models(), "shmem-buffers-copies");
     let predicted = |samples: &[Sample]| {
@@ -91,7 +91,7 @@ fn runs_with_one_process_say_nothing_of_shared_memory() {
 }
 
 #[test]
-fn every_model_has_a_name_of_its_own_and_says_what_it_is() {
+fn every_model_has_a_unique_name_and_a_description() {
     let all = [dtapp::models(), shmem::models(), library::models(), headers::models(), surplus::models(), latency::models()];
     let mut ids = std::collections::HashSet::new();
     for model in all.iter().flatten() {

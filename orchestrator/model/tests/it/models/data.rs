@@ -5,12 +5,12 @@ use cvc_model::{HeldOut, Judged, Model, MpiKind, Output, Sample, Setting, Traini
 use cvc_testkit::table::{Row, csv, printed};
 use std::collections::BTreeMap;
 
-/// The model of this name.
+/// Returns the model of this name.
 pub fn pick(models: Vec<Box<dyn Model>>, id: &str) -> Box<dyn Model> {
     models.into_iter().find(|m| m.info().id == id).unwrap_or_else(|| panic!("no model {id}"))
 }
 
-/// A program on `mapping`, seen from a node with `per_node` processes. Names of benchmarks as in the thesis: `BT`.
+/// Makes the setting of a program on `mapping`, seen from a node with `per_node` processes. Benchmarks have the thesis's names: `BT`.
 pub fn setting(benchmark: &str, class: &str, mapping: Mapping, per_node: u32, mpi: MpiKind) -> Setting {
     let app = match benchmark {
         "BT" | "SP" | "LU" | "CG" => format!("npb-{}", benchmark.to_lowercase()),
@@ -19,41 +19,42 @@ pub fn setting(benchmark: &str, class: &str, mapping: Mapping, per_node: u32, mp
     Setting { nas: Problem::of(&app, class), app, class: class.to_owned(), mapping, per_node, mpi, output: Default::default() }
 }
 
-/// The same with all processes on one node.
+/// Makes the same with all processes on one node.
 pub fn on_one_node(benchmark: &str, class: &str, processes: u32, mpi: MpiKind) -> Setting {
     setting(benchmark, class, Mapping::one_node(processes), processes, mpi)
 }
 
-/// Mean and largest of the errors, in percent, of points that all have a prediction.
+/// Returns the mean and the largest error, in percent, of points that all have a prediction.
 pub fn mean_and_max(judged: &[Judged]) -> (f64, f64) {
     let errors: Vec<f64> = judged.iter().map(|j| j.error_pct.unwrap_or_else(|| panic!("{:?}", j.predicted))).collect();
     summary(&errors)
 }
 
-/// Mean and largest.
+/// Returns the mean and the largest error.
 pub fn summary(errors: &[f64]) -> (f64, f64) {
     assert!(!errors.is_empty(), "nothing was judged");
     (errors.iter().sum::<f64>() / errors.len() as f64, errors.iter().copied().fold(0.0, f64::max))
 }
 
-/// Points whose interval covers the measurement, and points with an interval.
+/// Returns the number of points whose interval covers the measurement, and of those with an interval.
 pub fn coverage(judged: &[Judged]) -> (usize, usize) {
     let covered: Vec<bool> = judged.iter().filter_map(|j| j.predicted.as_ref().ok()?.covers(j.sample.value)).collect();
     (covered.iter().filter(|c| **c).count(), covered.len())
 }
 
-/// Fits on those that `trains` takes, and judges on the others that `judges` takes.
+/// Fits on the samples that `trains` accepts, and judges on the others that `judges` accepts.
 pub fn trained(samples: &[Sample], model: &dyn Model, trains: impl Fn(&Sample) -> bool, judges: impl Fn(&Sample) -> bool) -> Vec<Judged> {
     let chosen = samples.iter().filter(|s| trains(s) || judges(s)).cloned();
     split(chosen, &trains, |training: Training<'_>, held_out: HeldOut<'_>| training.fit(model).expect("a fit").judge(&held_out))
 }
 
-/// Leaves each out in turn, and it alone: as the committed scores do it, with the runs of another class on as many processes among the others.
+/// Leaves each sample out in turn, and it alone, as the committed scores do: runs of another class on as many processes stay among the
+/// others.
 pub fn left_out(samples: &[Sample], model: &dyn Model) -> Vec<Judged> {
     samples.iter().flat_map(|left| trained(samples, model, |s| s.id != left.id, |s| s.id == left.id)).collect()
 }
 
-/// The data zones of the thesis: BT, SP, LU and CG.
+/// Returns the data zones of the thesis: BT, SP, LU and CG.
 pub fn dtapp() -> Vec<Sample> {
     let of = |row: &Row| {
         let (benchmark, class, processes) = (row.text("benchmark"), row.text("class"), row.count("processes"));
@@ -73,11 +74,11 @@ pub struct Shmem {
     pub app: String,
     /// Processes on the node.
     pub p: u32,
-    /// Whether it is printed as measured and equals equation 3.11 or Algorithm 2 to the digit.
+    /// Whether it is printed as measured but equals equation 3.11 or Algorithm 2 to the digit.
     pub suspect: bool,
 }
 
-/// All cells of shared memory. The tables of mappings over several nodes say how many processes there were in all.
+/// Returns all cells of shared memory. The tables of mappings over several nodes give the total number of processes.
 pub fn shmem() -> Vec<Shmem> {
     let mappings: BTreeMap<u32, Row> = printed("t4-3").into_iter().map(|row| (row.count("processes_per_node"), row)).collect();
     let of = |row: &Row| {
@@ -96,7 +97,7 @@ pub fn shmem() -> Vec<Shmem> {
             "4.5" => format!("2Nx{p}P").parse().expect("a mapping"),
             _ => Mapping::one_node(p),
         };
-        // the size of the messages follows from the class; where the cell does not name it, those of D and of B are large alike
+        // the class determines the size of the messages; if the cell does not name it, D will do, because messages of B and D are both large
         let class = if table == "5.2" || app == "SP" { "B" } else { "D" };
         Shmem {
             sample: Sample {
@@ -112,7 +113,7 @@ pub fn shmem() -> Vec<Shmem> {
     csv("orchestrator/model/tests/data/models/shmem.csv").iter().map(of).collect()
 }
 
-/// A checkpoint of Tables 5.3 to 5.6: the latencies without compression.
+/// A checkpoint of Tables 5.3 to 5.6 without compression.
 pub struct Latency {
     pub sample: Sample,
     pub open_mpi: bool,
@@ -120,7 +121,7 @@ pub struct Latency {
     pub seconds: f64,
 }
 
-/// The ten runs with MPICH and the ten with Open MPI; the samples' values are seconds.
+/// Returns the ten runs with MPICH and the ten with Open MPI; the samples' values are seconds.
 pub fn latencies() -> Vec<Latency> {
     let of = |row: &Row| {
         let (class, p) = (row.text("class"), row.count("processes"));
@@ -144,8 +145,8 @@ pub fn latencies() -> Vec<Latency> {
     csv("orchestrator/model/tests/data/models/ckpt_latency.csv").iter().map(of).collect()
 }
 
-/// The aggregators' surplus in the eight configurations of Table 5.8: their mean file less the mean plain file. Aggregators that are alone on their node are
-/// left out, having no plain file beside them.
+/// Returns the aggregators' surplus in the eight configurations of Table 5.8: their mean file minus the mean plain file. Aggregators that are
+/// alone on their node are left out, because they have no plain file beside them.
 pub fn surpluses() -> Vec<Sample> {
     let mut files: BTreeMap<(String, u32), Vec<Row>> = BTreeMap::new();
     for row in printed("t5-8") {
@@ -153,7 +154,7 @@ pub fn surpluses() -> Vec<Sample> {
     }
     let mean = |sizes: Vec<f64>| sizes.iter().sum::<f64>() / sizes.len() as f64;
     let of = |((class, processes), rows): (&(String, u32), &Vec<Row>)| {
-        // a node begins with its aggregator: the mapping printed for class C on 9 processes is not the one that the files show
+        // a node begins with its aggregator; the mapping printed for class C on 9 processes does not match the files
         let starts: Vec<u32> = rows.iter().filter(|r| r.count("is_aggregator") == 1).map(|r| r.count("file_index")).collect();
         let ends = starts.iter().skip(1).copied().chain([*processes]);
         let loads: Vec<u32> = starts.iter().zip(ends).map(|(start, end)| end - start).collect();
@@ -172,7 +173,7 @@ pub fn surpluses() -> Vec<Sample> {
     files.iter().map(of).collect()
 }
 
-/// Models of an aggregator's surplus by their names.
+/// Returns the model of an aggregator's surplus with this name.
 pub fn surplus_model(id: &str) -> Box<dyn Model> {
     pick(surplus::models(), id)
 }

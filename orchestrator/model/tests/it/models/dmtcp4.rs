@@ -1,5 +1,5 @@
-//! Runs of today's versions: DMTCP 4.2, MPICH 4.0.2 (ch3:nemesis) and Open MPI 4.1.4, NPB 3.3 of classes A and B on one node (`dmtcp4.csv`). Trained on 1, 4 and 9
-//! processes, judged on 16 and 25.
+//! Runs of today's versions: DMTCP 4.2, MPICH 4.0.2 (ch3:nemesis) and Open MPI 4.1.4, NPB 3.3 of classes A and B on one node (`dmtcp4.csv`).
+//! Models are trained on 1, 4 and 9 processes and judged on 16 and 25.
 
 use crate::models::data::summary;
 use cvc_core::mapping::Mapping;
@@ -69,8 +69,8 @@ fn models_of(zone: &str) -> Vec<Box<dyn Model>> {
     }
 }
 
-/// The chosen model of a zone, with what it says of the larger runs of a program. Headers do not belong to the program alone: they are fitted on
-/// the small runs of all programs with the library.
+/// Returns the chosen model of a zone, with its predictions for the larger runs of a program. Headers depend on more than the program, so they
+/// are fitted on the small runs of all programs with the library.
 fn judged(programs: &[Program], program: &Program, zone: &str) -> (&'static str, Vec<Judged>) {
     let library = program.rows[0].text("mpi");
     let others = programs.iter().filter(|p| zone == "headers" && p.name != program.name && p.rows[0].text("mpi") == library);
@@ -89,7 +89,7 @@ fn judged(programs: &[Program], program: &Program, zone: &str) -> (&'static str,
 }
 
 #[test]
-fn larger_runs_of_todays_versions_from_small_ones() {
+fn small_runs_of_todays_versions_predict_larger_ones() {
     let (mut images, mut covered) = (BTreeMap::<&str, Vec<f64>>::new(), 0);
     let mut zones_covered = [0; 4];
     let programs = programs(&["npb-bt", "npb-sp", "npb-lu"]);
@@ -134,9 +134,9 @@ fn larger_runs_of_todays_versions_from_small_ones() {
     assert!(zones_covered.iter().all(|zone| 10 * zone >= 9 * all.len()), "{zones_covered:?}");
 }
 
-/// Without any run: the pages that a program writes; and the model of whole arrays, which is refused because the runs contradict it.
+/// Written pages need no run; the model of whole arrays is refused, because the runs contradict it.
 #[test]
-fn written_pages_without_any_run() {
+fn written_pages_are_predicted_without_any_run() {
     let samples: Vec<Sample> = programs(&ALL).iter().flat_map(|p| &p.rows).map(|row| sample(row, "dtapp")).collect();
     let of = samples.len();
     split(

@@ -1,4 +1,5 @@
-//! The models against the committed data: every vector, every score, the figures that the models are judged by, and runs of today's versions.
+//! Tests of the models against the committed data: every vector, every score, the figures by which the models are judged, and runs of today's
+//! versions.
 
 mod asked;
 mod data;

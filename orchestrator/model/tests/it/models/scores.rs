@@ -1,4 +1,4 @@
-//! Every row of `model_scores.csv` that a fit or a formula of ours gives, recomputed.
+//! Recomputes every row of `model_scores.csv` with our fits and formulas.
 
 use crate::models::{
     data::{dtapp, latencies, left_out, mean_and_max, pick, shmem, summary, surplus_model, surpluses, trained},
@@ -13,7 +13,7 @@ use cvc_model::{
 };
 use cvc_testkit::table::{Row, csv, printed};
 
-/// Training sets of the data zone, one for each benchmark and class.
+/// Training runs of the data zone for each benchmark and class.
 pub const SETS: &[(&str, &str, &[u32])] = &[
     ("BT", "B", &[4, 25, 36]),
     ("BT", "C", &[16, 25, 36]),
@@ -24,10 +24,10 @@ pub const SETS: &[(&str, &str, &[u32])] = &[
     ("LU", "C", &[16, 36, 64]),
 ];
 
-/// Printed to three decimals.
+/// Tolerance of scores printed to three decimals.
 const PRINTED: f64 = 0.000_6;
 
-/// Rows whose printed digits ours do not give, how far apart they may be, in percent points, and why.
+/// Models whose printed scores we do not reproduce to the digit, the allowed difference in percentage points, and the reason.
 const APART: &[(&str, f64, &str)] = &[
     ("bandwidth model a + b p", 0.2, "the weighting behind the printed parameters is not stated; ours is 1/p, and its errors are as large"),
     ("buffer model, c from p = 4/25/36", 0.01, "which of the cells gave the printed c = 26.11 is not stated; the mean of BT's is 26.12"),
@@ -63,7 +63,8 @@ fn of_program(sample: &Sample, name: &str) -> bool {
     sample.at.app == format!("npb-{}", benchmark.to_lowercase()) && sample.at.class == class
 }
 
-/// Mean and largest error of a row of the data zone: `BT.D train 16/25/36 test 49/64`, `train BT.B 4/25/36 test all BT.C`, or a program alone.
+/// Returns the mean and largest error of a row of the data zone: `BT.D train 16/25/36 test 49/64`, `train BT.B 4/25/36 test all BT.C`, or a
+/// program alone.
 fn of_dtapp(row: &Row) -> Option<(f64, f64)> {
     let (target, dataset) = (row.text("target"), row.text("dataset"));
     let samples = dtapp();
@@ -127,7 +128,7 @@ fn of_shmem(row: &Row) -> Option<(f64, f64)> {
         "eq 3.11" => |p| shared_memory::quadratic_mib(p).expect("a size"),
         "buffer model, c = 26.2" => |p| shared_memory::buffer_mib(p, 26.2).expect("a size"),
         _ => {
-            // c from the cells at 4, 25 and 36 or from the run with 4 processes
+            // c comes from the cells at 4, 25 and 36 processes, or from the run with 4 processes
             let trains = |c: &&crate::models::data::Shmem| match test {
                 [] => c.app == "BT" && known.contains(&c.p),
                 _ => c.app == app && c.p == 4,
@@ -230,7 +231,7 @@ fn of_surplus(row: &Row) -> Option<(f64, f64)> {
 }
 
 #[test]
-fn every_score_of_a_model_of_ours() {
+fn every_score_of_our_models_is_reproduced() {
     let rows = csv("orchestrator/model/tests/data/models/model_scores.csv");
     let (mut exact, mut close, mut wrong) = (0, 0, Vec::new());
     for row in &rows {

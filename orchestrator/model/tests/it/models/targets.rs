@@ -1,4 +1,4 @@
-//! The figures that the models are judged by, recomputed from the committed tables.
+//! Recomputes the figures by which the models are judged, from the committed tables.
 
 use crate::models::data::{
     coverage, dtapp, latencies, left_out, mean_and_max, on_one_node, pick, setting, shmem, summary, surplus_model, surpluses, trained,
@@ -10,25 +10,26 @@ use cvc_model::{
 };
 use cvc_testkit::table::{Row, printed};
 
-/// A row of Tables 4.1 to 4.3: the samples of its zones, and what is printed of its file.
+/// A row of Tables 4.1 to 4.3: the samples of its zones, and the printed sizes of its file.
 pub struct FileRow {
     pub trains: bool,
     pub dtapp: Sample,
     pub lb: Sample,
     pub shmem: Sample,
-    /// The one-node value in a row of a mapping over two nodes.
+    /// Whether the row of a mapping over two nodes has the value of one node.
     pub shmem_misplaced: bool,
-    /// Measured and estimated, as printed.
+    /// Measured size, as printed.
     pub file_mib: f64,
+    /// Estimated size, as printed.
     pub printed_mib: Option<f64>,
 }
 
-/// The rows of one of the three tables.
+/// Returns the rows of one of the three tables.
 pub fn file_rows(table: &str) -> Vec<FileRow> {
     let of = |row: &Row| {
         let (benchmark, class, at) = if table == "t4-3" {
             let (total, p) = (row.count("processes"), row.count("processes_per_node"));
-            // all groups of the row's mapping: uneven mappings have two rows
+            // the row gives one group; the mapping needs all groups, and uneven mappings have two
             let nodes = row.count("nodes_in_group");
             let mapping = match total - nodes * p {
                 0 => format!("{nodes}Nx{p}P"),
@@ -60,12 +61,12 @@ pub fn file_rows(table: &str) -> Vec<FileRow> {
     printed(table).iter().map(of).collect()
 }
 
-/// What the three zones of the held-out rows of a table are predicted as, from its training rows alone.
+/// Predicts the held-out rows of a table from its training rows alone: the row, its data zone and its file.
 pub fn predicted_files(table: &str, dtapp_model: &str, shmem_model: &str) -> Vec<(FileRow, Estimate, Estimate)> {
     let rows = file_rows(table);
     let zone = |samples: Vec<(bool, Sample)>, model: &dyn cvc_model::Model| -> Vec<Estimate> {
         let ids: Vec<String> = samples.iter().filter(|(trains, _)| *trains).map(|(_, s)| s.id.clone()).collect();
-        // the two groups of an uneven mapping are one run: what does not depend on the node counts once
+        // the two groups of an uneven mapping are one run: values that do not depend on the node count once
         let mut seen = std::collections::HashSet::new();
         let all = samples.into_iter().filter(|(trains, s)| !trains || seen.insert((s.id.clone(), s.value.to_bits()))).map(|(_, s)| s);
         split(
@@ -89,14 +90,14 @@ pub fn predicted_files(table: &str, dtapp_model: &str, shmem_model: &str) -> Vec
     held_out.into_iter().zip(sums).map(|(row, (dtapp, file))| (row, dtapp, file)).collect()
 }
 
-/// The 15 held-out rows of the three tables.
+/// Predicts the 15 held-out rows of the three tables.
 pub fn fifteen(dtapp_model: &str, shmem_model: &str) -> Vec<(FileRow, Estimate, Estimate)> {
     let all: Vec<_> = ["t4-1", "t4-2", "t4-3"].into_iter().flat_map(|t| predicted_files(t, dtapp_model, shmem_model)).collect();
     assert_eq!(all.len(), 15);
     all
 }
 
-/// Errors of whole files and of data zones.
+/// Returns the errors of whole files and of data zones.
 pub fn errors(rows: &[(FileRow, Estimate, Estimate)]) -> (Vec<f64>, Vec<f64>) {
     let pct = |e: &Estimate, measured: f64| error_pct(e.value, measured).expect("a size");
     let files = rows.iter().map(|(row, _, file)| pct(file, row.file_mib)).collect();
@@ -134,8 +135,8 @@ fn shared_memory_of_independent_cells() {
     let judged = trained(&samples, &*pick(shared_memory::models(), "shmem-buffers"), |s| ids.contains(&s.id), |s| !ids.contains(&s.id));
     let ((mean, worst), (covered, of)) = (mean_and_max(&judged), coverage(&judged));
     println!("shared memory: {mean:.4} % (max {worst:.3}) on {of} cells, intervals cover {covered}");
-    // The aim is 0.16, which the formula reaches as far as two decimals go: no constant whatever comes below 0.162 on these cells, among
-    // which runs of the same configuration differ by 0.35 %.
+    // The aim is 0.16, which the formula reaches to two decimals: no constant gets below 0.162 on these cells, among which runs of the same
+    // configuration differ by 0.35 %.
     assert!(mean <= 0.165, "{mean}");
     assert!(10 * covered >= 9 * of && of == 16, "{covered} of {of}");
 }
@@ -178,9 +179,9 @@ fn surplus_of_aggregators_left_out_in_turn() {
     assert!(10 * covered >= 9 * of, "{covered} of {of}");
 }
 
-/// The intervals of all models of the data zone that were fitted on three or more of the thesis's runs, at all its other runs of the same program.
+/// Intervals of models of the data zone that were fitted on three of the thesis's runs, at all other runs of the same program.
 #[test]
-fn intervals_of_data_zones_cover_what_was_held_out() {
+fn intervals_of_data_zones_cover_the_held_out_runs() {
     let samples = dtapp();
     let (mut inside, mut all) = (0, 0);
     for (benchmark, class, runs) in crate::models::scores::SETS {

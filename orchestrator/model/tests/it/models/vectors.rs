@@ -1,4 +1,4 @@
-//! Every vector of `data/models/test_vectors.csv`, by the pure formulas.
+//! Checks the pure formulas against every vector of `data/models/test_vectors.csv`.
 
 use cvc_model::{
     Estimate, application, asynchronous,
@@ -31,13 +31,13 @@ impl Inputs {
         self.0[name].as_str().unwrap_or_else(|| panic!("no text `{name}` in {}", self.0))
     }
 
-    /// A list of lists of numbers.
+    /// Returns a list of lists of numbers.
     fn table(&self, name: &str) -> Vec<Vec<f64>> {
         serde_json::from_value(self.0[name].clone()).expect("a table")
     }
 }
 
-/// The value of the formula that a vector names.
+/// Computes the formula that a vector names.
 fn computed(model: &str, inputs: &Inputs) -> f64 {
     match model {
         "power_law_fit_predict" => {
@@ -68,7 +68,7 @@ fn computed(model: &str, inputs: &Inputs) -> f64 {
         "checkpoint_count" => of_schedule(inputs).count as f64,
         "checkpoint_interval" => of_schedule(inputs).interval_s.expect("an interval"),
         "total_time" => {
-            // the budget of the vectors above, which gives the number of checkpoints that this one names
+            // the budget of the vectors above gives the number of checkpoints that this vector names
             let schedule = schedule::published(inputs.number("app_s"), inputs.number("ckpt_s"), 0.3).expect("a schedule");
             assert_eq!(schedule.count, u64::from(inputs.count("n")));
             schedule.total_s
@@ -102,7 +102,7 @@ fn computed(model: &str, inputs: &Inputs) -> f64 {
             application::own_checkpoint_mib(inputs.count("p"), grid, grid, grid, inputs.count("variables"), inputs.count("word"))
                 .expect("a size")
         }
-        other => panic!("a vector of a model that this test does not know: `{other}`"),
+        other => panic!("this test does not know the model `{other}`"),
     }
 }
 
@@ -110,7 +110,7 @@ fn of_schedule(inputs: &Inputs) -> schedule::Schedule {
     schedule::published(inputs.number("app_s"), inputs.number("ckpt_s"), inputs.number("overhead")).expect("a schedule")
 }
 
-/// Count and MiB of the groups of files, in the order of the vector: plain files, aggregators, the lone process.
+/// Returns the count and MiB of the groups of files, in the order of the vector: plain files, aggregators, the lone process.
 fn groups(inputs: &Inputs) -> Vec<(f64, f64)> {
     let mapping: Vec<String> = inputs.table("mapping").iter().map(|g| format!("{}Nx{}P", g[0], g[1])).collect();
     let mapping = mapping.join("+").parse().expect("a mapping");

@@ -1,4 +1,4 @@
-//! What goes wrong between a program and the cloud.
+//! Faults between a program and the cloud.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn errors_happen_as_often_and_where_the_test_asks() {
 }
 
 #[test]
-fn a_lost_answer_means_work_done_and_a_lost_request_does_not() {
+fn an_answer_is_lost_after_the_work_and_a_request_before_it() {
     require!(Tool::Moto);
     let cloud = Cloud::without_nodes();
     let client = Client::of(&cloud, None);

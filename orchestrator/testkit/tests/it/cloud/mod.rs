@@ -1,4 +1,4 @@
-//! The cloud itself: what it answers, what its instances are, what goes wrong with it. Asked without the SDK, as moto checks no signatures.
+//! The cloud itself: its answers, its instances, its faults. Called without the SDK, because moto checks no signatures.
 
 mod faults;
 mod nodes;
@@ -20,7 +20,7 @@ impl<'c> Client<'c> {
         Self { lab, cloud, agent: config.build().into() }
     }
 
-    /// An answer: its status and its body. `None` if the connection was closed without one.
+    /// Posts a request and returns the status and body of its answer; `None` if the connection was closed without one.
     fn post(&self, headers: &[(&str, &str)], body: &str) -> Option<(u16, String)> {
         let ask = || {
             let mut request = self.agent.post(self.cloud.endpoint());
@@ -37,7 +37,7 @@ impl<'c> Client<'c> {
         }
     }
 
-    /// An action of EC2 in a region, with headers of its own.
+    /// Calls an action of EC2 in a region, with additional headers.
     fn in_region(&self, region: &str, headers: &[(&str, &str)], action: &str, parameters: &[(&str, &str)]) -> Option<(u16, String)> {
         let scope = format!("AWS4-HMAC-SHA256 Credential=AKIACVCTESTKITMADEUP/20260101/{region}/ec2/aws4_request, Signature=0");
         let all = [("Action", action), ("Version", "2016-11-15")].into_iter().chain(parameters.iter().copied());
@@ -46,12 +46,12 @@ impl<'c> Client<'c> {
         self.post(&own.into_iter().chain(headers.iter().copied()).collect::<Vec<_>>(), &body)
     }
 
-    /// An action of EC2.
+    /// Calls an action of EC2.
     fn try_to(&self, action: &str, parameters: &[(&str, &str)]) -> Option<(u16, String)> {
         self.in_region("us-east-1", &[], action, parameters)
     }
 
-    /// An action that must succeed; its answer.
+    /// Calls an action that must succeed and returns its answer.
     #[track_caller]
     fn ask(&self, action: &str, parameters: &[(&str, &str)]) -> String {
         match self.try_to(action, parameters) {
@@ -60,7 +60,7 @@ impl<'c> Client<'c> {
         }
     }
 
-    /// An action that must fail; the code of its error.
+    /// Calls an action that must fail and returns the code of its error.
     #[track_caller]
     fn refused(&self, action: &str, parameters: &[(&str, &str)]) -> String {
         match self.try_to(action, parameters) {
@@ -69,12 +69,12 @@ impl<'c> Client<'c> {
         }
     }
 
-    /// A key pair, by its public part.
+    /// Imports the public part of a key pair.
     fn import_key(&self, name: &str, public: &str) {
         self.ask("ImportKeyPair", &[("KeyName", name), ("PublicKeyMaterial", &BASE64_STANDARD.encode(public))]);
     }
 
-    /// Launches instances; their identities.
+    /// Launches instances and returns their identifiers.
     #[track_caller]
     fn launch(&self, count: &str, more: &[(&str, &str)]) -> Vec<String> {
         let image = self.cloud.image("x86_64");
@@ -83,14 +83,14 @@ impl<'c> Client<'c> {
         all(&self.ask("RunInstances", &basic.chain(more.iter().copied()).collect::<Vec<_>>()), "instanceId")
     }
 
-    /// The states of instances that pass these filters, in order.
+    /// Returns the states of the instances that pass these filters, in order.
     fn states(&self, parameters: &[(&str, &str)]) -> Vec<String> {
         let body = self.ask("DescribeInstances", parameters);
         body.split("<instanceState>").skip(1).map(|rest| all(rest, "name").remove(0)).collect()
     }
 }
 
-/// What stands in elements of this name.
+/// Returns the contents of all elements of this name.
 fn all(body: &str, name: &str) -> Vec<String> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     body.split(&open).skip(1).filter_map(|rest| rest.split(&close).next()).map(str::to_owned).collect()

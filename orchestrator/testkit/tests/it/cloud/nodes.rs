@@ -16,7 +16,7 @@ use cvc_testkit::{
 
 use super::{Client, all};
 
-/// A key on the laptop, imported as `key`.
+/// Makes a key on the laptop and imports it as `key`.
 fn key(lab: &Lab, client: &Client) -> PathBuf {
     let file = lab.directory().join("key");
     let made = lab.exec(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", &file.display().to_string()]);
@@ -74,8 +74,8 @@ fn instances_are_nodes_that_accept_only_their_key() {
         let of_host = cloud.node(&instance.id).shell("ssh-keygen -y -f /etc/ssh/ssh_host_ed25519_key | cut -d' ' -f1,2");
         assert!(console.contains("as root") && console.contains(of_host.trim()), "{console}");
     }
-    let told = client.ask("DescribeInstances", &[]);
-    assert_eq!(all(&told, "ipAddress"), instances.iter().map(|i| i.address.to_string()).collect::<Vec<_>>());
+    let described = client.ask("DescribeInstances", &[]);
+    assert_eq!(all(&described, "ipAddress"), instances.iter().map(|i| i.address.to_string()).collect::<Vec<_>>());
     client.ask("TerminateInstances", &[("InstanceId.1", &ids[0]), ("InstanceId.2", &ids[1])]);
     wait_for(&cloud, "terminated");
     assert!(!ssh(&lab, Some(&key), &format!("admin@{}", instances[0].address), "true").status.success());
@@ -101,8 +101,8 @@ fn an_instance_that_switches_itself_off_is_terminated_or_stopped_as_requested() 
     let _ = ssh(&lab, Some(&key), &format!("admin@{address}"), "sudo shutdown -h now");
     let state = |n: usize| cloud.instances()[n].state.clone();
     wait_until("the deadline", Duration::from_secs(30), || state(0) == "terminated" && state(1) == "stopped");
-    let told = client.ask("DescribeInstances", &[("InstanceId.1", &terminated)]);
-    assert!(told.contains("<code>Client.InstanceInitiatedShutdown</code>"), "{told}");
+    let described = client.ask("DescribeInstances", &[("InstanceId.1", &terminated)]);
+    assert!(described.contains("<code>Client.InstanceInitiatedShutdown</code>"), "{described}");
     assert_eq!(cloud.alive().volumes.len(), 1);
     client.ask("TerminateInstances", &[("InstanceId.1", &stopped)]);
     wait_for(&cloud, "terminated");
@@ -119,7 +119,7 @@ fn a_spot_instance_gets_a_notice_and_loses_power() {
     wait_for(&cloud, "running");
     let to = format!("admin@{}", cloud.instances()[0].address);
     let ask = |script: &str| {
-        // bash alone: what a minimal image has
+        // with bash alone, which a minimal image has
         let script = format!(
             "request() {{ exec 3<>/dev/tcp/169.254.169.254/80; printf \"$1 $2 HTTP/1.0\\r\\n$3\\r\\n\\r\\n\" >&3; cat <&3 | tr -d '\\r'; exec 3<&-; }}; {script}"
         );
@@ -131,7 +131,7 @@ fn a_spot_instance_gets_a_notice_and_loses_power() {
     assert!(get("instance-id").ends_with(&format!("\n{id}")), "{}", get("instance-id"));
     assert!(get("placement/availability-zone").ends_with("\nus-east-1a"));
     assert!(get("spot/instance-action").starts_with("HTTP/1.0 404"));
-    // a machine that was off and is on again has its service again
+    // a machine that was switched off and on again has its service again
     cloud.node(&id).restart();
     wait_until("the service", Duration::from_secs(20), || get("instance-type").ends_with("\nc5.large"));
     let begin = Instant::now();
@@ -140,8 +140,8 @@ fn a_spot_instance_gets_a_notice_and_loses_power() {
     assert_eq!(cloud.instances()[0].state, "running");
     wait_for(&cloud, "terminated");
     assert!(begin.elapsed() >= Duration::from_secs(8));
-    let told = client.ask("DescribeInstances", &[]);
-    assert!(told.contains("<code>Server.SpotInstanceTermination</code>"), "{told}");
+    let described = client.ask("DescribeInstances", &[]);
+    assert!(described.contains("<code>Server.SpotInstanceTermination</code>"), "{described}");
     assert_eq!(cloud.alive().spot_requests, Vec::<String>::new());
 }
 
@@ -188,13 +188,13 @@ fn instances_start_from_the_image_of_the_lab_and_the_lab_may_end_first() {
     drop(cloud);
 }
 
-/// The loop devices behind these devices of a node.
+/// Returns the backing files in /sys of the loop devices behind these devices of a node.
 fn loops(node: &Node, devices: &[&str]) -> Vec<String> {
     let numbers = node.shell(&format!("stat -Lc %Lr {}", devices.join(" ")));
     numbers.lines().map(|n| format!("/sys/block/loop{n}/loop/backing_file")).collect()
 }
 
-/// How many of them there are.
+/// Counts those that still exist.
 fn in_use(loops: &[String]) -> usize {
     loops.iter().filter(|file| Path::new(file).exists()).count()
 }
@@ -211,7 +211,7 @@ fn volumes_are_block_devices_of_their_size_and_disappear_with_the_instance() {
         ("BlockDeviceMapping.1.Ebs.VolumeSize", "3"),
         ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"),
     ];
-    // with NVMe and a disk of its own; without NVMe, with two
+    // one type with NVMe and one instance store, one without NVMe and with two
     let ids =
         ["c5d.large", "c3.xlarge"].map(|kind| client.launch("1", &[volume[0], volume[1], volume[2], ("InstanceType", kind)]).remove(0));
     wait_for(&cloud, "running");

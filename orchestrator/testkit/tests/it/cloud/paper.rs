@@ -1,4 +1,4 @@
-//! Instances on paper: what needs no node, nor root.
+//! Instances on paper, which need neither nodes nor root.
 
 use std::{
     io::{BufRead, BufReader},
@@ -105,7 +105,7 @@ fn groups_in_use_cannot_be_deleted() {
     let small =
         [("ImageId", image.as_str()), ("InstanceType", "t2.micro"), ("MaxCount", "1"), ("KeyName", "key"), ("Placement.GroupName", "p")];
     assert_eq!(client.refused("RunInstances", &small), "InvalidParameterCombination");
-    // by the instance itself, and by an interface
+    // the group of the instance itself, and that of an interface
     let ids = [
         client.launch("1", &[("SecurityGroupId.1", &group), ("Placement.GroupName", "p")]),
         client.launch(
@@ -171,8 +171,8 @@ fn spot_instances_have_requests_and_a_price() {
     assert_eq!(cloud.alive().spot_requests, request[1..]);
     cloud.interrupt(&ids[1], Duration::ZERO);
     wait_until("the reclaim", Duration::from_secs(20), || cloud.instances()[1].state == "terminated");
-    let told = client.ask("DescribeInstances", &[("InstanceId.1", &ids[1])]);
-    assert!(told.contains("<code>Server.SpotInstanceTermination</code>"), "{told}");
+    let described = client.ask("DescribeInstances", &[("InstanceId.1", &ids[1])]);
+    assert!(described.contains("<code>Server.SpotInstanceTermination</code>"), "{described}");
     let rest: Vec<&String> = ids.iter().chain(&on_demand).filter(|id| **id != ids[1]).collect();
     let named: Vec<(String, &str)> = rest.iter().enumerate().map(|(n, id)| (format!("InstanceId.{}", n + 1), id.as_str())).collect();
     client.ask("TerminateInstances", &named.iter().map(|(name, id)| (name.as_str(), *id)).collect::<Vec<_>>());
@@ -211,14 +211,14 @@ fn volumes_are_deleted_with_their_instances_unless_kept() {
     assert_eq!(cloud.alive().volumes.len(), 1);
 }
 
-/// A call of a service that speaks JSON; `None` where there was no answer.
+/// Calls a service that speaks JSON; `None` if there was no answer.
 fn json(client: &Client, target: &str, body: &str) -> Option<(u16, serde_json::Value)> {
     let (status, body) = client.post(&[("X-Amz-Target", target), ("Content-Type", "application/x-amz-json-1.1")], body)?;
     Some((status, serde_json::from_str(&body).expect("JSON")))
 }
 
 #[test]
-fn prices_quotas_and_images_are_known() {
+fn prices_quotas_and_images_are_listed() {
     require!(Tool::Moto);
     let cloud = Cloud::builder().quotas(32, 8).price("x9.large", 1.25).without_nodes();
     let client = Client::of(&cloud, None);
@@ -273,7 +273,7 @@ fn several_clouds_are_independent() {
     Client::of(&clouds[0], None).import_key("key", PUBLIC);
     assert_eq!(clouds[0].alive().key_pairs, ["key"]);
     clouds[1].assert_nothing_left();
-    // what is in another region is found too
+    // leftovers in another region are found too
     Client::of(&clouds[1], None).in_region("eu-west-1", &[], "CreatePlacementGroup", &[("GroupName", "far")]).expect("an answer");
     assert_eq!(clouds[1].alive().placement_groups, ["far"]);
 }
