@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Default time limit of one command.
-pub const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(900);
 
 /// A command that has ended.
 #[derive(Debug)]

@@ -79,7 +79,7 @@ impl Server {
                 }
             }
         });
-        match receiver.recv_timeout(Duration::from_secs(60)) {
+        match receiver.recv_timeout(Duration::from_secs(240)) {
             Ok(Ok(port)) => Self { child, port, log, _files: files },
             other => {
                 let _ = (child.kill(), child.wait());
@@ -109,7 +109,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn at(port: u16) -> Self {
-        let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(Some(Duration::from_secs(60)));
+        let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(Some(Duration::from_secs(240)));
         Self { agent: config.build().into(), url: format!("http://127.0.0.1:{port}") }
     }
 
@@ -167,7 +167,7 @@ impl Client {
 
     /// Waits until moto answers.
     pub(super) fn wait(&self) {
-        crate::wait_until("moto", Duration::from_secs(60), || self.ask("us-east-1", "DescribeKeyPairs", &[]).is_ok());
+        crate::wait_until("moto", Duration::from_secs(240), || self.ask("us-east-1", "DescribeKeyPairs", &[]).is_ok());
     }
 }
 

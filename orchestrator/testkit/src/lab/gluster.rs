@@ -20,18 +20,18 @@ impl Lab {
             }
         });
         for node in &servers {
-            wait_until("glusterd", Duration::from_secs(60), || node.exec(&["gluster", "peer", "status"]).status.success());
+            wait_until("glusterd", Duration::from_secs(240), || node.exec(&["gluster", "peer", "status"]).status.success());
         }
         for name in &bricks[1..] {
             first.shell(&format!("gluster peer probe {name}"));
         }
         let connected =
             || String::from_utf8_lossy(&first.exec(&["gluster", "peer", "status"]).stdout).matches("Peer in Cluster (Connected)").count();
-        wait_until("all peers of GlusterFS", Duration::from_secs(60), || connected() == bricks.len() - 1);
+        wait_until("all peers of GlusterFS", Duration::from_secs(240), || connected() == bricks.len() - 1);
         let of_volume: Vec<String> = bricks.iter().map(|name| format!("{name}:/scratch-local/brick")).collect();
         // a newly connected peer refuses volumes for a moment
         let create = format!("gluster --mode=script volume create lab {} force", of_volume.join(" "));
-        wait_until("the volume of GlusterFS", Duration::from_secs(60), || {
+        wait_until("the volume of GlusterFS", Duration::from_secs(240), || {
             first.exec(&["sh", "-c", &format!("gluster volume info lab >/dev/null 2>&1 || {create}")]).status.success()
         });
         first.shell("gluster volume start lab");

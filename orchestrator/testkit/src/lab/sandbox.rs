@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Maximum time in which a part of the lab starts on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(240);
 
 #[derive(Debug)]
 pub(super) struct Sandbox {

@@ -107,7 +107,7 @@ fn start_accounting(login: &Node) {
          mariadb-install-db \"$@\" $small >/var/log/database.log 2>&1\n\
          setsid mariadbd \"$@\" $small --skip-networking --socket=/run/mysqld/mysqld.sock </dev/null >>/var/log/database.log 2>&1 &",
     );
-    let does = |what: &str, script: &str| wait_until(what, Duration::from_secs(60), || login.exec(&["sh", "-c", script]).status.success());
+    let does = |what: &str, script: &str| wait_until(what, Duration::from_secs(240), || login.exec(&["sh", "-c", script]).status.success());
     does("the database", "mariadb --no-defaults -e 'create database if not exists slurm_acct' 2>/dev/null");
     login.shell("setsid slurmdbd </dev/null >/dev/null 2>&1");
     does("slurmdbd", "sacctmgr -n show cluster >/dev/null 2>&1");
@@ -121,7 +121,7 @@ impl Slurm<'_> {
     /// Waits until this many nodes are idle.
     #[track_caller]
     pub fn wait_idle(&self, nodes: usize) {
-        wait_until(&format!("{nodes} idle nodes of Slurm"), Duration::from_secs(60), || {
+        wait_until(&format!("{nodes} idle nodes of Slurm"), Duration::from_secs(240), || {
             let idle = self.lab.login().exec(&["sinfo", "-h", "-p", "debug", "-t", "idle", "-o", "%D"]);
             String::from_utf8_lossy(&idle.stdout).trim() == nodes.to_string()
         });
@@ -143,7 +143,7 @@ impl Slurm<'_> {
         let login = self.lab.login();
         start_munge(login);
         login.shell("setsid slurmctld </dev/null >/dev/null 2>&1");
-        wait_until("slurmctld", Duration::from_secs(60), || login.exec(&["scontrol", "ping"]).status.success());
+        wait_until("slurmctld", Duration::from_secs(240), || login.exec(&["scontrol", "ping"]).status.success());
     }
 
     /// Kills slurmd on a node; processes that it started live on.
