@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_hung_test_is_killed() {
-        let hung = run("echo began; sleep 600", Duration::from_secs(5));
+        let hung = run("echo began; exec sleep 600", Duration::from_secs(5));
         assert_eq!((hung.outcome, hung.output.as_str()), (Outcome::Failed("hung: killed after 5 s".into()), "began\n"));
     }
 
