@@ -7,6 +7,7 @@ use cvc_controller::{
 use cvc_core::{
     outcome::Outcome,
     point::{Point, Repeat},
+    units::counted,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
@@ -184,7 +185,7 @@ fn install_line(event: &InstallEvent) -> Option<String> {
         InstallEvent::Ended { site, hosts } => {
             let done = hosts.values().filter(|h| h.is_done()).count();
             let changed: u32 = hosts.values().map(|h| h.changed).sum();
-            format!("site {site}: {done} of {} hosts done, {changed} changes", hosts.len())
+            format!("site {site}: {done} of {} done, {}", counted(hosts.len(), "host"), counted(changed, "change"))
         }
         InstallEvent::Task { .. } => return None,
     })
@@ -200,7 +201,7 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
         Progress::Skipped { reason, points, runs } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
             let more = if points.len() > 3 { format!(", and {} more points", points.len() - 3) } else { String::new() };
-            format!("skipped, {runs} runs: {reason}\n  ({}{more})", shown.join(", "))
+            format!("skipped, {}: {reason}\n  ({}{more})", counted(runs, "run"), shown.join(", "))
         }
         Progress::Recovered { run, ended, kept } => {
             let what = if *kept { "its results were complete and are kept" } else { "it will be repeated" };
@@ -210,7 +211,7 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
         Progress::Stopping { now: false } => "stopping after the run under way; Ctrl-C again stops at once".into(),
         Progress::Stopping { now: true } => "stopping now".into(),
         Progress::Ended { succeeded, failed, skipped, left } => {
-            format!("{succeeded} runs succeeded, {failed} failed, {skipped} skipped, {left} left")
+            format!("{} succeeded, {failed} failed, {skipped} skipped, {left} left", counted(succeeded, "run"))
         }
         Progress::Started { .. } | Progress::RunStarted { .. } | Progress::Stage { .. } | Progress::RunFinished { .. } => return None,
     })
@@ -231,7 +232,7 @@ impl Observer for Lines {
         match progress {
             Progress::Started { runs, done } => {
                 (self.total, self.number) = (*runs, *done);
-                eprintln!("{runs} runs, {done} of them already done, about {}", duration(self.pace.left_s()));
+                eprintln!("{}, {done} already done, about {}", counted(runs, "run"), duration(self.pace.left_s()));
             }
             Progress::RunStarted { point, repeat: r, attempt, .. } => {
                 let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };

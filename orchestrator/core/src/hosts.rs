@@ -1,5 +1,7 @@
 //! Hosts and ssh's settings for them.
 
+use crate::paths::expand_below;
+use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
 /// A machine and its settings for ssh. `None` leaves a setting to the user's ssh configuration.
@@ -30,6 +32,11 @@ impl HostEntry {
         Self { name: name.to_owned(), address: None, internal: None, user: None, port: None, identity_file: None }
     }
 
+    /// The same with the path of its key on this machine, below `base` if it is relative.
+    pub fn below(&self, base: &Utf8Path) -> Self {
+        Self { identity_file: self.identity_file.as_ref().map(|f| expand_below(base, f).into_string()), ..self.clone() }
+    }
+
     /// Its name among the other nodes.
     pub fn among_nodes(&self) -> &str {
         self.internal.as_deref().or(self.address.as_deref()).unwrap_or(&self.name)
@@ -53,6 +60,14 @@ pub struct SshSettings {
     pub pinned: Option<String>,
 }
 
+impl SshSettings {
+    /// The same with its paths on this machine, where relative ones are below `base`, the directory of the campaign file.
+    pub fn below(&self, base: &Utf8Path) -> Self {
+        let resolve = |path: &Option<String>| path.as_ref().map(|p| expand_below(base, p).into_string());
+        Self { config: resolve(&self.config), known_hosts: resolve(&self.known_hosts), ..self.clone() }
+    }
+}
+
 /// What to do about a host with an unknown key. A changed key is always refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -63,4 +78,20 @@ pub enum HostKeys {
     Strict,
     /// Its key is accepted and pinned at the first contact.
     AcceptNew,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_files_of_ssh_lie_below_the_campaign_file() {
+        let base = Utf8Path::new("/campaigns");
+        let ssh = SshSettings { config: Some("ssh/config".into()), known_hosts: Some("/etc/keys".into()), ..SshSettings::default() };
+        let below = ssh.below(base);
+        assert_eq!((below.config.as_deref(), below.known_hosts.as_deref()), (Some("/campaigns/ssh/config"), Some("/etc/keys")));
+        let host = HostEntry { identity_file: Some("key".into()), ..HostEntry::named("n1") };
+        assert_eq!(host.below(base).identity_file.as_deref(), Some("/campaigns/key"));
+        assert_eq!(HostEntry::named("n1").below(base), HostEntry::named("n1"));
+    }
 }

@@ -6,6 +6,13 @@ use std::{fmt, str::FromStr};
 /// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
+/// Returns a count with its noun, which is plural unless the count is 1: `1 run`, `2 runs`.
+pub fn counted(count: impl fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`; a number alone is seconds.
 ///
 /// # Errors

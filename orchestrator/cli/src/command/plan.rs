@@ -15,6 +15,7 @@ use cvc_core::{
     campaign::Spec,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
+    units::counted,
 };
 use cvc_engine::attempt::{Readiness, ReadySite};
 use indexmap::IndexMap;
@@ -125,7 +126,7 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         .sum();
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
     let turns = if expected.in_turn { "" } else { ", one after another" };
-    writeln!(out, "\n{here} runs, about {}{turns}", duration((estimates.total_s - skipped).max(0.0)))?;
+    writeln!(out, "\n{}, about {}{turns}", counted(here, "run"), duration((estimates.total_s - skipped).max(0.0)))?;
     if estimates.unknown > 0 {
         writeln!(out, "(the descriptors of {} points, marked ~, do not say how long they compute)", estimates.unknown)?;
     }

@@ -23,6 +23,7 @@ use cvc_core::{
     plan,
     stop::{StopRequest, StopSignal},
     store::CampaignDir,
+    units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
 use std::{collections::HashMap, os::fd::AsFd};
@@ -89,7 +90,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.interrupted {
         if !args.json {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
-            eprintln!("{} runs are left: `cvc run {}{variant}` continues with them", summary.left, args.file);
+            let are = if summary.left == 1 { "is" } else { "are" };
+            eprintln!("{} {are} left; `cvc run {}{variant}` continues", counted(summary.left, "run"), args.file);
         }
         return Ok(ExitStatus::Interrupted);
     }
@@ -108,8 +110,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.over_budget {
         if !args.json {
             eprintln!(
-                "the budget does not cover more: {} runs are not done; {}",
-                summary.left + summary.skipped,
+                "the budget does not cover the rest, {}; {}",
+                counted(summary.left + summary.skipped, "run"),
                 OverBudget::hint(&format!("cvc run {}", args.file))
             );
         }

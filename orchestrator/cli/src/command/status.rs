@@ -14,6 +14,7 @@ use cvc_core::{
     outcome::Outcome,
     plan::{Plan, PlannedRun},
     store::read_text,
+    units::counted,
 };
 use std::{collections::HashMap, io::Write};
 
@@ -71,7 +72,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         }
         points.add_row(row);
     }
-    writeln!(out, "campaign {}: {} runs succeeded, {} failed, {} left", plan.campaign, total[0], total[1], total[2])?;
+    writeln!(out, "campaign {}: {} succeeded, {} failed, {} left", plan.campaign, counted(total[0], "run"), total[1], total[2])?;
     if let Some((_, last)) = state.span {
         writeln!(out, "last entry of the journal: {last:.0}")?;
     }

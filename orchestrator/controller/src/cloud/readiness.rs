@@ -8,6 +8,7 @@ use crate::ssh::{SshHost, Target};
 use cvc_core::{
     hosts::{HostEntry, SshSettings},
     stop::{StopRequest, StopSignal},
+    units::counted,
 };
 use cvc_engine::host::HostError;
 use std::{
@@ -125,7 +126,7 @@ impl Wait<'_> {
             let ready = instances.values().filter(|r| matches!(r, Readiness::Ready(_))).count();
             if ready != told {
                 told = ready;
-                self.reporter.note(format!("{}: {told} of {} instances answer", self.site, ids.len()));
+                self.reporter.note(format!("{}: {told} of {} ready", self.site, counted(ids.len(), "instance")));
             }
             tokio::select! {
                 Some(ended) = logins.join_next(), if !logins.is_empty() => {
@@ -176,7 +177,7 @@ impl Wait<'_> {
         if !failed.is_empty() {
             return Reached::Without(failed);
         }
-        self.reporter.note(format!("{}: {} instances answer after {:.0} s", self.site, ids.len(), began.elapsed().as_secs_f64()));
+        self.reporter.note(format!("{}: {} ready after {:.0} s", self.site, counted(ids.len(), "instance"), began.elapsed().as_secs_f64()));
         let instance = |id: &String| match instances.remove(id) {
             Some(Readiness::Ready(instance)) => Some(instance),
             Some(Readiness::Waiting | Readiness::Probing(_) | Readiness::Failed(_)) | None => None,

@@ -4,7 +4,10 @@ use super::Fleet;
 use crate::cloud::readiness;
 use crate::error::CampaignError;
 use crate::provider::ErrorKind;
-use cvc_core::journal::{Event, Lease};
+use cvc_core::{
+    journal::{Event, Lease},
+    units::counted,
+};
 use cvc_engine::host::HostError;
 use std::{
     sync::atomic::Ordering,
@@ -153,9 +156,9 @@ impl Fleet {
         }
         crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
         self.reporter.note(format!(
-            "{}: its {} instances are kept until {until}, and cost until then; `cvc down` ends them",
+            "{}: kept until {until}, at its cost until then: {}; `cvc down` ends that",
             self.name,
-            hosts.len()
+            counted(hosts.len(), "instance")
         ));
         Ok(())
     }

@@ -10,20 +10,19 @@ mod ring;
 pub use check::{Check, State};
 
 use crate::ssh::{Notice, SshHost, Target};
-use cvc_core::{
-    campaign::{Cluster, Site, SiteKind},
-    hosts::SshSettings,
-};
+use camino::Utf8Path;
+use cvc_core::campaign::{Cluster, Site, SiteKind};
 use cvc_engine::host::Host;
 use node::Node;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Checks a site of several machines; `tell` is called with what is being checked.
-pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> Vec<Check> {
+/// Checks a site of several machines, whose ssh files are below `base`, the directory of the campaign file, if they are relative; `tell` is
+/// called with what is being checked.
+pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn FnMut(String)) -> Vec<Check> {
     let Some(cluster) = &site.cluster else { return Vec::new() };
-    let ssh = resolved(&cluster.ssh);
+    let ssh = cluster.ssh.below(base);
     let mut checks = Vec::new();
     tell("connecting".into());
     let heads = cluster.head.iter().filter(|h| cluster.hosts.iter().all(|n| n.name != h.name));
@@ -31,7 +30,7 @@ pub async fn examine(name: &str, site: &Site, tell: &mut dyn FnMut(String)) -> V
     let is_node = cluster.hosts.iter().map(|h| (h, true)).chain(heads.map(|h| (h, false)));
     let reaching: Vec<_> = is_node
         .map(|(entry, is_node)| {
-            let (target, entry) = (Target::new(name, entry, &ssh), entry.clone());
+            let (target, entry) = (Target::new(name, &entry.below(base), &ssh), entry.clone());
             (is_node, entry, tokio::spawn(reach(target).in_current_span()))
         })
         .collect();
@@ -116,10 +115,4 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     let found = if new.is_empty() { format!("is pinned in {pinned}") } else { new.join("; ") };
     checks.push(Check { host: on, ..Check::new("host key", state, found, hint) });
     (checks, Some(host))
-}
-
-/// ssh settings with paths of this machine.
-fn resolved(ssh: &SshSettings) -> SshSettings {
-    let path = |p: &Option<String>| p.as_deref().map(|p| cvc_core::paths::expand(p).into_string());
-    SshSettings { config: path(&ssh.config), known_hosts: path(&ssh.known_hosts), host_keys: ssh.host_keys, pinned: ssh.pinned.clone() }
 }

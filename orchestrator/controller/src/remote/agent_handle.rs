@@ -14,6 +14,7 @@ use cvc_core::{
     journal::{Event, Lease},
     outcome::{Cause, Outcome},
     stop::{StopSignal, stop_now},
+    units::counted,
 };
 use cvc_engine::{
     agent::Request,
@@ -165,10 +166,10 @@ impl AgentHandle {
         let problem = match waited {
             Some(Ok(Ok(ready))) => {
                 self.setting.reporter.note(format!(
-                    "{}: {} nodes are ready, {} cores each: {}",
+                    "{}: {} ready, {} each: {}",
                     self.setting.name,
-                    ready.nodes.len(),
-                    ready.cores,
+                    counted(ready.nodes.len(), "node"),
+                    counted(ready.cores, "core"),
                     ready.nodes.join(", ")
                 ));
                 self.ready = ready;

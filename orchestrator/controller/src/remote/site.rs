@@ -20,7 +20,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Allocation, Cluster},
-    hosts::{HostEntry, SshSettings},
+    hosts::HostEntry,
     ids::RunId,
     journal::Lease,
     outcome::Cause,
@@ -101,16 +101,6 @@ pub(crate) fn identity(dir: &CampaignDir) -> String {
     cvc_core::ids::digest_prefix(format!("{machine}:{}", dir.root()).as_bytes(), 8)
 }
 
-fn resolved(ssh: &SshSettings, base: &Utf8Path) -> SshSettings {
-    let resolve = |path: &Option<String>| path.as_ref().map(|p| paths::expand_below(base, p).into_string());
-    SshSettings {
-        config: resolve(&ssh.config),
-        known_hosts: resolve(&ssh.known_hosts),
-        host_keys: ssh.host_keys,
-        pinned: ssh.pinned.clone(),
-    }
-}
-
 /// The machine with the spool.
 fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteReporter) -> HeadNode {
     let entry: Option<&HostEntry> = match &cluster.slurm {
@@ -120,7 +110,7 @@ fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteRepo
     let Some(entry) = entry else { return HeadNode::Here };
     let reporter = reporter.clone();
     let tell = move |notice: Notice| reporter.note(notice.to_string());
-    HeadNode::Ssh(SshHost::with_listener(Target::new(name, entry, &resolved(&cluster.ssh, base)), Arc::new(tell)))
+    HeadNode::Ssh(SshHost::with_listener(Target::new(name, &entry.below(base), &cluster.ssh.below(base)), Arc::new(tell)))
 }
 
 /// Nodes that a job needs at most: as many as one point, or where points run side by side all that the site has.

@@ -14,6 +14,7 @@ use cvc_core::{
     ids::{LeaseId, SiteName},
     journal::{Acquired, Event},
     stop::{StopRequest, StopSignal},
+    units::counted,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -167,7 +168,7 @@ impl AgentJob<'_> {
         loop {
             let id = self.client.submit_after(&self.request, submission.past()).await?;
             self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), by: Acquired::Job(id.to_string().into()) }).await;
-            self.note(&format!("job {id} ({lease}) asks for {} nodes", self.request.nodes));
+            self.note(&format!("job {id} ({lease}) asks for {}", counted(self.request.nodes, "node")));
             let waited = self.wait(&id, stop_signal).await;
             match (classify(submission, forgotten, &waited), waited) {
                 (Verdict::Attach, WaitEnd::Running(info)) => {

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
     point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Point},
+    units::counted,
 };
 use std::borrow::Cow;
 
@@ -73,7 +74,10 @@ impl Grid {
             return no(ExcludedBy::Combination, format!("{given} processes, but the mapping {mapping} has {processes}"));
         }
         if mapping.nodes() > site.nodes() {
-            return no(ExcludedBy::Site, format!("{mapping} needs {} nodes; the site `{site_name}` has {}", mapping.nodes(), site.nodes()));
+            return no(
+                ExcludedBy::Site,
+                format!("{mapping} needs {}; the site `{site_name}` has {}", counted(mapping.nodes(), "node"), site.nodes()),
+            );
         }
         let mpi = self.mpi.at(index);
         if !site.mpi.contains_key(mpi) {

@@ -16,6 +16,7 @@ use cvc_core::{
     campaign::{Cluster, StorageKind},
     hosts::HostEntry,
     paths,
+    units::counted,
 };
 use std::{
     collections::BTreeMap,
@@ -98,7 +99,7 @@ pub(super) async fn gather(
     mut note: impl FnMut(String),
 ) -> Result<(Nodes, Vec<NodeAccess>), ReadyError> {
     let (mut accesses, transport, order) = list_nodes(cluster)?;
-    note(format!("sentinels on {} nodes", accesses.len()));
+    note(format!("sentinels on {}", counted(accesses.len(), "node")));
     let member = |access: &NodeAccess| {
         let argv = access.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
         Member { name: access.node.name.clone(), argv }

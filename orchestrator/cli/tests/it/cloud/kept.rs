@@ -7,8 +7,7 @@ use crate::{
 use cvc_testkit::{Cloud, Lab, Tool, require};
 use std::fs;
 
-const MATRIX: &str =
-    "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
+const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n";
 
 #[test]
 fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
@@ -18,7 +17,7 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
     let text = format!("{}{MATRIX}", ec2_site(&cloud, 1, "", "install = false\nkeep = \"30m\""));
     let cloud = OnCloud::new(lab, cloud, "first", &text);
     let run = |args: &[&str]| cloud.on.start(args).wait(LIMIT);
-    assert!(run(&["run", "campaign.toml"]).expect(0).stderr.contains("are kept until"));
+    assert!(run(&["run", "campaign.toml"]).expect(0).stderr.contains("kept until"));
     let alive = || cloud.cloud.instances().iter().filter(|i| i.state == "running").count();
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
     // nothing is left to run, and it stays

@@ -56,6 +56,6 @@ fn while_lost_nodes_are_waited_for_it_stops_at_once() {
     wait_until("it to wait", SOON, || cvc.stderr_so_far().contains("waiting for lost nodes"));
     interrupt(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     on.assert_clean(&["n1"]);
 }

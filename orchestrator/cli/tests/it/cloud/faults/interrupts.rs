@@ -15,16 +15,16 @@ fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
     wait_until("an instance that is waited for", 60 * SECOND, || cloud.alive().iter().any(|i| i.state == "running"));
     interrupt(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     assert_eq!(cloud.cloud.instances().len(), 2);
     cloud.assert_over();
 
     let cvc = cloud.on.begin();
-    wait_until("the set-up", 60 * SECOND, || cvc.stderr_so_far().contains("2 instances answer after"));
+    wait_until("the set-up", 60 * SECOND, || cvc.stderr_so_far().contains("2 instances ready after"));
     wait_until("Ansible", 60 * SECOND, || cloud.on.campaign.processes().iter().any(|(_, command)| command.contains("ansible-playbook")));
     interrupt(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     cloud.assert_over();
 
     cloud.run().expect(0);
@@ -45,7 +45,7 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
     assert!(cloud.on.campaign.finishes().is_empty() && cloud.alive().len() == 1);
     cloud.on.go(1);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 
@@ -55,7 +55,7 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
     wait_until("it to be heard", 20 * SECOND, || cvc.stderr_so_far().contains("stopping after the run under way"));
     interrupt(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("1 runs are left"), "{}", output.stderr);
+    assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 
