@@ -61,16 +61,16 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
     })
 }
 
-/// The program to copy to nodes: the one that `CVC_NODE_PROGRAM` names, else the one beside this program, else the one that `cargo xtask node
-/// --release` has built where this program was built.
+/// The program to copy to nodes: the one that `CVC_NODE_PROGRAM` names, else the one beside this program, else, for a program in cargo's
+/// `target/quick`, the one that `cargo xtask node --release` builds.
 fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
     let beside = myself.with_file_name("cvc-node");
     match std::env::var("CVC_NODE_PROGRAM") {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
-        _ if beside.exists() => beside,
+        _ if beside.is_file() => beside,
         _ => {
-            let built = myself.parent().and_then(Utf8Path::parent).map(|target| target.join("release/cvc-node"));
-            built.filter(|built| built.exists()).unwrap_or(beside)
+            let quick = myself.parent().filter(|dir| dir.file_name() == Some("quick"));
+            quick.map_or(beside, |dir| dir.with_file_name("release").join("cvc-node"))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Errors that stop a whole campaign. A failed run is data, not an error.
 
+use camino::Utf8Path;
 use cvc_core::store::StoreError;
 use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
 
@@ -70,6 +71,16 @@ impl OverBudget {
 }
 
 impl CampaignError {
+    /// `cvc-node`, which goes to the nodes of a site, is not here.
+    pub fn no_node_program(site: &str, program: &Utf8Path) -> Self {
+        let beside = program.parent().unwrap_or(program);
+        let problem = format!(
+            "{program}, which cvc puts on the nodes, does not exist: build it with `cargo xtask node --release` in the clone of cvc's \
+             repository, and copy it to {beside} or name it in CVC_NODE_PROGRAM if this cvc does not lie there"
+        );
+        Self::Site { site: site.to_owned(), problem }
+    }
+
     /// An internal error of cvc.
     pub fn internal(what: impl Into<String>) -> Self {
         Self::Run(RunError::Broken(what.into()))

@@ -34,7 +34,7 @@ impl HostEntry {
 
     /// The same with the path of its key on this machine, below `base` if it is relative.
     pub fn below(&self, base: &Utf8Path) -> Self {
-        Self { identity_file: self.identity_file.as_ref().map(|f| expand_below(base, f).into_string()), ..self.clone() }
+        Self { identity_file: self.identity_file.as_ref().map(|f| absolute_below(base, f)), ..self.clone() }
     }
 
     /// Its name among the other nodes.
@@ -63,7 +63,7 @@ pub struct SshSettings {
 impl SshSettings {
     /// The same with its paths on this machine, where relative ones are below `base`, the directory of the campaign file.
     pub fn below(&self, base: &Utf8Path) -> Self {
-        let resolve = |path: &Option<String>| path.as_ref().map(|p| expand_below(base, p).into_string());
+        let resolve = |path: &Option<String>| path.as_ref().map(|p| absolute_below(base, p));
         Self { config: resolve(&self.config), known_hosts: resolve(&self.known_hosts), ..self.clone() }
     }
 }
@@ -80,6 +80,12 @@ pub enum HostKeys {
     AcceptNew,
 }
 
+/// ssh looks for relative files elsewhere: those that its configuration includes in `~/.ssh`.
+fn absolute_below(base: &Utf8Path, path: &str) -> String {
+    let path = expand_below(base, path);
+    camino::absolute_utf8(&path).unwrap_or(path).into_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +99,7 @@ mod tests {
         let host = HostEntry { identity_file: Some("key".into()), ..HostEntry::named("n1") };
         assert_eq!(host.below(base).identity_file.as_deref(), Some("/campaigns/key"));
         assert_eq!(HostEntry::named("n1").below(base), HostEntry::named("n1"));
+        let of_here = ssh.below(Utf8Path::new("")).config.expect("a file");
+        assert!(of_here.ends_with("/ssh/config") && Utf8Path::new(&of_here).is_absolute(), "{of_here}");
     }
 }

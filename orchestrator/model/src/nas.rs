@@ -95,7 +95,7 @@ impl Problem {
         }
     }
 
-    /// Returns the order of CG's matrix and its nonzeros per row.
+    /// Returns the order of CG's matrix and the nonzeros of a generating vector.
     pub(super) fn matrix(self) -> Option<(u64, u64)> {
         match self.class {
             'S' => Some((1_400, 7)),
@@ -189,7 +189,7 @@ impl Problem {
         Ok(cg_bytes_of(order, rows, order * ((nonzeros + 1).pow(2) + 1) / u64::from(processes)))
     }
 
-    /// Returns the order of the matrix, the nonzeros per row, and the rows of the process grid.
+    /// Returns the order of the matrix, the nonzeros of a generating vector, and the rows of the process grid.
     fn cg_blocks(self, processes: u32) -> Result<(u64, u64, u64), FitError> {
         at_least_one("the number of processes", processes)?;
         let (order, nonzeros) = self.matrix().ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;

@@ -17,7 +17,7 @@ use cvc_controller::{
     error::OverBudget,
     install::Lock,
     observe::Progress,
-    runner::{Options, run_campaign},
+    runner::{Options, find_node_program, run_campaign},
 };
 use cvc_core::{
     plan,
@@ -39,11 +39,12 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if plan.runs.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{}: nothing to run: all {} points are excluded", args.file, plan.excluded.len()),
+            message: format!("{}: nothing to run: {}, all excluded", args.file, counted(plan.excluded.len(), "point")),
             hint: Some("`cvc plan` shows each with its reason".into()),
         });
     }
     let base = options(&args.place)?;
+    find_node_program(&spec, &plan, &base)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     session_log::begin(&dir);
     let session = async {

@@ -39,7 +39,7 @@ fn stencil(lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> 
 
 fn stencil_on(site: &str, lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
     let text = format!(
-        "{site}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 300\n{run}\n\
+        "{site}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 600\n{run}\n\
          [checkpoint]\ntimeout_s = 300\n{checkpoint}\n"
     );
     let on = OnLab::new(lab, name, &text);
@@ -202,7 +202,7 @@ fn images_of_nas_bt_over_nodes() {
     let class = std::env::var("CVC_TEST_CLASS").unwrap_or_else(|_| "W".into());
     let text = format!(
         "{}[matrix]\napp = \"npb-bt\"\ncheckpointer = \"dmtcp\"\nclass = \"{class}\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"3Nx1P+1Nx1P\"]\n\
-         mpi = [\"mpich-ch3\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n[checkpoint]\ntimeout_s = 300\nmoment = \"size-only\"\n",
+         mpi = [\"mpich-ch3\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 600\n[checkpoint]\ntimeout_s = 300\nmoment = \"size-only\"\n",
         ssh_site_with(4, &format!("app_dirs = [\"{}\"]\n{AREAS}", npb.display()), &libraries)
     );
     let on = OnLab::new(lab(), "bt", &text);

@@ -156,7 +156,7 @@ impl Fleet {
         }
         crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
         self.reporter.note(format!(
-            "{}: kept until {until}, at its cost until then: {}; `cvc down` ends that",
+            "{}: {} kept until {until:.0}, billed until then; `cvc down` ends this",
             self.name,
             counted(hosts.len(), "instance")
         ));

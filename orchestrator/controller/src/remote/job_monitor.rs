@@ -3,7 +3,7 @@
 use super::agent_state::{AgentState, Over};
 use crate::{
     progress::SiteReporter,
-    slurm::{Client, End, JobLookup, JobInfo, Stage},
+    slurm::{Client, End, JobInfo, JobLookup, Stage},
 };
 use cvc_core::outcome::Cause;
 use parking_lot::Mutex;

@@ -36,6 +36,7 @@ use cvc_engine::{
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::ErrorKind,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -129,7 +130,11 @@ async fn put_program(
     bin: &Utf8Path,
     reporter: &SiteReporter,
 ) -> Result<Utf8PathBuf, CampaignError> {
-    let digest = blake3::hash(&std::fs::read(program).map_err(StoreError::io("read", program))?).to_hex();
+    let read = match std::fs::read(program) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(CampaignError::no_node_program(site, program)),
+        read => read.map_err(StoreError::io("read", program))?,
+    };
+    let digest = blake3::hash(&read).to_hex();
     let there = bin.join(format!("cvc-node-{}", &digest[..16]));
     let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
     let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;

@@ -57,7 +57,8 @@ impl CampaignRunner<'_> {
             return Ok(Arc::clone(fleet));
         }
         let Some(clouds) = self.options.clouds.clone() else {
-            let problem = "this cvc was built without EC2; build it with the feature `ec2`";
+            let problem =
+                "this cvc was built without EC2: build it with `cargo build --release --locked --package cvc` and call target/release/cvc";
             return Err(CampaignError::Site { site: name.to_owned(), problem: problem.into() });
         };
         // so that a sweep from anywhere leaves it alone while it runs
@@ -388,6 +389,26 @@ mod tests {
 
     fn reasons(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned())).collect()
+    }
+
+    #[test]
+    fn one_instance_without_disks_and_directories_needs_no_set_up() {
+        let ready = |ec2: &str, keys: &str, instances: usize| {
+            let text = format!(
+                "schema = 1\nname = \"t\"\n[sites.cloud]\nkind = \"ec2\"\n{keys}\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
+                 instance_types = [\"c5.large\"]\nnodes = 2\nimage = \"debian-12\"\ninstall = false\n{ec2}\n\
+                 [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"openmpi\"\n"
+            );
+            let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+            let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), &text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
+            is_ready_as_launched(&spec.sites["cloud"], &cvc_core::plan::build(&spec).points, instances)
+        };
+        assert!(ready("", "", 1));
+        assert!(!ready("", "", 2));
+        assert!(!ready("volumes = [{ mount = \"/scratch\", size_gib = 8 }]", "", 1));
+        assert!(!ready("instance_store = \"/scratch\"", "", 1));
+        assert!(!ready("nfs = \"/shared\"", "", 1));
+        assert!(!ready("", "storage.scratch = { path = \"/scratch\" }", 1));
     }
 
     #[test]

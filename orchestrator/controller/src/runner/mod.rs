@@ -16,7 +16,7 @@ use crate::{
     provider::Clouds,
 };
 use budget::{Books, Budget};
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{SiteKind, Spec},
     ids::{PointId, RunId},
@@ -142,7 +142,6 @@ pub async fn run_campaign(
     stop_signal: StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
-    find_node_program(spec, plan, &options.node_program)?;
     let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
     fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
@@ -171,12 +170,22 @@ pub async fn run_campaign(
     }
 }
 
-/// Fails if a site of the plan needs `cvc-node` and it is not here: found out now, it costs no instance and no place in a queue.
-fn find_node_program(spec: &Spec, plan: &Plan, program: &Utf8Path) -> Result<(), CampaignError> {
-    let of_several = |name: &&String| spec.sites.get(name.as_str()).is_some_and(|s| s.cluster.is_some() || s.ec2.is_some());
-    let Some(site) = plan.points.iter().map(|p| &p.point.site).find(of_several).filter(|_| !program.is_file()) else { return Ok(()) };
-    let hint = "build it with `cargo xtask node --release` in the clone of cvc's repository, or name one in CVC_NODE_PROGRAM";
-    Err(CampaignError::Site { site: site.to_string(), problem: format!("{program}, which cvc puts on the nodes, does not exist: {hint}") })
+/// Checks before a campaign begins that `cvc-node` is here if a site needs it, so that its absence costs no instance and no place in a queue. A
+/// campaign that has begun may have something to give back, and goes on without.
+///
+/// # Errors
+/// When a site of several machines needs the program and it does not exist.
+pub fn find_node_program(spec: &Spec, plan: &Plan, options: &Options) -> Result<(), CampaignError> {
+    if CampaignDir::new(&options.campaigns, &plan.campaign).journal().exists() || options.node_program.is_file() {
+        return Ok(());
+    }
+    // instances that this cvc cannot launch are told as such, when they are wanted
+    let needs =
+        |name: &&String| spec.sites.get(name.as_str()).is_some_and(|s| s.cluster.is_some() || s.ec2.is_some() && options.clouds.is_some());
+    match plan.points.iter().map(|p| &p.point.site).find(needs) {
+        Some(site) => Err(CampaignError::no_node_program(site, &options.node_program)),
+        None => Ok(()),
+    }
 }
 
 impl<'a> CampaignRunner<'a> {

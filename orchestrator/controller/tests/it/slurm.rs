@@ -2,7 +2,7 @@
 
 use crate::common::lab_host;
 
-use cvc_controller::slurm::{self, Client, Clock, End, JobLookup, JobInfo, JobRequest, SlurmError, Stage};
+use cvc_controller::slurm::{self, Client, Clock, End, JobInfo, JobLookup, JobRequest, SlurmError, Stage};
 use cvc_core::campaign::{Allocation, SlurmLauncher, SlurmSettings};
 use cvc_testkit::{Lab, Tool, require};
 use lab_host::LabHost;

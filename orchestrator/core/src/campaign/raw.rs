@@ -273,7 +273,7 @@ pub struct RawHostTable {
     /// Port of its sshd.
     #[serde(default)]
     pub port: Option<u16>,
-    /// File with the private key. `~` and `$VARS` are allowed.
+    /// File with the private key. `~` and `$VARS` are allowed; a relative path is below the campaign file.
     #[serde(default)]
     pub identity_file: Option<String>,
 }

@@ -90,7 +90,7 @@ const HINTS: [(&[&str], &str); 12] = [
     (&["Exec format error", "cannot execute binary file"], "cvc-node there is for another kind of processor: install it again"),
     (
         &["GLIBC_"],
-        "cvc-node was linked dynamically and needs a newer C library than the node has: build it statically (`cargo xtask node`)",
+        "cvc-node was linked dynamically and needs a newer C library than the node has: build it statically (`cargo xtask node --release`)",
     ),
     (&["command not found", "No such file or directory", "not found"], "cvc-node is not installed there: run `cvc install` for the site"),
     (&["account is locked", "account has expired", "not available"], "the account cannot log in there"),
