@@ -302,7 +302,7 @@ fn slurms_controller_may_be_away_or_forget_everything() {
     on.wait_start(1);
     on.lab.slurm().stop_controller();
     std::thread::sleep(20 * SECOND);
-    assert!(NODES.iter().all(|n| on.script_on(n) == 1), "the run goes on");
+    assert!(NODES.iter().all(|n| on.script_on(n) > 0), "the run goes on");
     // the next one is begun at once, while the controller does not know yet that its nodes are there
     on.lab.slurm().start_controller();
     on.go(1);

@@ -54,7 +54,7 @@ fn killed_in_a_run_it_finds_it_again_and_killed_at_the_end_nothing_stays() {
     on.wait_start(1);
     cvc.kill();
     std::thread::sleep(SECOND);
-    assert_eq!(on.script_on("n2"), 1, "the agent goes on");
+    assert!(on.script_on("n2") > 0, "the agent goes on");
     let cvc = on.begin();
     wait_until("the second controller", SOON, || on.campaign.events("started").len() == 2);
     std::thread::sleep(SECOND);

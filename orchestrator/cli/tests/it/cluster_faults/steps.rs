@@ -118,7 +118,7 @@ impl OnLab {
         failures[0].1.clone()
     }
 
-    /// Ranks on a node.
+    /// Ranks on a node. A shell that is about to start a program looks like two for a moment.
     pub fn script_on(&self, node: &str) -> usize {
         let is_rank = |command: &str| command.split(' ').next().is_some_and(|program| program == "sh" || program.ends_with("/sh"));
         self.lab.node(node).processes("steps.sh").iter().filter(|p| is_rank(&p.command)).count()

@@ -12,7 +12,7 @@ fn once_finishes_the_run_twice_cuts_it_off_and_both_leave_nothing_there() {
     on.wait_start(1);
     interrupt(&cvc);
     std::thread::sleep(SECOND);
-    assert_eq!(on.script_on("n2"), 1);
+    assert!(on.script_on("n2") > 0, "the run goes on");
     on.go(1);
     let output = ends(cvc, 130);
     assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
