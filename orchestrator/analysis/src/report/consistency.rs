@@ -4,6 +4,7 @@ use super::{
     model::{Cell, Column},
     rows::{Mixed, RunRow},
 };
+use cvc_core::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that must be the same in all counted runs of a point, together with those nested below them.
@@ -67,18 +68,14 @@ pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
     let differences = all.into_iter().map(|(what, (points, values))| {
         let more = if values.len() > MAX_VALUES { format!(", and {} more", values.len() - MAX_VALUES) } else { String::new() };
         let values: Vec<&str> = values.into_iter().take(MAX_VALUES).collect();
-        format!("{what} in {} ({}{more})", count(points), values.join(" / "))
+        format!("{what} in {} ({}{more})", counted(points, "point"), values.join(" / "))
     });
     let differences = differences.collect::<Vec<_>>().join("; ");
     let text = format!(
         "The counted runs of {} were made under different conditions, so their means are not meaningful. Differences within a point: {differences}. These points are marked in the tables; run them again with one installation, or do not use their means.",
-        count(points)
+        counted(points, "point")
     );
     (points > 0).then_some(text)
-}
-
-fn count(points: usize) -> String {
-    if points == 1 { "1 point".to_owned() } else { format!("{points} points") }
 }
 
 /// Returns the column that marks rows with mixed runs.

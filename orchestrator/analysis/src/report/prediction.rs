@@ -12,7 +12,7 @@ use crate::{
     holdout::{Coverage, Gate, GateGroup, HoldoutResult},
     index::PredictionRow,
 };
-use cvc_core::{ids::PointId, quantity::Quantity};
+use cvc_core::{ids::PointId, quantity::Quantity, units::counted};
 use cvc_model::stats::Summary;
 use indexmap::IndexMap;
 
@@ -73,7 +73,7 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     }
     let misses = gate.misses().len();
     if gate.has_bounds() {
-        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{} missed", count(misses, "bound")) });
+        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{} missed", counted(misses, "bound")) });
     }
     Some(("predictions of held-out points".to_owned(), parts.join("; ")))
 }
@@ -81,8 +81,8 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
 fn introduction(outcome: &HoldoutResult) -> String {
     format!(
         "Models were fitted on {} and predicted {}, which they had not seen and which were measured, too. An error is |predicted − measured| / measured. Nothing here enters the measured numbers of the other sections.",
-        count(outcome.split.train.len(), "training point"),
-        count(outcome.split.held_out.len(), "held-out point"),
+        counted(outcome.split.train.len(), "training point"),
+        counted(outcome.split.held_out.len(), "held-out point"),
     )
 }
 
@@ -98,11 +98,11 @@ fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> 
         if !without.is_empty() {
             let named: Vec<String> = without.iter().take(MAX_NAMED).map(|p| label(data, *p)).collect();
             let more = if without.len() > MAX_NAMED { format!(" and {} more", without.len() - MAX_NAMED) } else { String::new() };
-            let of = count(without.len(), &format!("{what} point"));
+            let of = counted(without.len(), &format!("{what} point"));
             warnings.push(format!("{of} without a run that succeeded: {}{more}; {then}.", named.join(", ")));
         }
         if known.len() < ids.len() {
-            let of = count(ids.len() - known.len(), &format!("{what} point"));
+            let of = counted(ids.len() - known.len(), &format!("{what} point"));
             warnings.push(format!("{of} skipped: see Outcomes."));
         }
     }
@@ -391,7 +391,7 @@ fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Str
         levels.dedup();
         levels.join(", ")
     };
-    format!("{} of {}, class {}, {}", count(points.len(), "point"), list("app"), list("class"), list("mpi"))
+    format!("{} of {}, class {}, {}", counted(points.len(), "point"), list("app"), list("class"), list("mpi"))
 }
 
 /// Describes a point within its program, class and library.
@@ -418,12 +418,8 @@ fn without_empty(table: &mut Table, column: &str) {
     }
 }
 
-fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 fn points(n: usize) -> String {
-    count(n, "held-out point")
+    counted(n, "held-out point")
 }
 
 /// Rounds a percentage to four decimals: smaller differences come from rounding.

@@ -175,7 +175,7 @@ fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) 
         let (where_, needed) = (format!("{} of site {} ({directory})", need.storage, need.site), mib(need.bytes));
         return writeln!(out, "space in {where_}: {needed} needed, checked on every node before each run");
     }
-    let base = camino::Utf8Path::from_path(&spec.path).and_then(|p| p.parent()).unwrap_or(camino::Utf8Path::new("."));
+    let base = spec.directory();
     let directory = match area.and_then(|a| a.path.as_ref()) {
         Some(path) => cvc_core::paths::expand_below(base, path),
         None => camino::Utf8PathBuf::from("campaigns").join(&plan.campaign),

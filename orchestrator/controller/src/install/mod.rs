@@ -75,7 +75,7 @@ pub struct Written {
 /// # Errors
 /// When a file cannot be written, or a value cannot be given to ssh.
 pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> Result<Written, InstallError> {
-    let base = Utf8Path::from_path(&request.spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""));
+    let base = request.spec.directory();
     let base = camino::absolute_utf8(if base.as_str().is_empty() { Utf8Path::new(".") } else { base }).unwrap_or_else(|_| base.to_owned());
     let pins = if request.update_lock { Default::default() } else { lock.pins(request.site) };
     let wanted = wanted::of(request.spec, request.plan, request.site, site, &pins);

@@ -1,7 +1,6 @@
 //! What a campaign needs on a site, as variables for the roles.
 
 use super::spack::{self, Wanted as Build};
-use camino::Utf8Path;
 use cvc_core::{
     app::template_values,
     campaign::{Ec2Settings, MpiSource, Site, Spec, TracerKind},
@@ -105,7 +104,7 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
 
 /// A path on the site's machines: resolved here for this machine; on others Ansible's facts resolve `~` and variables.
 fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
-    let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""));
+    let base = spec.directory();
     if site.cluster.is_none() {
         return literal(cvc_core::paths::expand_below(base, written).as_str());
     }

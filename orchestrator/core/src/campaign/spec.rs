@@ -7,6 +7,7 @@ use super::{
     predict::PredictSettings,
 };
 use crate::app::LoadedApp;
+use camino::Utf8Path;
 use indexmap::IndexMap;
 use std::{path::PathBuf, sync::Arc};
 
@@ -46,6 +47,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The directory of the campaign file, to which relative paths in it refer; empty for the working directory.
+    pub fn directory(&self) -> &Utf8Path {
+        Utf8Path::from_path(&self.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""))
+    }
+
     /// Renames the campaign after its variant, and the title too if it was the campaign's name.
     pub fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);

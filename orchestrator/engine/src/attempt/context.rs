@@ -1,6 +1,6 @@
 //! The parts of a campaign that the runs of one site depend on: all that an engine needs, here or on the head node of a cluster.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use cvc_core::{
     app::LoadedApp,
     campaign::{CheckpointSettings, RunSettings, Site, Spec, TraceSettings},
@@ -36,7 +36,7 @@ pub struct SiteContext {
 impl SiteContext {
     /// The context of a site of this campaign.
     pub fn of(spec: &Spec, name: &str) -> Option<Self> {
-        let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(".")).to_owned();
+        let base = spec.directory().to_owned();
         Some(Self {
             campaign: spec.name.clone(),
             name: name.to_owned(),

@@ -16,7 +16,7 @@ use arguments::{Arguments, Doc};
 use history::History;
 use job::{Job, LIMIT, Outcome, Report};
 use load::Load;
-use std::{cmp::Ordering, fs, io::Write, path::PathBuf, time::Instant};
+use std::{cmp::Ordering, fs, io::Write, path::PathBuf, sync::Arc, time::Instant};
 use summary::Tally;
 
 /// Tests that run before the others, by themselves: the ranks of their programs are more than processors and spin while they wait for each
@@ -69,11 +69,11 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
     let numbered: Vec<(usize, Job)> = jobs.into_iter().map(|(_, job)| job).enumerate().collect();
     let directory = scratch.clone();
     let work = move |(number, job): &(usize, Job)| job.run(&arguments, &directory.join(number.to_string()), LIMIT, &at_work);
-    let work = std::sync::Arc::new(work);
+    let work = Arc::new(work);
     let (alone, beside) = numbered.into_iter().partition(|(_, job)| ALONE.contains(&job.name().as_str()));
     let (mut problem, mut most) = (None, 0);
     for (jobs, width) in [(alone, pool::Width::new(Some(1))), (beside, width)] {
-        let (mut load, work): (_, std::sync::Arc<_>) = (Load::watch(), std::sync::Arc::clone(&work));
+        let (mut load, work) = (Load::watch(), Arc::clone(&work));
         let ended = |ended: Result<Report, String>| {
             match ended {
                 Ok(_) if interrupts.interrupted() => {}

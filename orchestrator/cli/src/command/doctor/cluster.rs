@@ -5,7 +5,6 @@ use crate::{
     failure::Failure,
     text::{paragraph, table},
 };
-use camino::Utf8Path;
 use cvc_controller::doctor::{self, Check, State};
 use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
@@ -17,12 +16,11 @@ pub(super) type Clusters = IndexMap<String, Vec<Check>>;
 /// Checks every cluster of a campaign and reports its progress meanwhile.
 pub(super) async fn examine(spec: &Spec) -> Clusters {
     let mut clusters = Clusters::new();
-    let base = Utf8Path::from_path(&spec.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""));
     for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
         // shown only on a terminal
         let bar = indicatif::ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(100));
-        let checks = doctor::examine(name, site, base, &mut |what| bar.set_message(format!("{name}: {what}"))).await;
+        let checks = doctor::examine(name, site, spec.directory(), &mut |what| bar.set_message(format!("{name}: {what}"))).await;
         bar.finish_and_clear();
         clusters.insert(name.clone(), checks);
     }
