@@ -47,6 +47,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show the progress of a campaign
     Status(CampaignArgs),
+    /// Check the files of a campaign, and repair what can be repaired without guessing
+    Fsck(FsckArgs),
     /// Write the report of a campaign again
     Report(ReportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
@@ -156,6 +158,22 @@ pub struct RunArgs {
     /// Directory of the report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,
+}
+
+#[derive(Args)]
+pub struct FsckArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Repair what was found; nothing is removed, and what is replaced is kept beside
+    #[arg(long)]
+    pub repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

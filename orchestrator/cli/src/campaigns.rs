@@ -74,6 +74,20 @@ pub fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
 
 /// The directory of a campaign, given by its file (and variant), its directory or its name.
 pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
+    find_campaign(campaign, which, place, |dir| dir.journal().is_file())
+}
+
+/// The same for a campaign that may have lost its journal.
+pub fn campaign_dir_even_damaged(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
+    find_campaign(campaign, which, place, |dir| dir.journal().is_file() || dir.runs().is_dir())
+}
+
+fn find_campaign(
+    campaign: &Utf8Path,
+    which: &Which,
+    place: &Where,
+    is_one: impl Fn(&CampaignDir) -> bool,
+) -> Result<CampaignDir, Failure> {
     let missing = |dir: &Utf8Path| Failure::Other {
         status: ExitStatus::Store,
         message: format!("{dir} is not a campaign: it has no journal"),
@@ -92,5 +106,5 @@ pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result
     } else {
         CampaignDir::at(&place.campaigns.join(campaign))
     };
-    if dir.journal().is_file() { Ok(dir) } else { Err(missing(dir.root())) }
+    if is_one(&dir) { Ok(dir) } else { Err(missing(dir.root())) }
 }

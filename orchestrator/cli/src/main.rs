@@ -14,6 +14,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let _failpoints = cvc_probe::disk::failpoints();
     let arguments = args::Arguments::parse();
     cvc_core::log::start(arguments.log.into());
     match command::dispatch(arguments) {

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod campaign;
 pub mod embedded;
+pub mod fsck;
 pub mod hosts;
 pub mod ids;
 pub mod inventory;

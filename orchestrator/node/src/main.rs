@@ -54,6 +54,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let _failpoints = cvc_probe::disk::failpoints();
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -1,9 +1,10 @@
 //! Atomic writing of files.
 
+use crate::disk;
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -24,11 +25,11 @@ pub enum Durability {
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     let (temporary, mut file) = create_beside(path)?;
     let written = (|| {
-        file.write_all(bytes)?;
+        disk::write_all(&point(path, "write"), &mut file, bytes)?;
         if durability == Durability::Synced {
-            file.sync_all()?;
+            disk::sync_data(&point(path, "sync"), &file)?;
         }
-        fs::rename(&temporary, path)
+        disk::rename(&point(path, "rename"), &temporary, path)
     })();
     if written.is_err() {
         // the first error is the one that matters
@@ -38,8 +39,13 @@ pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()
     match durability {
         Durability::Visible => Ok(()),
         // sync the directory as well
-        Durability::Synced => File::open(directory(path))?.sync_all(),
+        Durability::Synced => disk::sync_directory(&point(path, "sync-directory"), directory(path)),
     }
+}
+
+/// Name of a failpoint: that of the file, and the step.
+fn point(path: &Path, step: &str) -> String {
+    format!("{}.{step}", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn directory(path: &Path) -> &Path {

@@ -2,6 +2,7 @@
 //! their area tables are sent; the processes of a run are supervised by a process on their own machine. No asynchronous runtime.
 
 pub mod atomic_file;
+pub mod disk;
 pub mod image;
 pub mod proc;
 pub mod sentinel;

@@ -10,7 +10,7 @@ pub fn build(release: bool) -> Result<PathBuf, String> {
     let root = crate::workspace::root()?;
     let status = crate::workspace::cargo()
         .args(["rustc", "--quiet", "--locked", "--package", "cvc-node", "--bin", "cvc-node"])
-        .args(release.then_some("--release"))
+        .args(if release { ["--release"].as_slice() } else { &["--features", "failpoints"] })
         .args(["--", "-C", "target-feature=+crt-static", "-C", "strip=debuginfo"])
         .current_dir(&root)
         .stdin(Stdio::null())

@@ -3,6 +3,7 @@
 mod costs;
 mod doctor;
 mod down;
+mod fsck;
 mod install;
 mod measure;
 mod plan;
@@ -29,6 +30,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),

@@ -14,6 +14,7 @@ mod dmtcp;
 mod docs;
 mod doctor_site;
 mod failing;
+mod failing_writes;
 mod install;
 mod install_nodes;
 mod killed;

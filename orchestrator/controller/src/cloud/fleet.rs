@@ -21,7 +21,7 @@ use cvc_core::{
     campaign::Cluster,
     hosts::HostEntry,
     ids::FleetId,
-    journal::{Acquired, Event, Lease},
+    journal::{Acquired, Event, Lease, Lineage},
     stop::{StopRequest, StopSignal},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -86,8 +86,8 @@ pub(crate) struct Wanted<'a> {
     pub site: &'a str,
     pub request: FleetRequest,
     pub login: Option<&'a str>,
-    /// Distinguishes campaigns of one name in different places.
-    pub identity: &'a str,
+    /// Identity of the campaign.
+    pub lineage: &'a Lineage,
     /// The campaign's directory.
     pub dir: &'a Utf8Path,
     /// The journal's events of this site.
@@ -101,9 +101,9 @@ pub(crate) struct Wanted<'a> {
 /// A unique name that fits a client token (64 characters) together with its suffixes.
 ///
 /// A kept fleet may have been taken over by another campaign under its name, so the fleet after a kept one gets a new name.
-fn fleet_name(campaign: &str, identity: &str, site: &str, kept: usize) -> FleetId {
-    let whole = cvc_core::ids::digest_prefix(format!("{identity}/{campaign}/{site}/{kept}").as_bytes(), 8);
-    format!("cvc-{campaign:.16}-{site:.12}-{whole}").into()
+fn fleet_name(campaign: &str, lineage: &Lineage, site: &str, kept: usize) -> FleetId {
+    let whole = cvc_core::ids::digest_prefix(format!("{site}/{kept}").as_bytes(), 4);
+    format!("cvc-{campaign:.8}-{lineage}-{site:.6}-{whole}").into()
 }
 
 impl Fleet {
@@ -132,7 +132,7 @@ impl Fleet {
             None => wanted.request.account.clone(),
         };
         let kept = wanted.leases.iter().filter(|l| l.kept_until.is_some()).count();
-        let own = || fleet_name(wanted.campaign, wanted.identity, wanted.site, kept);
+        let own = || fleet_name(wanted.campaign, wanted.lineage, wanted.site, kept);
         let fleet = open.as_ref().map_or_else(own, |o| o.tags.fleet.clone());
         Ok(Self {
             provider: clouds.open(&account).await.map_err(failed)?,

@@ -385,7 +385,7 @@ mod tests {
         let dirs: Vec<CampaignDir> = ["held", "free", "damaged"].map(|name| CampaignDir::new(root, name)).into();
         for dir in &dirs {
             fs::create_dir_all(dir.root()).expect("makes");
-            Journal::open(&dir.journal(), dir.root().file_name().expect("a name")).expect("opens");
+            Journal::open(&dir.journal(), dir.root().file_name().expect("a name"), |_| Ok(())).expect("opens");
         }
         fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
         let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");

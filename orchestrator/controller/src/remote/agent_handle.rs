@@ -15,10 +15,11 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     stop::{StopSignal, stop_now},
     units::counted,
+    store::OutcomeFile,
 };
 use cvc_engine::{
     agent::Request,
-    attempt::{AttemptEvent, AttemptReporter, OutcomeFile, Task},
+    attempt::{AttemptEvent, AttemptReporter, Task},
 };
 use parking_lot::Mutex;
 use std::{ops::Deref, sync::Arc, time::Duration};

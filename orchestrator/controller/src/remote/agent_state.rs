@@ -3,10 +3,11 @@
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::{Cause, Outcome},
+    store::OutcomeFile,
 };
 use cvc_engine::{
     agent::{Event, Named, Numbered, Request, request_name},
-    attempt::{Found, OutcomeFile, Task},
+    attempt::{Found, Task},
 };
 use cvc_probe::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
@@ -119,6 +120,16 @@ pub(super) struct State {
     pub over: Option<Over>,
 }
 
+/// Events of an agent that were not heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its events {} to {} did not arrive", after + 1, before - 1)]
+pub(super) struct MissingEvents {
+    /// The last that was heard before them.
+    after: u64,
+    /// The first that was heard after them.
+    before: u64,
+}
+
 /// The known state of an agent.
 #[derive(Debug)]
 pub(super) struct AgentState {
@@ -174,14 +185,27 @@ impl AgentState {
     }
 
     /// Takes an event in, unless it was heard before; what is worth telling people.
-    pub fn apply_event(&self, numbered: Numbered) -> Option<String> {
+    ///
+    /// # Errors
+    /// When events before it were not heard.
+    pub fn apply_event(&self, numbered: Numbered) -> Result<Option<String>, MissingEvents> {
         self.change(|state| {
             if numbered.seq <= state.seq {
-                return None;
+                return Ok(None);
+            }
+            // a new life of the agent begins with numbers of its own
+            if numbered.seq != state.seq + 1 && !matches!(numbered.event, Event::Began) {
+                return Err(MissingEvents { after: state.seq, before: numbered.seq });
             }
             state.seq = numbered.seq;
-            state.take_in(numbered.event)
+            Ok(state.take_in(numbered.event))
         })
+    }
+
+    /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
+    pub fn do_without(&self, missing: MissingEvents) {
+        self.change(|state| state.seq = state.seq.max(missing.before - 1));
+        self.ask(format!("report-{}", missing.before), Request::Report);
     }
 }
 
@@ -203,8 +227,8 @@ impl State {
             Event::Stage { run, stage } => {
                 self.stage.insert(run, stage);
             }
-            Event::Finished { run, dispatch, attempt, outcome, records, wall_s } => {
-                self.settle(run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s }));
+            Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest } => {
+                self.settle(run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s, manifest }));
             }
             Event::Interrupted { run, dispatch } => self.settle(run, dispatch, Ended::Interrupted),
             Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, Ended::Lost { reason, time_limit }),
@@ -321,7 +345,7 @@ mod tests {
     }
 
     fn apply_event(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
-        agent.apply_event(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event })
+        agent.apply_event(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event }).expect("no gap")
     }
 
     fn ready() -> Event {
@@ -336,6 +360,22 @@ mod tests {
         assert_eq!(apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
         assert_eq!(apply_event(&agent, 1, lost()), None);
         assert!(agent.state().lost.is_empty());
+    }
+
+    #[test]
+    fn events_that_did_not_arrive_are_noticed_and_ends_asked_for_if_they_cannot_be_had() {
+        let agent = AgentState::new();
+        apply_event(&agent, 1, Event::Began);
+        let late = || Numbered { seq: 4, at: jiff::Timestamp::UNIX_EPOCH, event: ready() };
+        let missing = agent.apply_event(late()).expect_err("a gap");
+        assert_eq!(missing.to_string(), "its events 2 to 3 did not arrive");
+        assert!(agent.state().ready.is_none() && agent.state().seq == 1, "it is asked for again from the first that is missing");
+        agent.do_without(missing);
+        agent.apply_event(late()).expect("it goes on");
+        assert!(matches!(agent.state().asked.back(), Some(Named { request: Request::Report, .. })));
+        // another agent has numbers of its own
+        apply_event(&agent, 1 << 20, Event::Began);
+        assert_eq!(agent.state().seq, 1 << 20);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use crate::{
     backoff::Delays,
     progress::SiteReporter,
     remote::{
-        agent_state::{AgentState, Over},
+        agent_state::{AgentState, MissingEvents, Over},
         head_node::{Channel, HeadNode, SHORT},
     },
 };
 use camino::Utf8PathBuf;
+use cvc_core::store::line_file::{Sum, check_sum};
 use cvc_engine::agent::{Numbered, RelayMessage};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -41,6 +42,7 @@ impl Connection {
     pub async fn work(self) {
         let mut delays = Delays::doubling(FIRST_PAUSE, MAX_PAUSE);
         let mut away: Option<Instant> = None;
+        let mut missed: Option<MissingEvents> = None;
         loop {
             let from = self.agent_state.state().seq;
             let mut argv = vec![self.program.to_string(), "attach".into(), self.root.to_string(), from.to_string()];
@@ -50,7 +52,7 @@ impl Connection {
             let why = match self.head_node.channel(&argv).await {
                 Ok(channel) => {
                     self.agent_state.change(|s| s.sent = 0);
-                    let (heard, why) = self.converse(channel).await;
+                    let (heard, why) = self.converse(channel, &mut missed).await;
                     if heard {
                         delays.reset();
                         away = None;
@@ -68,7 +70,10 @@ impl Connection {
     }
 
     /// Exchanges events and requests while the connection lasts. Returns whether anything arrived, and why it ended.
-    async fn converse(&self, mut channel: Channel) -> (bool, String) {
+    ///
+    /// Events that do not arrive are asked for again by another connection; `missed` remembers which, since those that do not arrive then are
+    /// done without.
+    async fn converse(&self, mut channel: Channel, missed: &mut Option<MissingEvents>) -> (bool, String) {
         let mut heard = false;
         let mut begun = Vec::new();
         let mut deadline = Instant::now() + SILENCE;
@@ -93,7 +98,10 @@ impl Connection {
                     Ok(Some(line)) => {
                         heard = true;
                         deadline = Instant::now() + SILENCE;
-                        self.take_in(&line).await;
+                        if let Err(missing) = self.take_in(&line, *missed).await {
+                            *missed = Some(missing);
+                            return (heard, missing.to_string());
+                        }
                     }
                     Ok(None) => return (heard, format!("it ended: {}", channel.stderr_tail().trim())),
                     Err(error) => return (heard, error.to_string()),
@@ -102,9 +110,19 @@ impl Connection {
         }
     }
 
-    async fn take_in(&self, line: &[u8]) {
-        if let Ok(numbered) = serde_json::from_slice::<Numbered>(line) {
-            if let Some(told) = self.agent_state.apply_event(numbered) {
+    /// Takes a line in. Those that were damaged on their way are noticed by the numbers that are missing then.
+    async fn take_in(&self, line: &[u8], missed: Option<MissingEvents>) -> Result<(), MissingEvents> {
+        let numbered = serde_json::from_slice::<Numbered>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
+        if let Some(numbered) = numbered {
+            let told = match self.agent_state.apply_event(numbered.clone()) {
+                Err(missing) if missed == Some(missing) => {
+                    self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
+                    self.agent_state.do_without(missing);
+                    self.agent_state.apply_event(numbered)?
+                }
+                told => told?,
+            };
+            if let Some(told) = told {
                 self.reporter.note(told);
             }
         } else if let Ok(message) = serde_json::from_slice::<RelayMessage>(line) {
@@ -118,6 +136,7 @@ impl Connection {
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether agents were started again and again without reporting anything new.

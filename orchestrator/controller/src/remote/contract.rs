@@ -3,6 +3,7 @@
 use super::{Opening, Remote};
 use crate::error::CampaignError;
 use cvc_core::{
+    journal::Lineage,
     campaign::{Spec, load},
     hosts::HostKeys,
     ids::RunId,
@@ -10,10 +11,10 @@ use cvc_core::{
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Repeat},
     stop::StopRequest,
-    store::CampaignDir,
+    store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, Readiness, ReadySite,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite,
     SiteContext, Steps, Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
@@ -285,6 +286,7 @@ async fn local(spec: &Spec, dir: &CampaignDir) -> LocalExecutor {
 async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
     let (site_events, _heard) = mpsc::unbounded_channel();
     let mut context = SiteContext::of(spec, "lab").expect("the site");
+    context.lineage = Some(Lineage::random().expect("random"));
     let ssh = &mut context.site.cluster.as_mut().expect("it has nodes").ssh;
     // not beside the keys that the user who runs the test has pinned
     ssh.pinned = Some(dir.root().join("pinned").into_string());

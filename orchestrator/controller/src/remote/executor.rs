@@ -16,11 +16,11 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     point::PlannedPoint,
     stop::{StopRequest, StopSignal},
-    store::{CampaignDir, StoreError},
+    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest},
 };
 use cvc_engine::{
     agent::Request,
-    attempt::{AttemptReporter, AttemptResult, Executor, OutcomeFile, SiteContext, Task, seal},
+    attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
     host::HostError,
 };
 use std::{io, sync::Arc, time::Duration};
@@ -52,6 +52,8 @@ enum Incomplete {
     OtherOutcome,
     #[error("the digest of records.jsonl differs from the agent's report")]
     OtherRecords,
+    #[error(transparent)]
+    Changed(ManifestProblem),
 }
 
 #[async_trait]
@@ -133,7 +135,7 @@ impl Remote {
             return Ok(agent.ok_or(AttemptResult::Interrupted));
         }
         reporter.stage("waiting for nodes");
-        let job = format!("cvc-{}-{}-{}", self.identity, &task.planned.id.as_str()[..8], task.dispatch);
+        let job = self.job_of(&task.planned.id, task.dispatch);
         let root = self.setting.root.join(&job);
         let resumed = self.old_jobs.lock().remove(&job);
         let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
@@ -149,6 +151,14 @@ impl Remote {
             return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
         }
         Ok(Ok(agent))
+    }
+
+    /// Name of the job of an attempt, where each has its own.
+    fn job_of(&self, run: &RunId, dispatch: u32) -> String {
+        // what an earlier version submitted has a shorter name
+        let short = run.as_str().get(..8).unwrap_or(run.as_str());
+        let earlier = format!("cvc-{}-{short}-{dispatch}", self.lineage);
+        if self.old_jobs.lock().contains(&earlier) { earlier } else { format!("cvc-{}-{run}-{dispatch}", self.lineage) }
     }
 
     /// Hands an attempt over and waits for its end. A node that the cloud reclaimed is not a failure of the run.
@@ -264,5 +274,5 @@ fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
     {
         return Err(Incomplete::OtherRecords);
     }
-    Ok(())
+    file.manifest.as_ref().map_or(Ok(()), |digest| check_manifest(dir, digest).map_err(Incomplete::Changed))
 }

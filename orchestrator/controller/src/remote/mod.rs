@@ -13,4 +13,4 @@ mod setting;
 mod site;
 mod submission;
 
-pub(crate) use site::{Opening, Remote, identity};
+pub(crate) use site::{Opening, Remote};

@@ -22,9 +22,8 @@ use cvc_core::{
     campaign::{Allocation, Cluster},
     hosts::HostEntry,
     ids::RunId,
-    journal::Lease,
+    journal::{Lease, Lineage},
     outcome::Cause,
-    paths,
     point::PlannedPoint,
     stop::StopSignal,
     store::{CampaignDir, StoreError},
@@ -72,7 +71,7 @@ pub(crate) struct Remote {
     pub(super) ready: Ready,
     pub(super) dir: CampaignDir,
     /// Distinguishes this campaign's jobs from those of any other.
-    pub(super) identity: String,
+    pub(super) lineage: Lineage,
     jobs: AtomicU32,
     /// Watches for instances that the cloud reclaims.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
@@ -94,12 +93,6 @@ pub(crate) struct Opening {
     pub leases: Vec<Lease>,
     /// Its machines, if a cloud gave them.
     pub fleet: Option<Arc<Fleet>>,
-}
-
-/// Distinguishes campaigns of the same name on different machines or in different directories.
-pub(crate) fn identity(dir: &CampaignDir) -> String {
-    let machine = paths::host_name().unwrap_or_default();
-    cvc_core::ids::digest_prefix(format!("{machine}:{}", dir.root()).as_bytes(), 8)
 }
 
 /// The machine with the spool.
@@ -189,8 +182,8 @@ impl Remote {
             host.set_patience(PATIENCE);
         }
         let base = head_node.expand(&cluster.base).await?;
-        let identity = identity(&dir);
-        let root = base.join("spool").join(format!("{}-{identity}", context.campaign)).join(&name);
+        let Some(lineage) = context.lineage.clone() else { return Err(CampaignError::internal("a site without its campaign's lineage")) };
+        let root = base.join("spool").join(format!("{}-{lineage}", context.campaign)).join(&name);
         let there = put_program(&name, &head_node, &program, &base.join("bin"), &reporter).await?;
         let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
         let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
@@ -204,7 +197,7 @@ impl Remote {
             making: tokio::sync::Mutex::new(()),
             ready: Ready::default(),
             dir,
-            identity,
+            lineage,
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
             watch: Mutex::default(),
             old_jobs: Mutex::default(),
@@ -269,7 +262,7 @@ impl Remote {
                     let again = resumed.is_some();
                     let job = resumed.take().unwrap_or_else(|| {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
-                        format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.identity)
+                        format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage)
                     });
                     let root = self.setting.root.join(&job);
                     match by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {

@@ -154,7 +154,17 @@ impl AgentJob<'_> {
             self.restart_fresh(resumed, "the campaign was changed").await?;
             return Ok(Submission::after(past));
         }
-        Ok(if resumed { Submission::Adopted } else { Submission::Fresh })
+        if resumed {
+            return Ok(Submission::Adopted);
+        }
+        // the journal does not know it: it is of another life, if an older copy of the journal came back
+        let past = self.client.find(self.name()).await?;
+        if let Some(job) = &past {
+            self.note(&format!("job {} has the name of this one and is not the journal's; it does not count", job.id));
+            self.client.cancel(self.name(), CLOSE_LIMIT).await?;
+            self.restart_fresh(false, "it is of an earlier life of the campaign").await?;
+        }
+        Ok(Submission::after(past.map(|job| job.id)))
     }
 
     /// Submits the job and waits for its nodes, again if Slurm forgets it.
@@ -166,7 +176,12 @@ impl AgentJob<'_> {
         }
         let mut forgotten = 0;
         loop {
-            let id = self.client.submit_after(&self.request, submission.past()).await?;
+            // what is not resumed was looked for
+            let id = if forgotten == 0 && *submission != Submission::Adopted {
+                self.client.submit_new(&self.request, submission.past()).await?
+            } else {
+                self.client.submit_after(&self.request, submission.past()).await?
+            };
             self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), by: Acquired::Job(id.to_string().into()) }).await;
             self.note(&format!("job {id} ({lease}) asks for {}", counted(self.request.nodes, "node")));
             let waited = self.wait(&id, stop_signal).await;

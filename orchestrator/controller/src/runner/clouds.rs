@@ -9,12 +9,12 @@ use crate::{
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
     provider::FleetRequest,
-    remote::{Opening, Remote, identity},
+    remote::{Opening, Remote},
 };
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{Site, Spec},
-    journal::{Event, Lease},
+    journal::{Event, Lease, Lineage},
     plan::Plan,
     point::PlannedPoint,
     stop::StopSignal,
@@ -43,6 +43,7 @@ pub(super) struct CloudOpening {
     site: String,
     points: Vec<PlannedPoint>,
     dir: CampaignDir,
+    lineage: Lineage,
     program: Utf8PathBuf,
     site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
@@ -71,7 +72,7 @@ impl CampaignRunner<'_> {
             site: name,
             request: request.clone(),
             login,
-            identity: &identity(&self.dir),
+            lineage: self.journal.lineage()?,
             dir: self.dir.root(),
             leases: self.journal.state().leases_of(name),
             takes: !self.ends_kept,
@@ -102,6 +103,7 @@ impl CampaignRunner<'_> {
         self.observer.on(&Progress::Site { what: format!("{name}: no longer in the campaign file; its instances are given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
             Ok(()) => self.journal.write(Event::SiteClosed { site: name.into() }),
+            Err(error) if self.journal.is_mute() => Err(error),
             Err(error) => {
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
@@ -124,6 +126,7 @@ impl CampaignRunner<'_> {
             site: name.to_owned(),
             points: self.plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
             dir: self.dir.clone(),
+            lineage: self.journal.lineage()?.clone(),
             program: self.options.node_program.clone(),
             site_events: self.sites.sender(),
             update_lock: self.options.update_lock,
@@ -136,6 +139,9 @@ impl CampaignRunner<'_> {
         let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
         for site in idle {
             if let Err(error) = self.close_cloud(&site).await {
+                if self.journal.is_mute() {
+                    return Err(error);
+                }
                 // the end of the campaign tries again, and reports what stays
                 self.observer.on(&Progress::Site { what: error.to_string() });
             }
@@ -332,7 +338,7 @@ impl CloudOpening {
 
     async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, program, site_events, update_lock, lasts: _ } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock, lasts: _ } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
         let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
         let reporter = SiteReporter(site_events.clone());
@@ -369,6 +375,7 @@ impl CloudOpening {
         let Some(mut context) = SiteContext::of(&spec, &site) else {
             return Err(CampaignError::internal(format!("unknown site {site}")));
         };
+        context.lineage = Some(lineage);
         // of what was launched, not of what was wanted
         context.rate = fleet.rate();
         let opening = Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet) };

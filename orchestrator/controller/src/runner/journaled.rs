@@ -4,7 +4,7 @@ use crate::error::CampaignError;
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
-    journal::{CampaignState, Event, Journal, RunState},
+    journal::{CampaignState, Event, Journal, Lineage, RunState},
     outcome::Outcome,
     store::StoreError,
 };
@@ -13,28 +13,43 @@ use cvc_core::{
 pub(super) struct Journaled {
     journal: Journal,
     state: CampaignState,
-    mute: bool,
+    /// Why an event could not be written: from then on nothing is, and so nothing more may be done.
+    mute: Option<String>,
 }
 
 impl Journaled {
     /// Opens the journal of a campaign and folds what it has.
     pub(super) fn open(path: &Utf8Path, campaign: &str) -> Result<Self, StoreError> {
-        let (journal, entries) = Journal::open(path, campaign)?;
-        let state = CampaignState::of(&entries).map_err(|illegal| illegal.in_file(path))?;
-        Ok(Self { journal, state, mute: false })
+        let mut state = CampaignState::default();
+        let journal = Journal::open(path, campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
+        Ok(Self { journal, state, mute: None })
     }
 
     /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
     /// could not be read again.
     pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
         self.state.check(&event).map_err(CampaignError::internal)?;
+        if let Some(why) = &self.mute {
+            return Err(StoreError::io("append to", self.journal.path())(std::io::Error::other(why.clone())).into());
+        }
         match self.journal.append(event) {
             Ok(entry) => self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string())),
             Err(error) => {
-                self.mute = true;
+                self.mute = Some(match &error {
+                    StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
+                    other => other.to_string(),
+                });
                 Err(error.into())
             }
         }
+    }
+
+    /// The identity of the campaign.
+    ///
+    /// # Errors
+    /// Never: an open journal has one.
+    pub(super) fn lineage(&self) -> Result<&Lineage, CampaignError> {
+        self.state.lineage.as_ref().ok_or_else(|| CampaignError::internal("a journal without a lineage"))
     }
 
     /// The state of the campaign.
@@ -44,7 +59,7 @@ impl Journaled {
 
     /// Whether an event could not be written, so that nothing more may be done.
     pub(super) fn is_mute(&self) -> bool {
-        self.mute
+        self.mute.is_some()
     }
 
     /// Counts failed runs as not done, and returns the number of past attempts of each. The journal is unchanged: the numbering of attempts

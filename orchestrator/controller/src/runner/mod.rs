@@ -16,19 +16,19 @@ use crate::{
     provider::Clouds,
 };
 use budget::{Books, Budget};
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{SiteKind, Spec},
     ids::{PointId, RunId},
-    journal::{Event, RunState},
+    journal::{CampaignState, Event, RunState},
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopSignal},
-    store::{CampaignDir, CampaignLock, StoreError, remove_all, write_whole},
+    store::{CampaignDir, CampaignLock, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
 };
 use cvc_engine::attempt::{
-    self, AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, OutcomeFile, PendingCleanup, ReadySite, Steps, Task,
-    conclude_failed, recover_run,
+    AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Steps, Task, conclude_failed,
+    recover_run,
 };
 use indexmap::IndexMap;
 use journaled::Journaled;
@@ -156,10 +156,14 @@ pub async fn run_campaign(
         runner.forget_failures()?;
     }
     let digest = cvc_core::ids::short_digest(&plan_json);
-    runner.journal.write(Event::Started { plan: digest, runs: plan.runs.len() as u64, pid: std::process::id() })?;
+    runner.journal.write(Event::Started {
+        plan: digest,
+        runs: plan.runs.len() as u64,
+        pid: std::process::id(),
+        cvc: env!("CARGO_PKG_VERSION").to_owned(),
+    })?;
     let walked = runner.carry_out().await;
-    // leave nothing on other machines, and nothing that costs even if it cannot be journaled
-    let closed = if runner.journal.is_mute() { runner.end_clouds_unwritten().await } else { runner.close_sites().await };
+    let closed = runner.close_all().await;
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
             // what is left matters more than why, but both are told
@@ -199,7 +203,14 @@ impl<'a> CampaignRunner<'a> {
         stop_signal: StopSignal,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, CampaignError> {
-        let executor = |site| -> SiteExecutor {
+        let journal = Journaled::open(&dir.journal(), &plan.campaign)?;
+        let lineage = journal.lineage()?.clone();
+        let lineage_of = |root: &Utf8Path| Some(CampaignState::read(&CampaignDir::at(root).journal()).ok()?.lineage?.to_string());
+        if let Some(what) = claim(lineage.as_str(), dir.root(), lineage_of)? {
+            observer.on(&Progress::Site { what });
+        }
+        let executor = |mut site: ReadySite| -> SiteExecutor {
+            Arc::make_mut(&mut site.context).lineage = Some(lineage.clone());
             let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
             Arc::new(LocalExecutor {
                 site: Arc::new(site),
@@ -214,7 +225,7 @@ impl<'a> CampaignRunner<'a> {
             spec,
             plan,
             options,
-            journal: Journaled::open(&dir.journal(), &plan.campaign)?,
+            journal,
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
             sites: Sites::new(sites.into_iter().map(|(name, site)| (name, executor(site))).collect()),
@@ -241,6 +252,12 @@ fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopReques
             pass_on(&to, now);
         }
     }))
+}
+
+/// The record of a run's end.
+fn finished(run: RunId, file: OutcomeFile) -> Event {
+    let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
+    Event::RunFinished { run, attempt, outcome, records, manifest }
 }
 
 impl CampaignRunner<'_> {
@@ -270,8 +287,8 @@ impl CampaignRunner<'_> {
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
-                match attempt::sealed_outcome(&self.dir, &run, attempt) {
-                    Some(file) => self.journal.write(Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records })?,
+                match sealed_outcome(&self.dir, &run, attempt) {
+                    Some(file) => self.journal.write(finished(run, file))?,
                     None => {
                         remove_all(&self.dir.partial(&run))?;
                         self.scheduler.adopt(run);
@@ -283,7 +300,7 @@ impl CampaignRunner<'_> {
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             self.journal.write(match whole {
-                Some(file) => Event::RunFinished { run, attempt, outcome: file.outcome, records: file.records },
+                Some(file) => finished(run, file),
                 None => Event::RunAbandoned { run, attempt, ended },
             })?;
         }
@@ -567,8 +584,8 @@ impl CampaignRunner<'_> {
 
     fn ended_with(&mut self, task: &Task, file: OutcomeFile) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
-        let OutcomeFile { outcome, records, wall_s, .. } = file;
-        self.journal.write(Event::RunFinished { run: run.clone(), attempt, outcome: outcome.clone(), records })?;
+        let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
+        self.journal.write(finished(run.clone(), file))?;
         if let Some(executor) = self.sites.executor(&task.point.site) {
             executor.forget(task);
         }

@@ -128,7 +128,8 @@ impl CampaignRunner<'_> {
     /// Whether a site may be opened now.
     fn admission(&self, plan: &OpenPlan) -> Admission {
         let state = self.journal.state();
-        let Some(context) = SiteContext::of(self.spec, &plan.site) else { return Admission::Forgotten };
+        let Some(mut context) = SiteContext::of(self.spec, &plan.site) else { return Admission::Forgotten };
+        context.lineage.clone_from(&self.journal.state().lineage);
         match plan.purpose {
             Purpose::Clear => match kept_until(&state.leases_of(&plan.site)).filter(|_| !self.ends_kept) {
                 Some(until) => Admission::Kept(until),

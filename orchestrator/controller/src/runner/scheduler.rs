@@ -366,7 +366,7 @@ mod tests {
             nodes: Vec::new(),
         };
         let outcome = failures.last().map_or(Outcome::Succeeded, failed);
-        let last = RunState::Finished { attempt: failures.len().max(1) as u32, outcome, records: None };
+        let last = RunState::Finished { attempt: failures.len().max(1) as u32, outcome, records: None, manifest: None };
         let attempts = failures.iter().enumerate().map(attempt).collect();
         state.runs.insert(id, RunHistory { state: last, attempts });
     }

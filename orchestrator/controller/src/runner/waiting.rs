@@ -50,6 +50,14 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
+    /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled. Where the journal cannot be written, runs that
+    /// are under way on machines that cost nothing stay there, and the next session takes them over.
+    pub(super) async fn close_all(&mut self) -> Result<(), CampaignError> {
+        let closed = if self.journal.is_mute() { Ok(()) } else { self.close_sites().await };
+        // it may have become so meanwhile
+        if self.journal.is_mute() { closed.and(self.end_clouds_unwritten().await) } else { closed }
+    }
+
     /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one
     /// is returned.
     pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
@@ -65,8 +73,12 @@ impl CampaignRunner<'_> {
         }
         for remote in remotes {
             let site = remote.name().to_owned();
-            match self.while_listening(async move { remote.close().await }).await? {
-                Ok(()) => self.journal.write(Event::SiteClosed { site: site.into() })?,
+            let closed = match self.while_listening(async move { remote.close().await }).await {
+                Ok(Ok(())) => self.journal.write(Event::SiteClosed { site: site.into() }),
+                Ok(Err(error)) | Err(error) => Err(error),
+            };
+            match closed {
+                Ok(()) => {}
                 Err(error) if first.is_none() => first = Some(error),
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }

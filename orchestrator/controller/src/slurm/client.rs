@@ -51,6 +51,8 @@ struct Inner {
     clock: OnceCell<Clock>,
     /// `squeue --json` did not work, or says more than is kept.
     no_json: AtomicBool,
+    /// Whose jobs are ours.
+    user: OnceCell<String>,
     /// The only accounting is the list of completed jobs.
     no_accounting: AtomicBool,
 }
@@ -79,7 +81,7 @@ impl Client {
     /// A client with another limit on how long a controller may be away.
     pub fn with_patience(host: Arc<dyn Host>, patience: Duration) -> Self {
         let inner =
-            Inner { host, patience, clock: OnceCell::new(), no_json: AtomicBool::new(false), no_accounting: AtomicBool::new(false) };
+            Inner { host, patience, clock: OnceCell::new(), user: OnceCell::new(), no_json: AtomicBool::new(false), no_accounting: AtomicBool::new(false) };
         Self(Arc::new(inner))
     }
 
@@ -125,6 +127,16 @@ impl Client {
             .await
     }
 
+    /// The user whose jobs are asked for: names of jobs are no secret, and anybody may give his own the same.
+    async fn user(&self) -> Result<&str, SlurmError> {
+        let user = self.0.user.get_or_try_init(|| async {
+            let output = self.run(&words(&["id", "-un"])).await?;
+            let user = output.stdout.trim().lines().last().unwrap_or_default().to_owned();
+            if output.code == Some(0) && !user.is_empty() { Ok(user) } else { Err(self.tool_error(&words(&["id", "-un"]), &output)) }
+        });
+        user.await.map(String::as_str)
+    }
+
     fn answer_error(&self, tool: &str, problem: AnswerError) -> SlurmError {
         SlurmError::Answer { host: self.host(), tool: tool.to_owned(), problem }
     }
@@ -134,13 +146,19 @@ impl Client {
         self.submit_after(request, None).await
     }
 
-    /// The same, but ignores an earlier job of this name that is over.
+    /// The same, but ignores jobs of this name up to this one, which are over: of an earlier life of the campaign, or of this one.
     pub async fn submit_after(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
-        let script = request.script()?;
-        let counts = |job: &JobInfo| past.is_none_or(|past| past.number != job.id.number);
+        let counts = |job: &JobInfo| past.is_none_or(|past| past.number < job.id.number);
         if let Some(job) = self.find(&request.name).await?.filter(counts) {
             return Ok(job.id);
         }
+        self.submit_new(request, past).await
+    }
+
+    /// The same where it is known that there is no later job of this name.
+    pub async fn submit_new(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
+        let script = request.script()?;
+        let counts = |job: &JobInfo| past.is_none_or(|past| past.number < job.id.number);
         self.0.host.put(script.as_bytes(), &request.script_path()).await?;
         let mut argv = words(&["sbatch", "--parsable"]);
         argv.extend(request.settings.sbatch_args.iter().cloned());
@@ -196,20 +214,22 @@ impl Client {
 
     /// Jobs that the controller has in memory.
     async fn in_memory(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
+        let user = self.user().await?;
+        let common = ["squeue", "--all", "--states=all", &format!("--user={user}"), &format!("--name={}", names.join(","))];
         if !self.0.no_json.load(Ordering::Relaxed) {
-            let argv = words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--json"]);
+            let argv = words(&[&common[..], &["--json"]].concat());
             let output = self.ask(&argv).await?;
             // older versions list all jobs of all users whatever is asked: a long list is cut off and incomplete
             let whole = output.code == Some(0) && output.stdout.len() < MAX_OUTPUT;
             match info::read_squeue_json(&output.stdout) {
-                Ok(jobs) if whole => return Ok(jobs),
+                // older versions list those of others, too
+                Ok(jobs) if whole => return Ok(jobs.into_iter().filter(|j| j.user.as_deref().is_none_or(|u| u == user)).collect()),
                 // if the controller does not answer, the list is empty and the exit code 0: the text form tells them apart
                 Err(AnswerError::Reported(_)) => {}
                 Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
             }
         }
-        let argv =
-            words(&["squeue", "--all", "--states=all", &format!("--name={}", names.join(",")), "--noheader", "-o", info::SQUEUE_FORMAT]);
+        let argv = words(&[&common[..], &["--noheader", "-o", info::SQUEUE_FORMAT]].concat());
         let output = self.ask(&argv).await?;
         if output.code != Some(0) {
             return Err(self.tool_error(&argv, &output));
@@ -219,7 +239,8 @@ impl Client {
 
     /// Jobs of the accounting, or of the list of completed jobs.
     async fn ended(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
-        let common = ["-n", "--parsable2", "-S", "now-7days", "--name"];
+        let user = format!("--user={}", self.user().await?);
+        let common = ["-n", "--parsable2", &user, "-S", "now-7days", "--name"];
         if !self.0.no_accounting.load(Ordering::Relaxed) {
             let mut argv = words(&["sacct", "-X"]);
             argv.extend(words(&common));

@@ -47,6 +47,8 @@ pub struct JobInfo {
     pub id: JobId,
     /// Its name.
     pub name: String,
+    /// Whose it is, where that is told.
+    pub user: Option<String>,
     /// Its state.
     pub state: JobState,
     /// Slurm's reason why it waits; `None` if it does not wait.
@@ -154,6 +156,7 @@ fn json_job(job: &Value) -> Result<JobInfo, AnswerError> {
     Ok(JobInfo {
         id: JobId::new(id),
         name: text(job, "name").unwrap_or_default().to_owned(),
+        user: text(job, "user_name").map(str::to_owned),
         reason: text(job, "state_reason").and_then(reason),
         nodes: nodelist::expand(text(job, "nodes").unwrap_or_default())?,
         start: moment(job.get("start_time")),
@@ -187,6 +190,7 @@ pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Ans
         Ok(JobInfo {
             id: job_id(id)?,
             name: name.to_owned(),
+            user: None,
             state: JobState::read(state),
             reason: reason(why),
             nodes: nodelist::expand(null(nodes))?,
@@ -217,6 +221,7 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
         Ok(JobInfo {
             id: job_id(id)?,
             name: name.to_owned(),
+            user: None,
             reason: None,
             nodes: nodelist::expand(if nodes == "None assigned" { "" } else { null(nodes) })?,
             start: clock.read(start),
@@ -255,6 +260,7 @@ pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Answer
         let state = JobState::read(field("JobState").ok_or_else(|| missing("JobState", Some(id.number)))?);
         Ok(JobInfo {
             name: field("JobName").unwrap_or_default().to_owned(),
+            user: None,
             reason: field("Reason").and_then(reason),
             nodes: nodelist::expand(null(field("NodeList").unwrap_or_default()))?,
             start: field("StartTime").and_then(|t| clock.read(t)),

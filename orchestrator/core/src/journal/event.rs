@@ -1,5 +1,6 @@
 //! The events of a journal. The state of a campaign is a fold over these.
 
+use super::lineage::Lineage;
 use crate::{
     ids::{InstanceId, JobId, LeaseId, NodeName, PointId, RunId, SiteName},
     lease::LaunchOrder,
@@ -31,6 +32,14 @@ pub enum Event {
         campaign: String,
         /// Version of cvc.
         cvc: String,
+        /// The identity of the campaign; not in formats 1 and 2.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        lineage: Option<Lineage>,
+    },
+    /// A journal of an earlier format is continued: from now on the campaign is called this.
+    LineageGiven {
+        /// The identity of the campaign.
+        lineage: Lineage,
     },
     /// A controller began or resumed work with this plan.
     Started {
@@ -40,6 +49,9 @@ pub enum Event {
         runs: u64,
         /// Process id of the controller.
         pid: u32,
+        /// Version of cvc; empty in formats 1 and 2.
+        #[serde(skip_serializing_if = "String::is_empty", default)]
+        cvc: String,
     },
     /// About to put something on the machines of a site.
     SiteOpened {
@@ -83,6 +95,9 @@ pub enum Event {
         /// BLAKE3 digest of the run's records.jsonl.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         records: Option<String>,
+        /// BLAKE3 digest of the manifest of the run's directory; not in formats 1 and 2.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        manifest: Option<String>,
     },
     /// The run was cut off by the end of its controller (killed, power lost); found on resume. It does not count as an attempt.
     RunAbandoned {
@@ -92,6 +107,24 @@ pub enum Event {
         attempt: u32,
         /// Processes that were still alive and were ended.
         ended: Vec<u32>,
+    },
+    /// A run that had succeeded is to be repeated: its directory is gone, or is not what was sealed.
+    RunDiscarded {
+        /// Which run.
+        run: RunId,
+        /// The attempt that had succeeded.
+        attempt: u32,
+        /// What is wrong with its directory.
+        reason: String,
+    },
+    /// The journal was damaged, and was written anew from what was whole.
+    Repaired {
+        /// Entries that are lost.
+        lost: u64,
+        /// Entries that did not follow from those that are left.
+        left_out: u64,
+        /// Name of the damaged journal, beside this one.
+        copy: String,
     },
     /// A point failed too often; its remaining runs are not tried.
     PointQuarantined {

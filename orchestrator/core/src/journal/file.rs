@@ -1,56 +1,87 @@
 //! Reading and appending `journal.jsonl`.
 
-use super::event::{Entry, Event};
-use crate::store::StoreError;
+use super::{
+    event::{Entry, Event},
+    lineage::Lineage,
+};
+use crate::store::{
+    LineFile, StoreError,
+    line_file::{self, Scan},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::FileExt,
+    time::Instant,
 };
 
 /// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
-/// instances.
-pub const FORMAT: u32 = 2;
+/// instances; version 3 has a checksum in each line, and a lineage.
+pub const FORMAT: u32 = 3;
 
-/// Reads a journal. A torn last line (the machine lost power while it was written) is left out; anything else that is damaged is an error.
+/// Reads a journal. A torn end (the machine lost power, or the disk was full) is left out; anything else that is damaged is an error.
 pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
-    let mut text = Vec::new();
-    File::open(path).and_then(|mut f| f.read_to_end(&mut text)).map_err(StoreError::io("read", path))?;
-    parse(path, &text).map(|(entries, _)| entries)
+    let mut entries = Vec::new();
+    read_each(path, |entry| {
+        entries.push(entry);
+        Ok(())
+    })?;
+    Ok(entries)
 }
 
-/// The entries, and the number of bytes that they take in the file.
-fn parse(path: &Utf8Path, text: &[u8]) -> Result<(Vec<Entry>, u64), StoreError> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut whole = 0usize;
-    // only a line that ends in a line feed is complete
-    while let Some(length) = text[whole..].iter().position(|b| *b == b'\n') {
-        let line = &text[whole..whole + length];
-        let number = entries.len() + 1;
-        let entry: Entry = match serde_json::from_slice(line) {
-            Ok(entry) => entry,
-            // a power loss can leave the last block of a file as zeros, line feed of an older write included
-            Err(_) if text[whole + length + 1..].is_empty() && line.iter().all(|b| *b == 0) => break,
-            Err(error) => {
-                if let Some(format) = newer_format(line) {
-                    return Err(StoreError::newer(path, format, FORMAT));
-                }
-                return Err(StoreError::damaged(path, number, error.to_string()));
-            }
-        };
-        if entry.seq != number as u64 {
-            return Err(StoreError::damaged(path, number, format!("expected entry {number}, found entry {}", entry.seq)));
+/// The same, entry by entry. `take` says what is wrong with an entry, if anything is.
+///
+/// # Errors
+/// When the file cannot be read, was written by a newer cvc, or is damaged.
+pub fn read_each(path: &Utf8Path, mut take: impl FnMut(Entry) -> Result<(), String>) -> Result<(), StoreError> {
+    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let mut reader = EntryReader::default();
+    let scan = line_file::scan(file, |_, json| reader.read(json).and_then(&mut take)).map_err(StoreError::io("read", path))?;
+    reader.check(path, &scan)
+}
+
+/// Reads entries and checks their order.
+#[derive(Debug, Default)]
+struct EntryReader {
+    /// Number of the last entry.
+    last: u64,
+    last_at: Option<jiff::Timestamp>,
+    /// Format of a journal that is too new.
+    newer: Option<u32>,
+    /// Whether the campaign has a lineage already.
+    has_lineage: bool,
+}
+
+impl EntryReader {
+    fn read(&mut self, json: &[u8]) -> Result<Entry, String> {
+        if self.newer.is_some() {
+            return Err("written by a newer cvc".to_owned());
         }
-        if let (1, Event::Opened { format, .. }) = (number, &entry.event)
-            && *format > FORMAT
-        {
-            return Err(StoreError::newer(path, *format, FORMAT));
+        let entry: Entry = serde_json::from_slice(json).map_err(|error| {
+            self.newer = newer_format(json);
+            let known = if error.to_string().contains("unknown variant") { ": a newer cvc may have written it" } else { "" };
+            format!("{error}{known}")
+        })?;
+        let expected = self.last + 1;
+        self.last = entry.seq;
+        if entry.seq != expected {
+            return Err(format!("expected entry {expected}, found entry {}", entry.seq));
         }
-        entries.push(entry);
-        whole += length + 1;
+        if let Event::Opened { format, lineage, .. } = &entry.event {
+            self.newer = Some(*format).filter(|format| *format > FORMAT);
+            self.has_lineage = lineage.is_some();
+        }
+        self.has_lineage |= matches!(entry.event, Event::LineageGiven { .. });
+        self.last_at = self.last_at.max(Some(entry.at));
+        Ok(entry)
     }
-    Ok((entries, whole as u64))
+
+    fn check(&self, path: &Utf8Path, scan: &Scan) -> Result<(), StoreError> {
+        match self.newer {
+            Some(format) => Err(StoreError::newer(path, format, FORMAT)),
+            None => scan.undamaged(path),
+        }
+    }
 }
 
 /// The format number of a first line that this version cannot understand.
@@ -60,65 +91,106 @@ fn newer_format(line: &[u8]) -> Option<u32> {
     u32::try_from(format).ok().filter(|f| *f > FORMAT)
 }
 
-/// Writes the present format into the first line of an older journal that is about to be continued: earlier versions then call it newer
-/// instead of damaged. One digit takes the place of another, so that no interruption can leave half of it.
-fn raise_format(entries: &mut [Entry], text: &[u8], file: &mut File) -> std::io::Result<()> {
+/// Writes the present format into the first line of a journal of format 1 or 2 that is about to be continued: earlier versions then call it
+/// newer instead of damaged. One digit takes the place of another, so that no interruption can leave half of it.
+fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     const KEY: &[u8] = b"\"format\":";
-    let Some(Event::Opened { format, .. }) = entries.first_mut().map(|entry| &mut entry.event) else { return Ok(()) };
-    let Some(at) = text.windows(KEY.len()).position(|part| part == KEY).map(|at| at + KEY.len()) else { return Ok(()) };
-    let digit = FORMAT.to_string();
-    if *format < FORMAT && digit.len() == 1 && text.get(at + 1).is_some_and(|next| !next.is_ascii_digit()) {
-        file.write_all_at(digit.as_bytes(), at as u64)?;
+    // a handle that appends ignores positions
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut first = [0; 512];
+    let length = file.read_at(&mut first, 0)?;
+    let line = first[..length].split(|b| *b == b'\n').next().unwrap_or_default();
+    let Some(at) = line.windows(KEY.len()).position(|part| part == KEY).map(|at| at + KEY.len()) else { return Ok(()) };
+    if let [old @ (b'1' | b'2'), b',' | b'}', ..] = line[at..]
+        && u32::from(old - b'0') < FORMAT
+    {
+        file.write_all_at(FORMAT.to_string().as_bytes(), at as u64)?;
         file.sync_data()?;
-        *format = FORMAT;
     }
     Ok(())
+}
+
+/// Timestamps that never go back: they follow the wall clock, and where that was set back, the time that has passed.
+#[derive(Debug)]
+struct Clock {
+    last: jiff::Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    /// A clock that goes on from the last entry.
+    fn after(last: Option<jiff::Timestamp>) -> Self {
+        Self { last: last.unwrap_or(jiff::Timestamp::MIN), since: Instant::now() }
+    }
+
+    fn now(&mut self) -> jiff::Timestamp {
+        self.at(jiff::Timestamp::now(), self.since.elapsed())
+    }
+
+    /// The time when the wall clock shows `wall`, and this much has passed since the last one.
+    fn at(&mut self, wall: jiff::Timestamp, passed: std::time::Duration) -> jiff::Timestamp {
+        self.since += passed;
+        self.last = self.last.saturating_add(passed).unwrap_or(self.last).max(wall);
+        self.last
+    }
 }
 
 /// An open journal. One writer at a time: the caller holds the lock of the campaign.
 #[derive(Debug)]
 pub struct Journal {
     path: Utf8PathBuf,
-    file: File,
+    file: LineFile,
     next: u64,
+    clock: Clock,
 }
 
 impl Journal {
-    /// Opens or creates the journal and returns its entries. A torn last line is cut off.
-    pub fn open(path: &Utf8Path, campaign: &str) -> Result<(Self, Vec<Entry>), StoreError> {
-        let fail = |action| StoreError::io(action, path);
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail("open"))?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(fail("read"))?;
-        let (mut entries, whole) = parse(path, &text)?;
-        if whole < text.len() as u64 {
-            file.set_len(whole).and_then(|()| file.sync_all()).map_err(fail("cut the torn last line of"))?;
-        }
-        file.seek(SeekFrom::Start(whole)).map_err(fail("seek in"))?;
-        raise_format(&mut entries, &text, &mut file).map_err(fail("write the format of"))?;
-        let mut journal = Self { path: path.to_owned(), file, next: entries.len() as u64 + 1 };
-        if entries.is_empty() {
-            entries.push(journal.append(Event::Opened {
-                format: FORMAT,
-                campaign: campaign.to_owned(),
-                cvc: env!("CARGO_PKG_VERSION").to_owned(),
-            })?);
+    /// Opens or creates the journal and hands over its entries. A torn end is cut off. A new journal gets a new lineage; one of an earlier version
+    /// that of its place, by which that version called what it made elsewhere.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, was written by a newer cvc, or is damaged; `take` says what is wrong with an entry.
+    pub fn open(path: &Utf8Path, campaign: &str, mut take: impl FnMut(&Entry) -> Result<(), String>) -> Result<Self, StoreError> {
+        let mut reader = EntryReader::default();
+        let (file, scan) = LineFile::open(path, |_, json| take(&reader.read(json)?))?;
+        reader.check(path, &scan)?;
+        let has_lineage = reader.has_lineage;
+        let mut journal = Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at) };
+        let mut begin = |event| -> Result<(), StoreError> {
+            let entry = journal.append(event)?;
+            take(&entry).map_err(|problem| StoreError::damaged(path, usize::try_from(entry.seq).unwrap_or(usize::MAX), problem))
+        };
+        if scan.good == 0 {
+            let lineage = Some(Lineage::random().map_err(StoreError::io("make a lineage for", path))?);
+            begin(Event::Opened { format: FORMAT, campaign: campaign.to_owned(), cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage })?;
             // the name of the new file must survive too
             if let Some(directory) = path.parent() {
-                File::open(directory).and_then(|d| d.sync_all()).map_err(fail("sync the directory of"))?;
+                cvc_probe::disk::sync_directory("journal.jsonl.sync-directory", directory.as_std_path())
+                    .map_err(StoreError::io("sync the directory of", path))?;
             }
+        } else if !has_lineage {
+            raise_format(path).map_err(StoreError::io("write the format of", path))?;
+            begin(Event::LineageGiven { lineage: Lineage::of_place(path.parent().unwrap_or(path)) })?;
         }
-        Ok((journal, entries))
+        Ok(journal)
     }
 
-    /// Appends one event and syncs it: when this returns, the event survives a loss of power.
+    /// Its file.
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Appends one event and syncs it: when this returns, the event survives a loss of power. After a failure the journal is as it was, and
+    /// whatever could not be undone is not written behind.
+    ///
+    /// # Errors
+    /// When it cannot be written.
     pub fn append(&mut self, event: Event) -> Result<Entry, StoreError> {
-        let entry = Entry { seq: self.next, at: jiff::Timestamp::now(), event };
-        let mut line = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
-        line.push(b'\n');
+        let entry = Entry { seq: self.next, at: self.clock.now(), event };
+        let json = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         #[cfg(debug_assertions)]
         die_if_asked("before", self.next);
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(StoreError::io("append to", &self.path))?;
+        self.file.append(json, true)?;
         #[cfg(debug_assertions)]
         die_if_asked("after", self.next);
         self.next += 1;
@@ -149,20 +221,27 @@ mod tests {
     fn events() -> Vec<Event> {
         let run = RunId::of(b"run");
         vec![
-            Event::Started { plan: "p".into(), runs: 1, pid: 1 },
+            Event::Started { plan: "p".into(), runs: 1, pid: 1, cvc: String::new() },
             Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
-            Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()) },
+            Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()), manifest: None },
         ]
+    }
+
+    /// Opens a journal, and returns it with its entries.
+    fn open(path: &Utf8Path) -> Result<(Journal, Vec<Entry>), StoreError> {
+        let mut entries = Vec::new();
+        let journal = Journal::open(path, "c", |entry| {
+            entries.push(entry.clone());
+            Ok(())
+        })?;
+        Ok((journal, entries))
     }
 
     #[test]
     fn an_older_journal_that_is_continued_tells_older_programs_that_it_is_newer() {
         let (_dir, path) = journal();
-        Journal::open(&path, "c").expect("opens");
-        let text = std::fs::read_to_string(&path).expect("reads");
-        let older = text.replace("\"format\":2", "\"format\":1");
-        assert_ne!(older, text);
-        std::fs::write(&path, &older).expect("writes");
+        let older = "{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"opened\",\"format\":1,\"campaign\":\"c\",\"cvc\":\"0.1.0\"}\n";
+        std::fs::write(&path, older).expect("writes");
         // reading leaves it as it is
         let format = |entries: &[Entry]| match &entries[0].event {
             Event::Opened { format, .. } => *format,
@@ -170,17 +249,20 @@ mod tests {
         };
         assert_eq!(format(&read(&path).expect("reads")), 1);
         assert_eq!(std::fs::read_to_string(&path).expect("reads"), older);
-        let (mut journal, entries) = Journal::open(&path, "c").expect("opens");
-        assert_eq!(format(&entries), FORMAT);
+        let (mut journal, entries) = open(&path).expect("opens");
+        // and it keeps the name by which the earlier version called it elsewhere
+        let place = Lineage::of_place(path.parent().expect("a directory"));
+        assert!(matches!(&entries[1].event, Event::LineageGiven { lineage } if *lineage == place), "{entries:?}");
         journal.append(events().remove(0)).expect("appends");
-        let continued = std::fs::read_to_string(&path).expect("reads");
-        assert!(continued.starts_with(&text) && continued.lines().count() == 2, "{continued}");
+        let continued = read(&path).expect("reads");
+        assert_eq!((format(&continued), continued.len()), (FORMAT, 3));
+        assert_eq!(open(&path).expect("opens").1.len(), 3);
     }
 
     #[test]
     fn cut_at_any_byte_it_opens_with_whole_entries_and_goes_on() {
         let (_dir, path) = journal();
-        let (mut journal, _) = Journal::open(&path, "c").expect("opens");
+        let (mut journal, _) = open(&path).expect("opens");
         for event in events() {
             journal.append(event).expect("appends");
         }
@@ -188,7 +270,7 @@ mod tests {
         for cut in 0..=text.len() {
             std::fs::write(&path, &text[..cut]).expect("writes");
             let whole = text[..cut].iter().filter(|b| **b == b'\n').count();
-            let (mut journal, entries) = Journal::open(&path, "c").unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+            let (mut journal, entries) = open(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
             assert_eq!(entries.len(), whole.max(1), "cut at {cut}");
             journal.append(Event::Interrupted { now: false }).expect("appends");
             let again = read(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
@@ -197,18 +279,58 @@ mod tests {
     }
 
     #[test]
-    fn damage_in_the_middle_and_newer_formats_are_errors_that_name_the_file() {
+    fn damage_in_the_middle_missing_lines_and_newer_formats_are_errors_that_name_the_file() {
         let (_dir, path) = journal();
-        let (mut journal, _) = Journal::open(&path, "c").expect("opens");
+        let (mut journal, _) = open(&path).expect("opens");
         for event in events() {
             journal.append(event).expect("appends");
         }
         let text = std::fs::read_to_string(&path).expect("reads");
-        std::fs::write(&path, text.replacen("run-intended", "run-imagined", 1)).expect("writes");
-        let error = read(&path).expect_err("damaged").to_string();
-        assert!(error.contains("journal.jsonl") && error.contains("line 3"), "{error}");
-        std::fs::write(&path, text.replacen("\"format\":2", "\"format\":7", 1)).expect("writes");
-        let error = read(&path).expect_err("newer").to_string();
+        let told = |text: &str| {
+            std::fs::write(&path, text).expect("writes");
+            let error = open(&path).expect_err("damaged").to_string();
+            assert_eq!(read(&path).expect_err("damaged").to_string(), error);
+            assert_eq!(std::fs::read_to_string(&path).expect("reads"), text, "nothing is changed");
+            assert!(error.contains("journal.jsonl"), "{error}");
+            error
+        };
+        let error = told(&text.replacen("\"attempt\":1", "\"attempt\":2", 1));
+        assert!(error.contains("line 3") && error.contains("checksum"), "{error}");
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let error = told(&[lines[0], lines[1], lines[3]].concat());
+        assert!(error.contains("line 3: expected entry 3, found entry 4"), "{error}");
+        let error = told(&lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\""));
         assert!(error.contains('7') && error.contains("newer"), "{error}");
+        let unknown = br#"{"seq":1,"at":"2026-01-01T00:00:00Z","event":"teleported"}"#;
+        let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line")).expect("text");
+        let error = told(&unknown);
+        assert!(error.contains("teleported") && error.contains("a newer cvc may have written it"), "{error}");
+    }
+
+    #[test]
+    fn times_never_go_back_and_go_on_where_the_clock_was_set_back() {
+        let at = |s: &str| s.parse::<jiff::Timestamp>().expect("a time");
+        let second = std::time::Duration::from_secs(1);
+        let mut clock = Clock::after(Some(at("2026-01-01T12:00:00Z")));
+        assert_eq!(clock.at(at("2026-01-01T12:00:05Z"), 5 * second), at("2026-01-01T12:00:05Z"));
+        // an hour back
+        assert_eq!(clock.at(at("2026-01-01T11:00:06Z"), second), at("2026-01-01T12:00:06Z"));
+        assert_eq!(clock.at(at("2026-01-01T11:00:07Z"), second), at("2026-01-01T12:00:07Z"));
+        // and on again
+        assert_eq!(clock.at(at("2026-01-01T13:00:00Z"), second), at("2026-01-01T13:00:00Z"));
+    }
+
+    #[test]
+    fn an_append_that_failed_leaves_a_journal_that_can_be_continued() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("failing-journal.jsonl")).expect("UTF-8");
+        let (mut journal, _) = open(&path).expect("opens");
+        for fault in ["1*return(short:30)", "1*return(enospc)"] {
+            fail::cfg("failing-journal.jsonl.append", fault).expect("a fault");
+            journal.append(events().remove(0)).expect_err(fault);
+            assert_eq!(read(&path).expect("reads").len(), 1, "{fault}");
+        }
+        journal.append(events().remove(0)).expect("appends");
+        assert_eq!(open(&path).expect("opens").1.len(), 2);
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod event;
 mod file;
+mod lineage;
 mod state;
 
 pub use event::{Acquired, Entry, Event};
-pub use file::{FORMAT, Journal, read};
+pub use file::{FORMAT, Journal, read, read_each};
+pub use lineage::Lineage;
 pub use state::{Attempt, CampaignState, IllegalEvent, Lease, RunHistory, RunState};

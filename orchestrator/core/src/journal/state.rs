@@ -1,6 +1,9 @@
 //! The state of a campaign: a fold over its journal.
 
-use super::event::{Acquired, Entry, Event};
+use super::{
+    event::{Acquired, Entry, Event},
+    lineage::Lineage,
+};
 use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
     lease::LaunchOrder,
@@ -34,6 +37,8 @@ pub enum RunState {
         outcome: Outcome,
         /// Digest of its records.
         records: Option<String>,
+        /// Digest of the manifest of its directory.
+        manifest: Option<String>,
     },
 }
 
@@ -88,6 +93,8 @@ impl RunHistory {
 /// The state of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignState {
+    /// The identity of the campaign; `None` in a journal of an earlier format that was not continued.
+    pub lineage: Option<Lineage>,
     /// Every run that was tried.
     pub runs: HashMap<RunId, RunHistory>,
     /// Points that are not tried any more.
@@ -106,6 +113,8 @@ pub struct CampaignState {
     pub sessions: u64,
     /// Sites on whose machines cvc may have left something.
     pub open_sites: BTreeSet<SiteName>,
+    /// Number of times that a damaged journal was written anew.
+    pub repairs: u64,
     /// Number of times that the user interrupted it.
     pub interruptions: u64,
     /// Leases that were requested from schedulers and clouds, in order.
@@ -175,8 +184,7 @@ pub struct IllegalEvent {
 impl IllegalEvent {
     /// The error of the journal in which it was found.
     pub fn in_file(self, path: &Utf8Path) -> StoreError {
-        let hint = "restore the journal from a copy, or move the campaign's directory away and run the campaign again";
-        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), format!("{}; {hint}", self.problem))
+        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), self.problem)
     }
 }
 
@@ -198,7 +206,9 @@ impl CampaignState {
     /// # Errors
     /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
     pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
-        Self::of(&super::read(path)?).map_err(|illegal| illegal.in_file(path))
+        let mut state = Self::default();
+        super::read_each(path, |entry| state.apply(&entry).map_err(|illegal| illegal.problem))?;
+        Ok(state)
     }
 
     /// The state of a run; `None` if it was not tried.
@@ -230,6 +240,10 @@ impl CampaignState {
             Event::RunStarted { run, attempt, .. } => self.check_under_way(run, *attempt, "started"),
             Event::RunFinished { run, attempt, .. } => self.check_under_way(run, *attempt, "finished"),
             Event::RunAbandoned { run, attempt, .. } => self.check_under_way(run, *attempt, "abandoned"),
+            Event::RunDiscarded { run, attempt, .. } => match self.run(run) {
+                Some(RunState::Finished { attempt: finished, .. }) if finished == attempt => Ok(()),
+                _ => Err(format!("attempt {attempt} at run {run} is discarded but was not the one that finished")),
+            },
             Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
                 Err(format!("point {point} is quarantined a second time"))
             }
@@ -241,7 +255,10 @@ impl CampaignState {
             Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
             Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
             Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
+            Event::LineageGiven { .. } if self.lineage.is_some() => Err("the campaign is given a second lineage".to_owned()),
             Event::Opened { .. }
+            | Event::LineageGiven { .. }
+            | Event::Repaired { .. }
             | Event::Started { .. }
             | Event::SiteOpened { .. }
             | Event::SiteClosed { .. }
@@ -287,8 +304,15 @@ impl CampaignState {
     fn take_in(&mut self, Entry { at, event, .. }: &Entry) {
         self.span = Some((self.span.map_or(*at, |s| s.0), *at));
         match event {
-            Event::Opened { cvc, .. } => self.cvc.push(cvc.clone()),
-            Event::Started { plan, .. } => {
+            Event::Opened { cvc, lineage, .. } => {
+                self.cvc.push(cvc.clone());
+                self.lineage.clone_from(lineage);
+            }
+            Event::LineageGiven { lineage } => self.lineage = Some(lineage.clone()),
+            Event::Started { plan, cvc, .. } => {
+                if !cvc.is_empty() && self.cvc.last() != Some(cvc) {
+                    self.cvc.push(cvc.clone());
+                }
                 self.completed = false;
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
@@ -310,8 +334,9 @@ impl CampaignState {
                 let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
                 self.set_run(run, *attempt, state).started.get_or_insert(*at);
             }
-            Event::RunFinished { run, attempt, outcome, records } => {
-                let state = RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records: records.clone() };
+            Event::RunFinished { run, attempt, outcome, records, manifest } => {
+                let (records, manifest) = (records.clone(), manifest.clone());
+                let state = RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records, manifest };
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
@@ -321,6 +346,12 @@ impl CampaignState {
                 attempt.ended = Some(*at);
                 attempt.abandoned = true;
             }
+            Event::RunDiscarded { run, attempt, .. } => {
+                // it counts as one that was cut off: the next has the same number
+                self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) }).abandoned = true;
+                self.completed = false;
+            }
+            Event::Repaired { .. } => self.repairs += 1,
             Event::PointQuarantined { point, .. } => {
                 self.quarantined.insert(point.clone());
             }
@@ -412,6 +443,7 @@ mod tests {
             attempt,
             outcome: outcome.clone(),
             records: records.map(str::to_owned),
+            manifest: None,
         };
         let state = CampaignState::of(&entries(vec![
             Event::RunIntended { run: a.clone(), attempt: 1, nodes: vec![] },
@@ -424,7 +456,7 @@ mod tests {
             Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
         ]))
         .expect("a legal journal");
-        let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()) };
+        let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()), manifest: None };
         assert_eq!((state.run(&a), state.runs[&a].attempts.len(), state.runs[&a].failure()), (Some(&end), 2, None));
         assert_eq!((state.run(&b), state.runs[&b].attempts.len()), (Some(&RunState::Abandoned { attempts: 0 }), 2));
     }
@@ -433,7 +465,7 @@ mod tests {
     fn a_run_that_began_is_open_and_its_shepherd_is_known() {
         let run = RunId::from_written("a");
         let mut journal = entries(vec![
-            Event::Started { plan: "p".to_owned(), runs: 1, pid: 1 },
+            Event::Started { plan: "p".to_owned(), runs: 1, pid: 1, cvc: String::new() },
             Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
             Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
         ]);
@@ -451,10 +483,11 @@ mod tests {
     fn an_event_that_does_not_follow_is_refused_with_its_line_and_changes_nothing() {
         let (run, point) = (RunId::from_written("a"), PointId::from_written("p"));
         let intended = |attempt| Event::RunIntended { run: run.clone(), attempt, nodes: vec![] };
-        let finished = |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None };
+        let finished =
+            |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None, manifest: None };
         let started = |attempt| Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 };
         let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![] };
-        let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned() };
+        let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned(), lineage: None };
         let lease = || LeaseId::from("l");
         let until = Timestamp::UNIX_EPOCH;
         let cases: Vec<(Vec<Event>, Event, &str)> = vec![
@@ -487,10 +520,7 @@ mod tests {
             assert!(illegal.line == line && illegal.problem.contains(problem), "{event:?}: {illegal}");
             assert_eq!(state, untouched);
             let error = illegal.in_file(Utf8Path::new("c/journal.jsonl")).to_string();
-            assert!(
-                error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")) && error.contains("restore the journal"),
-                "{error}"
-            );
+            assert!(error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")), "{error}");
         }
     }
 

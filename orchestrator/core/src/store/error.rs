@@ -35,6 +35,14 @@ pub enum StoreError {
         /// The newest that is known here.
         known: u32,
     },
+    /// The directory of a campaign is a copy of another that is still there.
+    #[error("{} is a copy of {}: both would take each other's runs and machines for their own", path.display(), original.display())]
+    Copied {
+        /// The copy.
+        path: PathBuf,
+        /// The original.
+        original: PathBuf,
+    },
     /// Another controller works on the campaign.
     #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
     Locked {
@@ -55,7 +63,7 @@ impl StoreError {
     /// The file that it is about.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Locked { path, .. } => path,
+            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Copied { path, .. } | Self::Locked { path, .. } => path,
         }
     }
 

@@ -1,12 +1,20 @@
 //! Files of a campaign: the layout of its directory, locks, atomic writing.
 
 mod atomic_file;
+mod claim;
 mod error;
 mod layout;
+pub mod line_file;
 mod lock;
+mod manifest;
+mod outcome_file;
 
 pub use error::StoreError;
 
 pub use atomic_file::{copy_tree, read_text, remove_all, write_whole};
+pub use claim::claim;
 pub use layout::CampaignDir;
+pub use line_file::LineFile;
 pub use lock::CampaignLock;
+pub use manifest::{MANIFEST, ManifestProblem, check_manifest, write_manifest};
+pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, sealed_outcome};

@@ -77,7 +77,7 @@ fn describe(state: &CampaignState) -> String {
         line(match &history.state {
             RunState::Open { attempt, shepherd } => format!("run {run}: open, attempt {attempt}, shepherd {shepherd:?}"),
             RunState::Abandoned { attempts } => format!("run {run}: abandoned after {attempts} attempts"),
-            RunState::Finished { attempt, outcome: how, records } => {
+            RunState::Finished { attempt, outcome: how, records, manifest: _ } => {
                 format!("run {run}: attempt {attempt} {}, records {records:?}", outcome(Some(how)))
             }
         });

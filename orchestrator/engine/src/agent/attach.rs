@@ -118,7 +118,12 @@ impl Follow {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
         };
-        if file.metadata()?.len() <= self.offset {
+        let length = file.metadata()?.len();
+        if length < self.offset {
+            // a new agent has cut off a line that was torn, of which the beginning was read: from the beginning
+            (self.offset, self.partial) = (0, Vec::new());
+        }
+        if length <= self.offset {
             return Ok(());
         }
         file.seek(SeekFrom::Start(self.offset))?;
@@ -127,19 +132,21 @@ impl Follow {
         self.offset += new.len() as u64;
         self.partial.extend_from_slice(&new);
         let whole = self.partial.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let partial = std::mem::take(&mut self.partial);
         let mut out = io::stdout().lock();
-        for line in self.partial[..whole].split_inclusive(|b| *b == b'\n') {
+        for line in partial[..whole].split_inclusive(|b| *b == b'\n') {
             #[derive(Deserialize)]
             struct Seq {
                 seq: u64,
             }
-            let old = serde_json::from_slice::<Seq>(line).is_ok_and(|s| s.seq <= self.from);
-            if !old {
+            let seq = serde_json::from_slice::<Seq>(line).ok().map(|s| s.seq);
+            if seq.is_none_or(|seq| seq > self.from) {
                 out.write_all(line)?;
             }
+            self.from = self.from.max(seq.unwrap_or(0));
         }
         out.flush()?;
-        self.partial.drain(..whole);
+        self.partial = partial[whole..].to_vec();
         Ok(())
     }
 }

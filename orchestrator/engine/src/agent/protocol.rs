@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the protocol; a spool of another version is refused.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The orders of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +48,8 @@ pub enum Request {
         /// Attempt.
         attempt: u32,
     },
+    /// Report once more how attempts ended that were not forgotten: events were damaged.
+    Report,
     /// Cut off running attempts, end everything on all nodes, and exit.
     Close,
 }
@@ -111,6 +113,9 @@ pub enum Event {
         records: Option<String>,
         /// Its wall time, seconds.
         wall_s: f64,
+        /// Digest of the manifest of its directory.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        manifest: Option<String>,
     },
     /// An attempt was cut off on request; nothing of it is left.
     Interrupted {
@@ -167,7 +172,7 @@ pub enum Event {
 /// A line of `events.jsonl`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbered {
-    /// From 1, without gaps.
+    /// From 1, without gaps but for those in front of [`Event::Began`].
     pub seq: u64,
     /// When, by the head's clock.
     pub at: jiff::Timestamp,

@@ -5,17 +5,17 @@ use super::{
     nodes,
     protocol::{Event, Orders, PROTOCOL, Request},
     ready::{ReadyAgent, get_ready},
-    spool::{self, EventLog, Spool, put_json},
+    spool::{self, EventLog, OldEvents, Spool},
     spot_interruption::{NodeNotice, Watch},
 };
-use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, LATER, LocalExecutor, OutcomeFile, RunError, Task, area_name};
+use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name};
 use camino::Utf8Path;
 use cvc_core::{
     campaign::{StorageKind, WARNING_S},
     ids::RunId,
     outcome::{Cause, Outcome},
     stop::StopRequest,
-    store::StoreError,
+    store::{OutcomeFile, StoreError, sealed_outcome},
 };
 use cvc_probe::proc::ProcessId;
 use std::{
@@ -103,10 +103,13 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
     spool.make()?;
     let _lock = spool.lock()?;
     let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
-    let (mut log, events) = EventLog::open(&spool.events())?;
+    let (mut log, OldEvents { events, damage }) = EventLog::open(&spool.events())?;
     // before others see that it is alive: they read the log from here
     log.write(Event::Began)?;
-    put_json(&spool.agent_file(), &me)?;
+    if let Some(what) = damage {
+        log.write(Event::Note { what })?;
+    }
+    log.take_over(&spool, me)?;
     let protocol = spool.protocol()?;
     if protocol != PROTOCOL {
         return Err(refuse(&mut log, ReadyError::Protocol { controller: protocol, agent: PROTOCOL }.to_string())?);
@@ -184,7 +187,7 @@ impl Agent {
                     if self.take_requests()? {
                         return Ok("the controller closed it");
                     }
-                    self.beat();
+                    self.beat()?;
                     self.watch_nodes()?;
                     self.on_cloud_notices()?;
                     self.revive();
@@ -234,7 +237,7 @@ impl Agent {
                     }
                 }
                 // they were for an agent that is gone
-                Request::Stop { .. } | Request::Close => self.spool.drop_request(&name),
+                Request::Stop { .. } | Request::Report | Request::Close => self.spool.drop_request(&name),
                 Request::Forget { .. } => {}
             }
         }
@@ -258,17 +261,19 @@ impl Agent {
     }
 
     fn finished(&mut self, run: RunId, dispatch: u32, file: OutcomeFile) -> Result<(), AgentError> {
-        let OutcomeFile { attempt, outcome, records, wall_s } = file;
-        Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records, wall_s })?)
+        let OutcomeFile { attempt, outcome, records, wall_s, manifest } = file;
+        Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest })?)
     }
 
-    /// Writes a heartbeat.
-    fn beat(&mut self) {
+    /// Writes a heartbeat, unless another agent has taken over.
+    fn beat(&mut self) -> Result<(), AgentError> {
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
+            self.log.check_fence()?;
             // a short failure of the file system is not a reason to stop
             let _ = fs::write(self.spool.beat(), b"");
             self.beaten = Some(Instant::now());
         }
+        Ok(())
     }
 
     /// Handles new requests. Returns whether the agent must end.
@@ -289,6 +294,10 @@ impl Agent {
                     self.spool.drop_request(&name);
                 }
                 Request::Forget { run, dispatch, attempt } => self.forget(&run, dispatch, attempt, &name),
+                Request::Report => {
+                    self.spool.drop_request(&name);
+                    self.report_ends()?;
+                }
                 Request::Close => {
                     self.spool.drop_request(&name);
                     return Ok(true);
@@ -296,6 +305,28 @@ impl Agent {
             }
         }
         Ok(false)
+    }
+
+    /// Reports once more how attempts ended that the controller has not forgotten.
+    fn report_ends(&mut self) -> Result<(), AgentError> {
+        for name in self.spool.names()? {
+            if !self.taken.contains(&name) {
+                continue;
+            }
+            let Request::Run(task) = self.spool.request(&name)? else { continue };
+            let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
+            if self.under_way.contains_key(&run) {
+                continue;
+            }
+            match sealed_outcome(&self.spool.campaign(), &run, task.attempt) {
+                Some(file) => self.finished(run, dispatch, file)?,
+                None => {
+                    let reason = "the report of its end was damaged".to_owned();
+                    self.log.write(Event::Lost { run, dispatch, reason, time_limit: false })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
@@ -369,12 +400,12 @@ impl Agent {
             Ok(AttemptResult::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, dispatch, reason, time_limit })?),
             Ok(AttemptResult::Failed { cause, detail }) => {
                 let outcome = Outcome::Failed { cause, detail };
-                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
+                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0, manifest: None })?)
             }
             // its directory could not be written, which is its failure
             Err(error) => {
                 let outcome = Outcome::Failed { cause: Cause::Store, detail: error.to_string() };
-                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0 })?)
+                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0, manifest: None })?)
             }
         }
     }

@@ -2,14 +2,10 @@
 
 use super::protocol::{Event, Numbered, Orders, Request};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::store::{CampaignDir, CampaignLock, StoreError, write_whole};
+use cvc_core::store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole};
 use cvc_probe::proc::ProcessId;
-use serde::{Serialize, de::DeserializeOwned};
-use std::{
-    collections::BTreeSet,
-    fs::{self, File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
-};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{collections::BTreeSet, fs, io};
 
 /// Name of the agent's log, in the spool and in the directory of each run.
 pub const TRACE: &str = "agent-trace.log";
@@ -92,6 +88,11 @@ impl Spool {
         id.is_alive().then_some(id)
     }
 
+    /// The agent that has it.
+    fn holder(&self) -> Result<Holder, SpoolError> {
+        read_json(&self.agent_file())
+    }
+
     /// Reads the agent's orders.
     pub(super) fn orders(&self) -> Result<Orders, SpoolError> {
         read_json(&self.root.join("orders.json"))
@@ -141,43 +142,107 @@ pub(super) fn put_json<T: Serialize>(path: &Utf8Path, value: &T) -> Result<(), S
     write_whole(path, &text)
 }
 
+/// Numbers that a new life of the agent leaves out. A controller may have heard events that were not synced, such as stages, before a loss of
+/// power took them: their numbers must not come again.
+const LIFE: u64 = 1 << 20;
+
+/// Which agent a spool belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Holder {
+    /// Its process, on its machine.
+    #[serde(flatten)]
+    pub process: ProcessId,
+    /// Its machine.
+    pub host: String,
+    /// Its number: each agent of a spool has a higher one than those before it.
+    pub epoch: u64,
+}
+
+/// Keeps an agent from writing after another has taken its spool over: locks do not reach every machine of every file system, and a job may be
+/// started again while its first node is only cut off.
+struct Fence {
+    spool: Spool,
+    holder: Holder,
+}
+
+impl Fence {
+    fn check(&self) -> Result<(), SpoolError> {
+        match self.spool.holder() {
+            Ok(holder) if holder == self.holder => Ok(()),
+            Ok(other) => {
+                let what = format!("another agent has taken over, on {} (number {})", other.host, other.epoch);
+                Err(StoreError::io("write to", self.spool.events())(io::Error::other(what)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Writes events.
 pub(super) struct EventLog {
-    path: Utf8PathBuf,
-    file: File,
+    lines: LineFile,
     next: u64,
+    fence: Option<Fence>,
+}
+
+/// What an event log had when it was opened.
+pub(super) struct OldEvents {
+    /// Its events.
+    pub events: Vec<Numbered>,
+    /// What is wrong with the file, if anything is.
+    pub damage: Option<String>,
 }
 
 impl EventLog {
-    /// Opens the log, cuts off a torn last line, and returns its events.
-    pub fn open(path: &Utf8Path) -> Result<(Self, Vec<Numbered>), SpoolError> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(StoreError::io("read", path))?;
-        let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        let mut events = Vec::new();
-        for (number, line) in text[..whole].split(|b| *b == b'\n').filter(|l| !l.is_empty()).enumerate() {
-            let event: Numbered = serde_json::from_slice(line).map_err(|e| StoreError::damaged(path, number + 1, e.to_string()))?;
-            events.push(event);
+    /// Opens the log, cuts off a torn end, and returns its events. Lines that are damaged are left out: the runs of which they told the end
+    /// lie beside the log.
+    pub fn open(path: &Utf8Path) -> Result<(Self, OldEvents), SpoolError> {
+        let mut events: Vec<Numbered> = Vec::new();
+        let (mut lines, scan) = LineFile::open(path, |_, json| {
+            events.push(serde_json::from_slice(json).map_err(|error| error.to_string())?);
+            Ok(())
+        })?;
+        let damage = scan.undamaged(path).err().map(|error| error.to_string());
+        if damage.is_some() {
+            lines.go_on_behind_damage()?;
         }
-        file.set_len(whole as u64).map_err(StoreError::io("cut the torn last line of", path))?;
-        file.seek(SeekFrom::Start(whole as u64)).map_err(StoreError::io("seek in", path))?;
-        let next = events.last().map_or(1, |e| e.seq + 1);
-        Ok((Self { path: path.to_owned(), file, next }, events))
+        let next = events.iter().map(|e| e.seq).max().map_or(1, |last| (last / LIFE + 1) * LIFE + 1);
+        Ok((Self { lines, next, fence: None }, OldEvents { events, damage }))
     }
 
-    /// Appends an event; those that a controller acts upon are synced.
+    /// Takes the spool over: from now on no agent before this one writes to it.
+    pub fn take_over(&mut self, spool: &Spool, process: ProcessId) -> Result<(), SpoolError> {
+        // what cannot be read is of no agent that is alive
+        let epoch = spool.holder().map_or(0, |before| before.epoch) + 1;
+        let holder = Holder { process, host: cvc_core::paths::host_name().unwrap_or_default(), epoch };
+        put_json(&spool.agent_file(), &holder)?;
+        self.fence = Some(Fence { spool: spool.clone(), holder });
+        Ok(())
+    }
+
+    /// Whether this agent may still write.
+    ///
+    /// # Errors
+    /// When another has taken the spool over, or the spool is gone.
+    pub fn check_fence(&self) -> Result<(), SpoolError> {
+        self.fence.as_ref().map_or(Ok(()), Fence::check)
+    }
+
+    /// Appends an event; those that a controller acts upon are synced, and others are left out where they cannot be written. After a failure the
+    /// log is as it was.
     pub fn write(&mut self, event: Event) -> Result<(), SpoolError> {
         let lasting = !matches!(event, Event::Stage { .. } | Event::Note { .. });
-        let numbered = Numbered { seq: self.next, at: jiff::Timestamp::now(), event };
-        let mut line = serde_json::to_vec(&numbered).map_err(|e| StoreError::damaged(&self.path, 0, e.to_string()))?;
-        line.push(b'\n');
-        self.file.write_all(&line).map_err(StoreError::io("append to", &self.path))?;
         if lasting {
-            self.file.sync_data().map_err(StoreError::io("sync", &self.path))?;
+            self.check_fence()?;
         }
-        self.next += 1;
+        let numbered = Numbered { seq: self.next, at: jiff::Timestamp::now(), event };
+        let json = serde_json::to_vec(&numbered).map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
+        match self.lines.append(json, lasting) {
+            Ok(()) => self.next += 1,
+            // runs do not end because a full disk cannot take what is only shown; the line is cut off again
+            Err(_) if !lasting => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }
@@ -185,6 +250,69 @@ impl EventLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn numbers(old: &OldEvents) -> Vec<u64> {
+        old.events.iter().map(|e| e.seq).collect()
+    }
+
+    fn note(what: &str) -> Event {
+        Event::Note { what: what.into() }
+    }
+
+    #[test]
+    fn a_write_that_falls_short_leaves_a_log_that_another_agent_opens() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("short-events.jsonl");
+        let (mut log, _) = EventLog::open(&path).expect("opens");
+        log.write(note("one")).expect("writes");
+        for bytes in [0, 1, 20, 60] {
+            fail::cfg("short-events.jsonl.append", &format!("1*return(short:{bytes})")).expect("a fault");
+            log.write(Event::NodeBack { node: "lost".into() }).expect_err("no space");
+            fail::cfg("short-events.jsonl.append", &format!("1*return(short:{bytes})")).expect("a fault");
+            log.write(note("lost")).expect("what is only shown may be lost");
+            // what the agent says when it gives up
+            log.write(Event::Closed { reason: "no space".into() }).expect("writes");
+        }
+        let (_, old) = EventLog::open(&path).expect("opens");
+        assert_eq!((numbers(&old), old.damage), (vec![1, 2, 3, 4, 5], None));
+    }
+
+    #[test]
+    fn an_agent_whose_spool_was_taken_over_or_removed_writes_nothing_more() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
+        let me = || ProcessId::of(std::process::id()).expect("this process");
+        let end = || Event::Closed { reason: "r".into() };
+        let (mut first, _) = EventLog::open(&spool.events()).expect("opens");
+        first.take_over(&spool, me()).expect("takes over");
+        first.write(end()).expect("writes");
+        // on another machine, where the lock of the first is not seen
+        let (mut second, _) = EventLog::open(&spool.events()).expect("opens");
+        second.take_over(&spool, me()).expect("takes over");
+        let error = first.write(end()).expect_err("fenced off").to_string();
+        assert!(error.contains("another agent has taken over"), "{error}");
+        second.write(end()).expect("writes");
+        assert_eq!(EventLog::open(&spool.events()).expect("opens").1.events.len(), 2);
+        fs::remove_file(spool.agent_file()).expect("removes");
+        second.write(end()).expect_err("the spool is gone");
+    }
+
+    #[test]
+    fn a_damaged_line_is_left_out_and_the_log_goes_on() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("events.jsonl");
+        let (mut log, _) = EventLog::open(&path).expect("opens");
+        for what in ["one", "two", "three"] {
+            log.write(note(what)).expect("writes");
+        }
+        let text = fs::read_to_string(&path).expect("reads");
+        fs::write(&path, text.replace("two", "TWO")).expect("writes");
+        let (mut log, old) = EventLog::open(&path).expect("opens");
+        assert_eq!(numbers(&old), [1, 3]);
+        assert!(old.damage.is_some_and(|d| d.contains("line 2") && d.contains("checksum")));
+        log.write(note("four")).expect("writes");
+        assert_eq!(numbers(&EventLog::open(&path).expect("opens").1), [1, 3, LIFE + 1]);
+    }
 
     #[test]
     fn events_are_numbered_on_after_a_torn_line_and_requests_are_not_replaced() {
@@ -197,10 +325,10 @@ mod tests {
         let mut text = fs::read(spool.events()).expect("reads");
         text.extend_from_slice(b"{\"seq\":3,\"at\"");
         fs::write(spool.events(), &text).expect("writes");
-        let (mut log, events) = EventLog::open(&spool.events()).expect("opens");
-        assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), [1, 2]);
+        let (mut log, old) = EventLog::open(&spool.events()).expect("opens");
+        assert_eq!(numbers(&old), [1, 2]);
         log.write(Event::Note { what: "three".into() }).expect("writes");
-        assert_eq!(EventLog::open(&spool.events()).expect("opens").1.len(), 3);
+        assert_eq!(numbers(&EventLog::open(&spool.events()).expect("opens").1), [1, 2, LIFE + 1]);
 
         spool.ask("a", &Request::Close).expect("asks");
         spool.ask("a", &Request::Stop { run: cvc_core::ids::RunId::of(b"r") }).expect("asks");

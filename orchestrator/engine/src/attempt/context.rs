@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use cvc_core::{
     app::LoadedApp,
     campaign::{CheckpointSettings, RunSettings, Site, Spec, TraceSettings},
+    journal::Lineage,
     price::NodeRate,
 };
 use indexmap::IndexMap;
@@ -14,6 +15,9 @@ use serde::{Deserialize, Serialize};
 pub struct SiteContext {
     /// Name of the campaign.
     pub campaign: String,
+    /// Identity of the campaign; `None` until its journal is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
     /// Name of the site.
     pub name: String,
     /// The site.
@@ -39,6 +43,7 @@ impl SiteContext {
         let base = spec.directory().to_owned();
         Some(Self {
             campaign: spec.name.clone(),
+            lineage: None,
             name: name.to_owned(),
             site: spec.sites.get(name)?.clone(),
             apps: spec.apps.clone(),

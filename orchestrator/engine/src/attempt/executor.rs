@@ -1,8 +1,8 @@
 //! The contract of executors: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
 
-use super::{context::SiteContext, outcome_file::OutcomeFile, reporter::AttemptReporter, task::Task};
+use super::{context::SiteContext, reporter::AttemptReporter, task::Task};
 use async_trait::async_trait;
-use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal};
+use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal, store::OutcomeFile};
 use std::collections::BTreeSet;
 
 /// The result of an attempt.

@@ -7,7 +7,7 @@ use super::{
     executed::{Executed, failed, interrupted},
     executor::{AttemptResult, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
-    outcome_file::{OutcomeFile, conclude, seal},
+    outcome_file::{conclude, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
     reporter::AttemptReporter,
@@ -31,7 +31,7 @@ use cvc_core::{
     point::PlannedPoint,
     price::NodeRate,
     stop::{StopSignal, stop_now},
-    store::{CampaignDir, StoreError, copy_tree, remove_all},
+    store::{CampaignDir, OutcomeFile, StoreError, copy_tree, remove_all},
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{

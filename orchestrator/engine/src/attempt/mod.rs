@@ -31,7 +31,7 @@ mod task;
 pub use context::SiteContext;
 pub use executor::{AttemptResult, Executor};
 pub use local_executor::{LocalExecutor, PendingCleanup, free_bytes};
-pub use outcome_file::{OutcomeFile, conclude_failed, seal, sealed_outcome};
+pub use outcome_file::{conclude_failed, seal};
 pub use recover::recover_run;
 pub use task::Task;
 

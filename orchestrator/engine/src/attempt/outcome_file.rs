@@ -4,38 +4,13 @@ use super::{
     executed::{Executed, failed},
     run_failure::RunFailure,
 };
-use camino::Utf8Path;
 use cvc_core::{
     ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
-    store::{CampaignDir, StoreError, remove_all},
+    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, write_manifest},
 };
-use serde::{Deserialize, Serialize};
-use std::{collections::HashSet, fs};
-
-/// How a run ended, as recorded in its directory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OutcomeFile {
-    /// Number of the attempt.
-    pub attempt: u32,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Digest of its records, if it succeeded.
-    pub records: Option<String>,
-    /// Wall-clock time, seconds.
-    pub wall_s: f64,
-}
-
-/// File in a run's directory that says how it ended.
-const OUTCOME: &str = "outcome.json";
-
-/// The outcome of a run whose directory has its final name already.
-pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Option<OutcomeFile> {
-    [campaign.run(run), campaign.failed(run, attempt)]
-        .iter()
-        .filter_map(|dir| serde_json::from_slice::<OutcomeFile>(&std::fs::read(dir.join(OUTCOME)).ok()?).ok())
-        .find(|file| file.attempt == attempt)
-}
+use cvc_probe::disk;
+use std::fs;
 
 /// Records how a run ended.
 pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
@@ -49,12 +24,14 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
     let digest = short_digest(&text);
     let put = |name: &str, bytes: &[u8]| {
         let path = partial.join(name);
-        fs::write(&path, bytes).map_err(StoreError::io("write", &path))
+        let write = || disk::write_all(&format!("{name}.write"), &mut fs::File::create(&path)?, bytes);
+        write().map_err(StoreError::io("write", &path))
     };
     put("records.jsonl", &text)?;
     put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
     let records = (executed.outcome == Outcome::Succeeded).then_some(digest);
-    let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records, wall_s: executed.wall_s };
+    let manifest = Some(write_manifest(&partial, &[OUTCOME])?);
+    let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records, wall_s: executed.wall_s, manifest };
     put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
     Ok(file)
 }
@@ -67,25 +44,16 @@ pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Caus
     Ok(file)
 }
 
-/// Gives a complete directory its final name.
+/// Gives a complete directory its final name, after everything in it is on disk.
+///
+/// # Errors
+/// When the system refuses: then it has its old name, or the new one with all that is in it.
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
-    sync_directory(&partial)?;
+    // one call for all files, those that a program left as well
+    disk::sync_file_system("run.sync", partial.as_std_path()).map_err(StoreError::io("sync", &partial))?;
     let last = if file.outcome == Outcome::Succeeded { dir.run(run) } else { dir.failed(run, file.attempt) };
     remove_all(&last)?;
-    fs::rename(&partial, &last).map_err(StoreError::io("rename to", &last))?;
-    sync_directory(&dir.runs())
-}
-
-/// Makes sure that the files of a directory, and their names, survive a loss of power.
-fn sync_directory(directory: &Utf8Path) -> Result<(), StoreError> {
-    let fail = |e| StoreError::io("sync", directory)(e);
-    let mut seen = HashSet::new();
-    for name in ["records.jsonl", "facts.json", OUTCOME] {
-        let path = directory.join(name);
-        if path.is_file() && seen.insert(path.clone()) {
-            fs::File::open(&path).and_then(|f| f.sync_all()).map_err(fail)?;
-        }
-    }
-    fs::File::open(directory).and_then(|d| d.sync_all()).map_err(fail)
+    disk::rename("run.rename", partial.as_std_path(), last.as_std_path()).map_err(StoreError::io("rename to", &last))?;
+    disk::sync_directory("runs.sync", dir.runs().as_std_path()).map_err(StoreError::io("sync", dir.runs()))
 }

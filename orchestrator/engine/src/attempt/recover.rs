@@ -2,14 +2,13 @@
 
 use super::{
     context::SiteContext,
-    outcome_file::{OutcomeFile, sealed_outcome},
     run_dirs::{marker, tmp_dir, work_dir},
 };
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
     point::Point,
-    store::{CampaignDir, StoreError, remove_all},
+    store::{CampaignDir, OutcomeFile, StoreError, remove_all, sealed_outcome},
 };
 use cvc_probe::proc::{self, ProcessId};
 use std::{

@@ -29,13 +29,14 @@ pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Po
     }
 }
 
-/// The name of a campaign's directory in a storage area. On a cluster several controllers, or one with several directories, may have
-/// campaigns of the same name, so that the place of this one is a part of it.
+/// The name of a campaign's directory in a storage area. Other campaigns there may have the same name, so that the lineage of this one is a part
+/// of it.
 pub fn area_name(context: &SiteContext, campaign: &CampaignDir) -> String {
-    if context.site.cluster.is_none() {
-        return context.campaign.clone();
+    match &context.lineage {
+        Some(lineage) => format!("{}-{lineage}", context.campaign),
+        // no campaign's: what tries a site
+        None => format!("{}-{}", context.campaign, digest_prefix(campaign.root().as_str().as_bytes(), PLACE_DIGITS)),
     }
-    format!("{}-{}", context.campaign, digest_prefix(campaign.root().as_str().as_bytes(), PLACE_DIGITS))
 }
 
 /// Short private directory for sockets and session files: their paths have a length limit. Two campaigns may have a run of the same content

@@ -52,8 +52,8 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
     fs::write(dir.join("campaign.toml"), text).expect("campaign.toml");
     fs::write(dir.join("plan.json"), serde_json::to_string_pretty(&plan).expect("json")).expect("plan.json");
     let mut events = vec![
-        Event::Opened { format: 1, campaign: plan.campaign.clone(), cvc: "0.1.0".to_owned() },
-        Event::Started { plan: "0123456789abcdef".to_owned(), runs: plan.runs.len() as u64, pid: 4242 },
+        Event::Opened { format: 1, campaign: plan.campaign.clone(), cvc: "0.1.0".to_owned(), lineage: None },
+        Event::Started { plan: "0123456789abcdef".to_owned(), runs: plan.runs.len() as u64, pid: 4242, cvc: String::new() },
     ];
     for run in &plan.runs {
         let point = &plan.points.iter().find(|p| p.id == run.point).expect("a point").point;
@@ -67,7 +67,7 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
             write_run(&dir.join("runs").join(run.id.as_str()), &run.id, point, row);
             Outcome::Succeeded
         };
-        events.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome, records: None });
+        events.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome, records: None, manifest: None });
     }
     let mut journal = String::new();
     for (seq, event) in (1u64..).zip(events) {

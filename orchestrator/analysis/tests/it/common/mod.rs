@@ -81,8 +81,8 @@ pub fn campaign(dir: &Path) -> Made {
     };
     let (failed, damaged, retried) = (run_of(3, Repeat::Measured(2)), run_of(8, Repeat::Measured(3)), run_of(5, Repeat::Measured(1)));
     let mut journal = Journal::default();
-    journal.push(Event::Opened { format: 1, campaign: plan.campaign.clone(), cvc: "0.1.0".to_owned() });
-    journal.push(Event::Started { plan: "0123456789abcdef".to_owned(), runs: plan.runs.len() as u64, pid: 4242 });
+    journal.push(Event::Opened { format: 1, campaign: plan.campaign.clone(), cvc: "0.1.0".to_owned(), lineage: None });
+    journal.push(Event::Started { plan: "0123456789abcdef".to_owned(), runs: plan.runs.len() as u64, pid: 4242, cvc: String::new() });
     let mut noise = Noise(11);
     for run in &plan.runs {
         let at = plan.points.iter().position(|p| p.id == run.point).expect("a point");
@@ -92,7 +92,7 @@ pub fn campaign(dir: &Path) -> Made {
         if run.id == failed || run.id == retried {
             let detail = format!("1 of 9 images is not complete {HOSTILE}");
             let outcome = Outcome::Failed { cause: Cause::Checkpoint, detail };
-            journal.push(Event::RunFinished { run: run.id.clone(), attempt, outcome, records: None });
+            journal.push(Event::RunFinished { run: run.id.clone(), attempt, outcome, records: None, manifest: None });
             write_run(&dir.join(format!("runs/{}.failed-1", run.id)), point, &[]);
             if run.id == failed {
                 continue;
@@ -112,7 +112,13 @@ pub fn campaign(dir: &Path) -> Made {
             let whole = fs::read(run_dir.join("records.jsonl")).expect("records");
             fs::write(run_dir.join("records.jsonl"), &whole[..whole.len() - 40]).expect("records");
         }
-        journal.push(Event::RunFinished { run: run.id.clone(), attempt, outcome: Outcome::Succeeded, records: Some(digest) });
+        journal.push(Event::RunFinished {
+            run: run.id.clone(),
+            attempt,
+            outcome: Outcome::Succeeded,
+            records: Some(digest),
+            manifest: None,
+        });
     }
     journal.push(Event::Completed { succeeded: plan.runs.len() as u64 - 1, failed: 1 });
     // What a power cut leaves of the last line.
@@ -137,7 +143,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
         }
         write_run(&dir.join(format!("runs/{}", run.id)), &planned.point, &records);
         journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
-        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
+        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None, manifest: None });
     }
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
 }
@@ -228,7 +234,7 @@ pub fn campaign_with_costs(dir: &Path) {
         }
         write_run(&dir.join(format!("runs/{}", run.id)), point, &records);
         journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
-        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None });
+        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None, manifest: None });
     }
     journal.push(Event::LeaseReleased { lease: "c5-1".into(), how: "done".into() });
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");

@@ -1,0 +1,211 @@
+//! What a damaged journal still says.
+
+use super::{Problem, Remedy};
+use crate::{
+    journal::{CampaignState, Entry, Event, FORMAT, RunState},
+    store::{
+        CampaignDir, OutcomeFile, StoreError,
+        line_file::{self, BadLine},
+        sealed_outcome,
+    },
+    units::counted,
+};
+use std::fs::File;
+
+/// A journal, damaged or not.
+#[derive(Debug, Default)]
+pub(super) struct OldJournal {
+    /// Whether there is one.
+    exists: bool,
+    /// Its whole entries, with their lines.
+    pub(super) entries: Vec<(usize, Entry)>,
+    damaged: Vec<BadLine>,
+    torn_bytes: u64,
+    /// Entries that are missing in front of a line: the line, the first number, the last.
+    missing: Vec<(usize, u64, u64)>,
+}
+
+/// A journal that can be continued.
+pub(super) struct Mended {
+    /// Its entries, numbered anew.
+    pub(super) entries: Vec<Entry>,
+    /// The state that follows from them.
+    pub(super) state: CampaignState,
+    /// Entries that do not follow from what is left: their line, and why not.
+    pub(super) left_out: Vec<(usize, String)>,
+}
+
+impl OldJournal {
+    pub(super) fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
+        let path = dir.journal();
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(StoreError::io("read", &path)(error)),
+        };
+        let mut old = Self { exists: true, ..Self::default() };
+        let (mut last, mut newer) = (0, None);
+        let scan = line_file::scan(file, |line, json| {
+            let entry: Entry = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+            if let Event::Opened { format, .. } = &entry.event {
+                newer = newer.or(Some(*format).filter(|format| *format > FORMAT));
+            }
+            if entry.seq > last + 1 {
+                old.missing.push((line, last + 1, entry.seq - 1));
+            }
+            last = last.max(entry.seq);
+            old.entries.push((line, entry));
+            Ok(())
+        })
+        .map_err(StoreError::io("read", &path))?;
+        if let Some(format) = newer {
+            return Err(StoreError::newer(&path, format, FORMAT));
+        }
+        old.torn_bytes = scan.torn_bytes();
+        old.damaged = scan.damaged;
+        Ok(old)
+    }
+
+    /// Number of entries that are lost.
+    pub(super) fn lost(&self) -> u64 {
+        let missing: u64 = self.missing.iter().map(|(_, first, last)| last - first + 1).sum();
+        missing.max(self.damaged.len() as u64)
+    }
+
+    /// Whether it is not as it was written.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.damaged.is_empty() || !self.missing.is_empty()
+    }
+
+    pub(super) fn problems(&self, dir: &CampaignDir) -> Vec<Problem> {
+        let path = dir.journal();
+        let rewrite = |line, what: String, consequence: String| Problem {
+            path: path.clone(),
+            line,
+            what,
+            consequence,
+            remedy: Some(Remedy::RewriteJournal),
+            is_damage: true,
+        };
+        if !self.exists {
+            let consequence = "which runs were made, and what was left on sites and in clouds, is told by nothing else: the directories of runs \
+                               tell the former, `cvc sweep` finds the latter";
+            return vec![rewrite(None, "the journal is missing".into(), consequence.into())];
+        }
+        let mut problems = Vec::new();
+        for bad in &self.damaged {
+            let bytes = bad.bytes.end - bad.bytes.start;
+            let consequence = format!("what its {bytes} bytes said is lost; the lines before and behind it are whole");
+            problems.push(rewrite(Some(bad.number), bad.problem.clone(), consequence));
+        }
+        for (line, first, last) in &self.missing {
+            // damaged lines in front of it are what is missing
+            if !self.damaged.iter().any(|bad| bad.number < *line && bad.number as u64 >= *first) {
+                let which =
+                    if first == last { format!("entry {first} is missing") } else { format!("entries {first} to {last} are missing") };
+                problems.push(rewrite(Some(*line), which, "what they said is lost".into()));
+            }
+        }
+        for (line, why) in self.mend(dir).left_out {
+            problems.push(rewrite(Some(line), why, "it does not follow from the entries that are left, and is left out".into()));
+        }
+        if self.torn_bytes > 0 {
+            problems.push(Problem {
+                path: path.clone(),
+                line: None,
+                what: format!("{} at the end are no whole entry", counted(self.torn_bytes, "byte")),
+                consequence:
+                    "an entry was being written when the machine stopped; the next `cvc run` cuts it off, and nothing had followed from it"
+                        .into(),
+                remedy: None,
+                is_damage: false,
+            });
+        }
+        problems
+    }
+
+    /// What is left, in a form that can be continued. What must have been said is put in; nothing else is.
+    pub(super) fn mend(&self, dir: &CampaignDir) -> Mended {
+        let mut mended = Mended { entries: Vec::new(), state: CampaignState::default(), left_out: Vec::new() };
+        let first_at = self.entries.first().map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
+        if !matches!(self.entries.first(), Some((_, Entry { event: Event::Opened { .. }, .. }))) {
+            let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
+            // its lineage is lost with its first line: the next session gives it another
+            let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage: None };
+            mended.push(first_at, opened);
+        }
+        for (line, Entry { at, event, .. }) in &self.entries {
+            for implied in mended.implied(dir, event) {
+                mended.push(*at, implied);
+            }
+            match mended.state.check(event) {
+                Ok(()) => mended.push(*at, event.clone()),
+                Err(why) => mended.left_out.push((*line, why)),
+            }
+        }
+        mended
+    }
+}
+
+impl Mended {
+    pub(super) fn push(&mut self, at: jiff::Timestamp, event: Event) {
+        let entry = Entry { seq: self.entries.len() as u64 + 1, at, event };
+        if self.state.apply(&entry).is_ok() {
+            self.entries.push(entry);
+        }
+    }
+
+    /// Events that must have come before this one.
+    fn implied(&self, dir: &CampaignDir, event: &Event) -> Vec<Event> {
+        let (run, attempt, is_begin) = match event {
+            Event::RunIntended { run, attempt, .. } => (run, *attempt, true),
+            Event::RunStarted { run, attempt, .. } | Event::RunFinished { run, attempt, .. } | Event::RunAbandoned { run, attempt, .. } => {
+                (run, *attempt, false)
+            }
+            Event::Opened { .. }
+            | Event::LineageGiven { .. }
+            | Event::Started { .. }
+            | Event::SiteOpened { .. }
+            | Event::SiteClosed { .. }
+            | Event::RunDiscarded { .. }
+            | Event::Repaired { .. }
+            | Event::PointQuarantined { .. }
+            | Event::PointsSkipped { .. }
+            | Event::PointReleased { .. }
+            | Event::LeaseIntended { .. }
+            | Event::LeaseAcquired { .. }
+            | Event::LeaseExtended { .. }
+            | Event::LeaseKept { .. }
+            | Event::LeaseLost { .. }
+            | Event::LeaseReleased { .. }
+            | Event::Interrupted { .. }
+            | Event::Completed { .. } => return Vec::new(),
+        };
+        let mut implied = Vec::new();
+        match self.state.run(run) {
+            Some(RunState::Open { attempt: open, .. }) if is_begin || *open != attempt => {
+                implied.push(match sealed_outcome(dir, run, *open) {
+                    Some(file) => finished(run.clone(), file),
+                    None => Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new() },
+                });
+                if !is_begin {
+                    implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+                }
+            }
+            Some(RunState::Abandoned { .. }) | None if !is_begin => {
+                implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+            }
+            Some(RunState::Finished { attempt: ended, .. }) if !is_begin && *ended < attempt => {
+                implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+            }
+            Some(RunState::Open { .. } | RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {}
+        }
+        implied
+    }
+}
+
+/// The record of a run's end.
+pub(super) fn finished(run: crate::ids::RunId, file: OutcomeFile) -> Event {
+    let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
+    Event::RunFinished { run, attempt, outcome, records, manifest }
+}

@@ -1,0 +1,107 @@
+//! Repairs what a check has found.
+
+use super::{
+    Findings, Remedy,
+    journal::{OldJournal, finished},
+};
+use crate::{
+    ids::RunId,
+    journal::{CampaignState, Event, Journal},
+    store::{CampaignDir, CampaignLock, StoreError, line_file::with_sum, write_whole},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::disk;
+
+/// What was repaired.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// The damaged journal, if it was written anew.
+    pub old_journal: Option<Utf8PathBuf>,
+    /// Runs that were written into the journal.
+    pub recorded: Vec<RunId>,
+    /// Runs that the next `cvc run` repeats, and where what was left of them lies.
+    pub to_repeat: Vec<(RunId, Option<Utf8PathBuf>)>,
+}
+
+/// Repairs what was found. Nothing is removed: what is replaced is kept beside.
+///
+/// # Errors
+/// When a controller works on the campaign, or a file cannot be written.
+pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreError> {
+    let _lock = CampaignLock::take(&dir.lock())?;
+    let mut repaired = Repaired::default();
+    if findings.problems.iter().any(|p| p.remedy == Some(Remedy::RewriteJournal)) {
+        repaired.old_journal = rewrite(dir)?;
+    }
+    let mut state = CampaignState::default();
+    let campaign = dir.root().file_name().unwrap_or("campaign");
+    let mut journal = Journal::open(&dir.journal(), campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
+    let mut write = |event: Event| -> Result<bool, StoreError> {
+        // another cvc may have changed the journal since the check
+        if state.check(&event).is_err() {
+            return Ok(false);
+        }
+        let entry = journal.append(event)?;
+        state.apply(&entry).map_err(|illegal| illegal.in_file(&dir.journal()))?;
+        Ok(true)
+    };
+    for problem in &findings.problems {
+        match &problem.remedy {
+            Some(Remedy::RecordRun(run, file)) => {
+                write(Event::RunIntended { run: run.clone(), attempt: file.attempt, nodes: Default::default() })?;
+                if write(finished(run.clone(), file.clone()))? {
+                    repaired.recorded.push(run.clone());
+                }
+            }
+            Some(Remedy::RepeatRun { run, attempt, reason }) => {
+                if write(Event::RunDiscarded { run: run.clone(), attempt: *attempt, reason: reason.clone() })? {
+                    repaired.to_repeat.push((run.clone(), put_aside(&dir.run(run))?));
+                }
+            }
+            Some(Remedy::RewriteJournal) | None => {}
+        }
+    }
+    Ok(repaired)
+}
+
+/// Writes the journal anew, and returns where the old one lies, if there was one.
+fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
+    let path = dir.journal();
+    let old = OldJournal::read(dir)?;
+    let kept = if path.exists() {
+        let kept = free_name(&path);
+        std::fs::copy(&path, &kept).map_err(StoreError::io("copy to", &kept))?;
+        Some(kept)
+    } else {
+        None
+    };
+    let mut mended = old.mend(dir);
+    if old.is_damaged() || !mended.left_out.is_empty() {
+        let (lost, left_out) = (old.lost(), mended.left_out.len() as u64);
+        let copy = kept.as_ref().and_then(|k| k.file_name()).unwrap_or_default().to_owned();
+        mended.push(jiff::Timestamp::now(), Event::Repaired { lost, left_out, copy });
+    }
+    let mut text = Vec::new();
+    for entry in &mended.entries {
+        let json = serde_json::to_vec(entry).map_err(|e| StoreError::damaged(&path, 0, e.to_string()))?;
+        text.extend(with_sum(json).map_err(StoreError::io("write", &path))?);
+    }
+    write_whole(&path, &text)?;
+    Ok(kept)
+}
+
+/// Gives what is left of a run another name, and returns that; `None` if nothing is left.
+fn put_aside(path: &Utf8Path) -> Result<Option<Utf8PathBuf>, StoreError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let kept = free_name(path);
+    disk::rename("run.put-aside", path.as_std_path(), kept.as_std_path()).map_err(StoreError::io("rename to", &kept))?;
+    Ok(Some(kept))
+}
+
+/// A name beside a path that nothing has.
+fn free_name(path: &Utf8Path) -> Utf8PathBuf {
+    let name = |n: u32| Utf8PathBuf::from(format!("{path}.damaged-{n}"));
+    (1..).map(name).find(|p| !p.exists()).unwrap_or_else(|| name(0))
+}

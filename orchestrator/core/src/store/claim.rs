@@ -1,0 +1,97 @@
+//! Which directory of this machine is a campaign's, so that a copy is not run beside its original: both would take each other's runs, jobs and
+//! instances for their own. A directory that was moved or renamed, or is reached by another path, is the same.
+
+use super::{atomic_file::write_whole, error::StoreError};
+use crate::paths;
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+use std::{fs, os::unix::fs::MetadataExt};
+
+/// The directory that had a lineage last.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Claim {
+    root: Utf8PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Claim {
+    /// The claim of a directory; `None` if it is not there.
+    fn of(root: &Utf8Path) -> Option<Self> {
+        let metadata = fs::metadata(root).ok()?;
+        Some(Self { root: root.to_owned(), device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    fn is_same_directory(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// Directory of claims: `$XDG_STATE_HOME/cvc/lineages` or `~/.local/state/cvc/lineages`.
+fn claims() -> Utf8PathBuf {
+    paths::state().join("lineages")
+}
+
+/// Claims a lineage for a directory. Returns a note if the claim cannot be kept, which only the next copy would notice.
+///
+/// # Errors
+/// When another directory of this machine has it: then this one is a copy.
+pub fn claim(lineage: &str, root: &Utf8Path, lineage_of: impl Fn(&Utf8Path) -> Option<String>) -> Result<Option<String>, StoreError> {
+    claim_in(&claims(), lineage, root, lineage_of)
+}
+
+fn claim_in(
+    claims: &Utf8Path,
+    lineage: &str,
+    root: &Utf8Path,
+    lineage_of: impl Fn(&Utf8Path) -> Option<String>,
+) -> Result<Option<String>, StoreError> {
+    let Some(mine) = Claim::of(root) else { return Ok(None) };
+    let file = claims.join(lineage);
+    let before = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
+    if before.as_ref() == Some(&mine) {
+        return Ok(None);
+    }
+    let other = before.filter(|before| before.root != mine.root).and_then(|before| Claim::of(&before.root));
+    if let Some(other) = other
+        && !other.is_same_directory(&mine)
+        && lineage_of(&other.root).as_deref() == Some(lineage)
+    {
+        return Err(StoreError::Copied { path: root.into(), original: other.root.into() });
+    }
+    let text = serde_json::to_vec(&mine).unwrap_or_default();
+    let kept = fs::create_dir_all(claims).map_err(StoreError::io("make", claims)).and_then(|()| write_whole(&file, &text));
+    Ok(kept.err().map(|error| format!("a copy of this campaign would not be noticed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_moved_is_the_same_and_a_copy_is_refused_while_the_original_is_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        let (claims, one, two) = (dir.join("claims"), dir.join("one"), dir.join("two"));
+        let made = |root: &Utf8Path| {
+            fs::create_dir_all(root).expect("makes");
+            fs::write(root.join("lineage"), "l").expect("writes");
+        };
+        let lineage_of = |root: &Utf8Path| fs::read_to_string(root.join("lineage")).ok();
+        let claim = |root: &Utf8Path| claim_in(&claims, "l", root, lineage_of);
+        made(&one);
+        assert_eq!(claim(&one).expect("the first"), None);
+        assert_eq!(claim(&one).expect("again"), None);
+        fs::rename(&one, &two).expect("renames");
+        assert_eq!(claim(&two).expect("moved"), None);
+        made(&one);
+        let error = claim(&one).expect_err("a copy").to_string();
+        assert!(error.contains("one is a copy of") && error.contains("two"), "{error}");
+        // the same directory by another path
+        std::os::unix::fs::symlink(&two, dir.join("link")).expect("links");
+        assert_eq!(claim(&dir.join("link")).expect("the same"), None);
+        // another campaign has the place of the original now
+        fs::write(two.join("lineage"), "other").expect("writes");
+        assert_eq!(claim(&one).expect("the original is gone"), None);
+    }
+}

@@ -1,0 +1,393 @@
+//! Files that only grow, by whole lines of JSON with a checksum. What was written stays readable whatever fails: a line that could not be
+//! written is cut off again, or nothing is written behind it.
+//!
+//! The checksum is the last field of a line, `"sum"`: the first 16 hexadecimal digits of the BLAKE3 digest of the line before it. It tells a
+//! line that was torn while it was written (which can only be the end of the file) from one that was damaged later.
+
+use super::error::StoreError;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::disk;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader},
+    ops::Range,
+};
+
+/// What stands between a line's content and its checksum.
+const SUM: &[u8] = br#","sum":""#;
+/// Hexadecimal digits of a checksum.
+const DIGITS: usize = 16;
+/// What stands behind it.
+const END: &[u8] = br#""}"#;
+
+/// A line with its checksum and its line feed, from a JSON object.
+///
+/// # Errors
+/// When the JSON is no object with at least one field.
+pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
+    if json.len() < 3 || json.pop() != Some(b'}') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line must be a JSON object with a field"));
+    }
+    let sum = sum_of(&json);
+    json.extend_from_slice(SUM);
+    json.extend_from_slice(sum.as_bytes());
+    json.extend_from_slice(END);
+    json.push(b'\n');
+    Ok(json)
+}
+
+fn sum_of(content: &[u8]) -> String {
+    blake3::hash(content).to_hex()[..DIGITS].to_owned()
+}
+
+/// What a line's checksum says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// The line is as it was written.
+    Right,
+    /// It is not.
+    Wrong,
+    /// It has none, as in files of earlier versions.
+    Missing,
+}
+
+/// Checks the checksum of a line without its line feed.
+pub fn check_sum(line: &[u8]) -> Sum {
+    let Some(at) = line.len().checked_sub(SUM.len() + DIGITS + END.len()) else { return Sum::Missing };
+    let (content, rest) = line.split_at(at);
+    match rest.strip_prefix(SUM).and_then(|rest| rest.strip_suffix(END)) {
+        Some(sum) if sum == sum_of(content).as_bytes() => Sum::Right,
+        Some(_) => Sum::Wrong,
+        None => Sum::Missing,
+    }
+}
+
+/// A line that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Its bytes in the file, line feed included.
+    pub bytes: Range<u64>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// What a file has beside its good lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Good lines.
+    pub good: usize,
+    /// Lines that were damaged after they had been written.
+    pub damaged: Vec<BadLine>,
+    /// Bytes up to the end of the last line that is whole.
+    pub whole_bytes: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Scan {
+    /// Bytes at the end that are no whole line: an append that was torn.
+    pub fn torn_bytes(&self) -> u64 {
+        self.bytes - self.whole_bytes
+    }
+
+    /// The first damaged line as an error.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn undamaged(&self, path: &Utf8Path) -> Result<(), StoreError> {
+        match self.damaged.as_slice() {
+            [] => Ok(()),
+            [only] => Err(StoreError::damaged(path, only.number, only.problem.clone())),
+            [first, more @ ..] => {
+                Err(StoreError::damaged(path, first.number, format!("{} (and {} further lines)", first.problem, more.len())))
+            }
+        }
+    }
+}
+
+/// Reads lines one after the other. `take` gets the number of each whole line, its JSON, and says what is wrong with it, if anything is.
+///
+/// # Errors
+/// When reading fails.
+pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<(), String>) -> io::Result<Scan> {
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let (mut scan, mut line, mut number, mut summed) = (Scan::default(), Vec::new(), 0, false);
+    // lines that are damaged if a whole one follows, and torn otherwise
+    let mut doubtful: Vec<BadLine> = Vec::new();
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)? as u64;
+        if length == 0 {
+            return Ok(scan);
+        }
+        let bytes = scan.bytes..scan.bytes + length;
+        scan.bytes = bytes.end;
+        number += 1;
+        let Some(json) = line.strip_suffix(b"\n") else { return Ok(scan) };
+        let sum = check_sum(json);
+        let problem = match sum {
+            Sum::Right => None,
+            Sum::Missing if !summed => None,
+            Sum::Missing => Some("the line has no checksum, as the lines before it have"),
+            Sum::Wrong => Some("the line does not agree with its checksum"),
+        };
+        let is_json = sum == Sum::Right || serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok();
+        if !is_json {
+            let problem = problem.unwrap_or("the line is not JSON").to_owned();
+            doubtful.push(BadLine { number, bytes, problem });
+            continue;
+        }
+        // no torn write leaves JSON: what is wrong with it is damage, and so is what stands before it
+        scan.damaged.append(&mut doubtful);
+        scan.whole_bytes = bytes.end;
+        summed |= sum == Sum::Right;
+        match problem.map_or_else(|| take(number, json), |problem| Err(problem.to_owned())) {
+            Ok(()) => scan.good += 1,
+            Err(problem) => scan.damaged.push(BadLine { number, bytes, problem }),
+        }
+    }
+}
+
+/// A file to which lines are appended. One writer at a time: the caller holds a lock.
+#[derive(Debug)]
+pub struct LineFile {
+    path: Utf8PathBuf,
+    /// Name of its failpoints.
+    point: String,
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// Why nothing more is written.
+    refused: Option<(io::ErrorKind, String)>,
+}
+
+impl LineFile {
+    /// Opens or creates a file and hands over its whole lines, as [`scan`] does. A torn end is cut off, unless lines before it are damaged: then
+    /// the file stays as it is, and nothing can be appended.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, read or cut.
+    pub fn open(path: &Utf8Path, take: impl FnMut(usize, &[u8]) -> Result<(), String>) -> Result<(Self, Scan), StoreError> {
+        let fail = |action| StoreError::io(action, path);
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail("open"))?;
+        let scan = scan(&file, take).map_err(fail("read"))?;
+        let point = path.file_name().unwrap_or_default().to_owned();
+        let mut lines = Self { path: path.to_owned(), point, file, length: scan.whole_bytes, refused: None };
+        if !scan.damaged.is_empty() {
+            lines.refused = Some((io::ErrorKind::InvalidData, "the file is damaged".to_owned()));
+        } else if scan.torn_bytes() > 0 {
+            lines.cut_back().map_err(fail("cut the torn last line of"))?;
+        }
+        Ok((lines, scan))
+    }
+
+    /// Appends a line with its checksum; `json` is an object. If it is synced, the line survives a loss of power when this returns. After a
+    /// failure the file has the lines that it had; if that is not sure, nothing more is written to it.
+    ///
+    /// # Errors
+    /// When the line cannot be written, or an earlier failure forbids it.
+    pub fn append(&mut self, json: Vec<u8>, synced: bool) -> Result<(), StoreError> {
+        self.try_append(json, synced).map_err(StoreError::io("append to", &self.path))
+    }
+
+    fn try_append(&mut self, json: Vec<u8>, synced: bool) -> io::Result<()> {
+        if let Some((kind, why)) = &self.refused {
+            return Err(io::Error::new(*kind, format!("{why} (after this nothing more was written to it)")));
+        }
+        let line = with_sum(json)?;
+        if let Err(error) = disk::write_all(&format!("{}.append", self.point), &mut self.file, &line) {
+            if self.cut_back().is_err() {
+                self.refused = Some((error.kind(), error.to_string()));
+            }
+            return Err(error);
+        }
+        if synced && let Err(error) = disk::sync_data(&format!("{}.sync", self.point), &self.file) {
+            // the kernel reports a failed write-back once, and may have dropped pages of earlier lines with this one's: what a later sync says is
+            // no longer to be believed
+            self.refused = Some((error.kind(), error.to_string()));
+            // if the line stays, it is whole
+            let _ = self.cut_back();
+            return Err(error);
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Cuts off what stands behind the last whole line.
+    fn cut_back(&mut self) -> io::Result<()> {
+        disk::check(&format!("{}.cut", self.point))?;
+        self.file.set_len(self.length)?;
+        self.file.sync_all()
+    }
+
+    /// Allows to append to a damaged file: for files whose reader does without what is damaged. A torn end is cut off.
+    ///
+    /// # Errors
+    /// When it cannot be cut.
+    pub fn go_on_behind_damage(&mut self) -> Result<(), StoreError> {
+        self.cut_back().map_err(StoreError::io("cut the torn last line of", &self.path))?;
+        self.refused = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn line(n: usize) -> Vec<u8> {
+        serde_json::to_vec(&json!({ "seq": n, "text": "x".repeat(n) })).expect("JSON")
+    }
+
+    /// A file of its own name, so that its failpoints are not those of other tests.
+    fn file(name: &str) -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(dir.path().join(name)).expect("UTF-8");
+        (dir, path)
+    }
+
+    fn open(path: &Utf8Path) -> (LineFile, Scan, Vec<usize>) {
+        let mut read = Vec::new();
+        let (lines, scan) = LineFile::open(path, |_, json| {
+            let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+            read.push(value["seq"].as_u64().ok_or("no number")? as usize);
+            Ok(())
+        })
+        .expect("opens");
+        (lines, scan, read)
+    }
+
+    #[test]
+    fn a_line_is_json_whose_last_field_tells_every_changed_byte() {
+        let whole = with_sum(line(3)).expect("a line");
+        let text = whole.strip_suffix(b"\n").expect("a line feed");
+        assert_eq!(check_sum(text), Sum::Right);
+        let value: serde_json::Value = serde_json::from_slice(text).expect("JSON");
+        assert_eq!(value["seq"], 3);
+        for at in 0..text.len() {
+            let mut other = text.to_vec();
+            other[at] ^= 1;
+            assert_ne!(check_sum(&other), Sum::Right, "byte {at}");
+        }
+        with_sum(b"{}".to_vec()).expect_err("no field");
+    }
+
+    #[test]
+    fn torn_at_any_byte_or_overwritten_at_its_end_the_last_line_is_cut_off() {
+        let (_dir, path) = file("torn");
+        let (mut lines, ..) = open(&path);
+        for n in 1..4 {
+            lines.append(line(n), true).expect("appends");
+        }
+        let text = std::fs::read(&path).expect("reads");
+        let last = text.len() - with_sum(line(3)).expect("a line").len();
+        for cut in last..text.len() {
+            std::fs::write(&path, &text[..cut]).expect("writes");
+            let (mut lines, scan, read) = open(&path);
+            assert_eq!((read, scan.torn_bytes()), (vec![1, 2], (cut - last) as u64), "cut at {cut}");
+            lines.append(line(3), true).expect("appends");
+            assert_eq!(std::fs::read(&path).expect("reads"), text);
+            // a loss of power may also leave zeros in front of what was written, line feed included
+            let mut zeros = text.clone();
+            zeros[last..cut].fill(0);
+            if cut > last {
+                std::fs::write(&path, &zeros).expect("writes");
+                assert_eq!(open(&path).2, [1, 2], "zeros up to {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_before_the_last_whole_line_is_told_and_nothing_is_cut_or_appended() {
+        let (_dir, path) = file("damaged");
+        let (mut lines, ..) = open(&path);
+        for n in 1..5 {
+            lines.append(line(n), true).expect("appends");
+        }
+        let text = std::fs::read(&path).expect("reads");
+        let second = with_sum(line(1)).expect("a line").len();
+        for (at, byte) in [(second, b'['), (second + 8, b'9'), (second + 3, b'\n')] {
+            let mut damaged = text.clone();
+            damaged[at] = byte;
+            std::fs::write(&path, &damaged).expect("writes");
+            let (mut lines, scan, read) = open(&path);
+            assert_eq!(read, [1, 3, 4]);
+            assert!(scan.damaged.iter().all(|bad| bad.number >= 2) && !scan.damaged.is_empty(), "{scan:?}");
+            assert_eq!(scan.torn_bytes(), 0);
+            scan.undamaged(&path).expect_err("damaged");
+            lines.append(line(5), true).expect_err("nothing is written behind damage");
+            assert_eq!(std::fs::read(&path).expect("reads"), damaged);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_json_is_never_taken_for_a_torn_one() {
+        let (_dir, path) = file("edited");
+        let (mut lines, ..) = open(&path);
+        lines.append(line(1), true).expect("appends");
+        let whole = std::fs::read_to_string(&path).expect("reads");
+        for edited in ["{\"seq\":2}\n".to_owned(), whole.replace("\"seq\":1", "\"seq\":2")] {
+            std::fs::write(&path, format!("{whole}{edited}")).expect("writes");
+            let (_, scan, read) = open(&path);
+            assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 1, 0), "{edited}");
+        }
+    }
+
+    #[test]
+    fn lines_without_checksums_are_read_before_the_first_that_has_one() {
+        let (_dir, path) = file("older");
+        std::fs::write(&path, "{\"seq\":1}\n{\"seq\":2}\n").expect("writes");
+        let (mut lines, _, read) = open(&path);
+        assert_eq!(read, [1, 2]);
+        lines.append(line(3), false).expect("appends");
+        assert_eq!(open(&path).2, [1, 2, 3]);
+    }
+
+    #[test]
+    fn an_append_that_fails_or_falls_short_is_cut_off_again() {
+        let (_dir, path) = file("short-append");
+        let (mut lines, ..) = open(&path);
+        lines.append(line(1), true).expect("appends");
+        let before = std::fs::read(&path).expect("reads");
+        let length = with_sum(line(2)).expect("a line").len();
+        for fault in (0..=length).map(|n| format!("1*return(short:{n})")).chain(["1*return(eio)".into(), "1*return(enospc)".into()]) {
+            fail::cfg("short-append.append", &fault).expect("a fault");
+            lines.append(line(2), true).expect_err(&fault);
+            assert_eq!(std::fs::read(&path).expect("reads"), before, "{fault}");
+        }
+        lines.append(line(2), true).expect("appends");
+        assert_eq!(open(&path).2, [1, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_off_again_ends_the_writing() {
+        let (_dir, path) = file("uncut");
+        let (mut lines, ..) = open(&path);
+        lines.append(line(1), true).expect("appends");
+        fail::cfg("uncut.append", "1*return(short:5)").expect("a fault");
+        fail::cfg("uncut.cut", "1*return(eio)").expect("a fault");
+        lines.append(line(2), true).expect_err("no space");
+        for _ in 0..2 {
+            let error = lines.append(line(2), true).expect_err("nothing more").to_string();
+            assert!(error.contains("No space left"), "{error}");
+        }
+        let (mut lines, scan, read) = open(&path);
+        assert_eq!((read, scan.torn_bytes()), (vec![1], 5));
+        lines.append(line(2), true).expect("appends");
+        assert_eq!(open(&path).2, [1, 2]);
+    }
+
+    #[test]
+    fn after_a_sync_that_failed_nothing_more_is_written() {
+        let (_dir, path) = file("unsynced");
+        let (mut lines, ..) = open(&path);
+        lines.append(line(1), true).expect("appends");
+        fail::cfg("unsynced.sync", "1*return(eio)").expect("a fault");
+        lines.append(line(2), true).expect_err("not synced");
+        lines.append(line(2), true).expect_err("nothing more");
+        assert_eq!(open(&path).2, [1]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Writing, syncing and renaming, each at a named failpoint: tests let every one of them fail, fall short or kill the process.
+//!
+//! In programs that are built with the feature `failpoints` of the crate `fail` (tests are), `FAILPOINTS=NAME=ACTION` in the environment injects
+//! faults; `return(enospc)`, `return(eio)`, `return(epipe)`, `return(short:N)` (N bytes, then no space) and `return(kill)` are understood here, with
+//! counts as in `3*off->1*return(enospc)->off`. Elsewhere a failpoint is nothing.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
+
+/// Reads `FAILPOINTS` once, at the beginning of a program; the guard lives as long as the program.
+#[must_use]
+pub fn failpoints() -> impl Sized {
+    fail::FailScenario::setup()
+}
+
+/// The injected failure of this name.
+fn injected(fault: Option<&str>) -> io::Error {
+    match fault {
+        Some("enospc") => io::Error::from_raw_os_error(nix::libc::ENOSPC),
+        Some("epipe") => io::Error::from_raw_os_error(nix::libc::EPIPE),
+        Some("kill") => {
+            // as by `kill -9`: nothing happens after it
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+            io::Error::from_raw_os_error(nix::libc::EIO)
+        }
+        Some(_) | None => io::Error::from_raw_os_error(nix::libc::EIO),
+    }
+}
+
+/// What the failpoint of this name is told to do now; `None` if nothing.
+fn fault(point: &str) -> Option<Option<String>> {
+    fail::fail_point!(point, Some);
+    None
+}
+
+/// Fails if the failpoint says so.
+///
+/// # Errors
+/// The injected one.
+pub fn check(point: &str) -> io::Result<()> {
+    fault(point).map_or(Ok(()), |fault| Err(injected(fault.as_deref())))
+}
+
+/// Writes all bytes. After an error any number of them may have been written.
+///
+/// # Errors
+/// When the system refuses, or the failpoint says so.
+pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let Some(fault) = fault(point) else { return file.write_all(bytes) };
+    match fault.as_deref().and_then(|f| f.strip_prefix("short:")?.parse::<usize>().ok()) {
+        Some(count) => {
+            file.write_all(&bytes[..count.min(bytes.len())])?;
+            Err(injected(Some("enospc")))
+        }
+        None => Err(injected(fault.as_deref())),
+    }
+}
+
+/// Makes the content of a file survive a loss of power.
+///
+/// # Errors
+/// When the system refuses, or the failpoint says so.
+pub fn sync_data(point: &str, file: &File) -> io::Result<()> {
+    check(point)?;
+    file.sync_data()
+}
+
+/// Makes the names in a directory survive a loss of power.
+///
+/// # Errors
+/// When the system refuses, or the failpoint says so.
+pub fn sync_directory(point: &str, directory: &Path) -> io::Result<()> {
+    check(point)?;
+    File::open(directory)?.sync_all()
+}
+
+/// Makes everything on the file system of a directory survive a loss of power: one call for any number of files.
+///
+/// # Errors
+/// When the system refuses, or the failpoint says so.
+pub fn sync_file_system(point: &str, directory: &Path) -> io::Result<()> {
+    check(point)?;
+    let directory = File::open(directory)?;
+    nix::unistd::syncfs(&directory).map_err(io::Error::from)
+}
+
+/// Renames a file or directory.
+///
+/// # Errors
+/// When the system refuses, or the failpoint says so.
+pub fn rename(point: &str, from: &Path, to: &Path) -> io::Result<()> {
+    check(point)?;
+    fs::rename(from, to)
+}
