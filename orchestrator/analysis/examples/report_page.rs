@@ -1,6 +1,8 @@
 //! Writes a report of the tests' campaigns to look at, in all formats, with sections that a small campaign of one's own may not have:
 //! `cargo run -p cvc-analysis --example report_page -- PAGE DIRECTORY`. PAGE is `made-up`, `many-points`, `costs` or `predictions`.
 
+#![expect(clippy::print_stdout, reason = "an example tells what it made")]
+
 #[path = "../tests/it/common/mod.rs"]
 mod common;
 

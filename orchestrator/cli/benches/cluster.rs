@@ -2,6 +2,8 @@
 //! in the same minutes and on the same lab.
 //!
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
 
 #[path = "../tests/it/common/cluster.rs"]

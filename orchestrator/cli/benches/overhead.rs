@@ -2,6 +2,8 @@
 //!
 //! A user's alternative is a loop in bash that keeps each run's output; it journals nothing, ends nothing and cannot resume.
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
 
 use cvc_testkit::{Campaign, Tool};

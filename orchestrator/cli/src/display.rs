@@ -1,5 +1,6 @@
 //! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
+use crate::output::{self, note, tell};
 use cvc_controller::{
     install::{InstallEvent, TaskResult},
     observe::{Observer, Progress},
@@ -10,10 +11,7 @@ use cvc_core::{
     units::counted,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{
-    io::{IsTerminal, Write},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// The factors that tell points apart, so that lines stay short.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +76,7 @@ pub fn duration(seconds: f64) -> String {
 pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
     let shown: Box<dyn Observer> = if json {
         Box::new(Json)
-    } else if std::io::stderr().is_terminal() {
+    } else if output::is_stderr_terminal() {
         Box::new(Bar::new(varying, expected_s))
     } else {
         Box::new(Lines { varying, current: String::new(), number: 0, total: 0, pace: Pace::new(expected_s) })
@@ -109,8 +107,7 @@ struct Json;
 impl Observer for Json {
     fn on(&mut self, progress: &Progress) {
         if let Ok(line) = serde_json::to_string(progress) {
-            // a reader that is gone does not stop the campaign
-            let _ = writeln!(std::io::stdout(), "{line}");
+            tell(line);
         }
     }
 }
@@ -232,7 +229,7 @@ impl Observer for Lines {
         match progress {
             Progress::Started { runs, done } => {
                 (self.total, self.number) = (*runs, *done);
-                eprintln!("{}, {done} already done, about {}", counted(runs, "run"), duration(self.pace.left_s()));
+                note(format_args!("{}, {done} already done, about {}", counted(runs, "run"), duration(self.pace.left_s())));
             }
             Progress::RunStarted { point, repeat: r, attempt, .. } => {
                 let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -241,11 +238,12 @@ impl Observer for Lines {
             Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
                 self.number += u64::from(!retry);
                 let left = duration(self.pace.left_s());
-                eprintln!("[{}/{}] {}: {} (about {left} left)", self.number, self.total, self.current, outcome(o, *wall_s, *retry));
+                let ended = outcome(o, *wall_s, *retry);
+                note(format_args!("[{}/{}] {}: {ended} (about {left} left)", self.number, self.total, self.current));
             }
             other => {
                 if let Some(line) = line(other, &self.varying) {
-                    eprintln!("{line}");
+                    note(line);
                 }
             }
         }
@@ -312,7 +310,7 @@ impl Observer for Bar {
                 if let Some(line) = line(other, &self.varying) {
                     if matches!(other, Progress::Ended { .. }) {
                         self.bar.finish_and_clear();
-                        eprintln!("{line}");
+                        note(line);
                     } else {
                         self.bar.println(line);
                     }

@@ -34,11 +34,13 @@ pub enum ExitStatus {
     OverBudget = 12,
     /// The user interrupted the command.
     Interrupted = 130,
+    /// The reader of the output is gone, as in `cvc status | head`: what a shell reports of a program that SIGPIPE ended.
+    Unread = 141,
 }
 
 impl ExitStatus {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Done,
         Self::Internal,
         Self::Usage,
@@ -53,6 +55,7 @@ impl ExitStatus {
         Self::BoundMissed,
         Self::OverBudget,
         Self::Interrupted,
+        Self::Unread,
     ];
 
     /// The number that the shell gets.
@@ -77,6 +80,7 @@ impl ExitStatus {
             Self::BoundMissed => "a prediction missed its bound",
             Self::OverBudget => "the budget does not pay for more runs",
             Self::Interrupted => "interrupted",
+            Self::Unread => "nobody reads the output, as in `cvc status | head`",
         }
     }
 

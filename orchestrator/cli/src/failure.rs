@@ -1,13 +1,13 @@
 //! Errors as a user sees them, and their exit codes.
 
-use crate::exit_status::ExitStatus;
+use crate::{exit_status::ExitStatus, internal_error, output::note};
 use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
 use cvc_probe::image::command::ImageCommandError;
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Failure {
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
                     // miette says `help`; the word everywhere in cvc is `hint`
                     let text = format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }));
-                    say(&text.replace("  help: ", "  hint: "));
+                    note(text.replace("  help: ", "  hint: "));
                 }
                 ExitStatus::Usage.into()
             }
@@ -164,12 +164,9 @@ impl Failure {
                 let hint = match &error {
                     CampaignError::Run(RunError::Host(error)) => error.hint(),
                     CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
+                    CampaignError::Run(RunError::Broken(_)) => Some(internal_error::hint()),
                     CampaignError::Run(
-                        RunError::Store(_)
-                        | RunError::Shepherd { .. }
-                        | RunError::Render(_)
-                        | RunError::Descriptor { .. }
-                        | RunError::Broken(_),
+                        RunError::Store(_) | RunError::Shepherd { .. } | RunError::Render(_) | RunError::Descriptor { .. },
                     )
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)
@@ -190,10 +187,10 @@ impl Failure {
                 one_line(status, &error.to_string(), error.hint().as_deref())
             }
             Self::Image(error) => {
-                say(&format!("error: {error}"));
+                note(format!("error: {error}"));
                 of_image(&error).into()
             }
-            Self::Unread => ExitCode::SUCCESS,
+            Self::Unread => ExitStatus::Unread.into(),
             Self::Other { status, message, hint } => one_line(status, &message, hint.as_deref()),
         }
     }
@@ -201,14 +198,9 @@ impl Failure {
 
 fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {
     tracing::error!(exit = status.code(), hint, "{message}");
-    say(&format!("error: {message}"));
+    note(format!("error: {message}"));
     if let Some(hint) = hint {
-        say(&format!("  hint: {hint}"));
+        note(format!("  hint: {hint}"));
     }
     status.into()
-}
-
-/// Writes a line to standard error; if that fails, the exit code still tells.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

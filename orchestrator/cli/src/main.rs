@@ -6,7 +6,9 @@ mod command;
 mod display;
 mod exit_status;
 mod failure;
+mod internal_error;
 mod machine;
+mod output;
 mod session_log;
 mod text;
 
@@ -15,10 +17,16 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let _failpoints = cvc_probe::disk::failpoints();
-    let arguments = args::Arguments::parse();
+    let arguments = match args::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => return output::show_usage(&usage),
+    };
     cvc_core::log::start(arguments.log.into());
-    match command::dispatch(arguments) {
+    internal_error::tell_panics();
+    let code = match internal_error::guard(|| command::dispatch(arguments)) {
         Ok(status) => status.into(),
         Err(failure) => failure.report(),
-    }
+    };
+    output::warn_of_loss();
+    code
 }

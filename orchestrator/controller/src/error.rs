@@ -1,8 +1,9 @@
 //! Errors that stop a whole campaign. A failed run is data, not an error.
 
 use camino::Utf8Path;
-use cvc_core::store::StoreError;
+use cvc_core::{panics::panic_text, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
+use tokio::task::JoinError;
 
 /// The campaign cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +80,12 @@ impl CampaignError {
              repository, and copy it to {beside} or name it in CVC_NODE_PROGRAM if this cvc does not lie there"
         );
         Self::Site { site: site.to_owned(), problem }
+    }
+
+    /// A task that panicked, or was ended before its time.
+    pub(crate) fn of_task(error: JoinError) -> Self {
+        let text = error.to_string();
+        Self::internal(error.try_into_panic().map_or(text, |panic| panic_text(panic.as_ref())))
     }
 
     /// An internal error of cvc.

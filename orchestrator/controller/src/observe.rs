@@ -4,6 +4,7 @@ use crate::install::InstallEvent;
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::Outcome,
+    panics::panic_if_asked,
     point::{Point, Repeat},
 };
 use serde::Serialize;
@@ -116,6 +117,30 @@ pub enum Progress {
 pub trait Observer: Send {
     /// Handles an event.
     fn on(&mut self, progress: &Progress);
+}
+
+/// An observer of which a panic is heard once: it ends the walk, but what follows must not be interrupted by the next one.
+pub(crate) struct Guarded<'a> {
+    observer: &'a mut dyn Observer,
+    has_panicked: bool,
+}
+
+impl<'a> Guarded<'a> {
+    pub(crate) fn new(observer: &'a mut dyn Observer) -> Self {
+        Self { observer, has_panicked: false }
+    }
+
+    /// Tells the observer, unless it has panicked before.
+    pub(crate) fn on(&mut self, progress: &Progress) {
+        if self.has_panicked {
+            return;
+        }
+        // stays so if it does not return
+        self.has_panicked = true;
+        panic_if_asked("observer");
+        self.observer.on(progress);
+        self.has_panicked = false;
+    }
 }
 
 /// An observer that ignores everything.

@@ -1,6 +1,8 @@
 //! Expansion of 10^6 combinations with exclude rules, and the full plan with identifiers and order; beside it what a user would
 //! otherwise write: `itertools.product` in Python with the same filter, timed in the same run (its start excluded).
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark tells what it measured")]
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use cvc_core::{
     campaign::{self, Combination, Spec},

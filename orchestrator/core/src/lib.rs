@@ -12,6 +12,7 @@ pub mod lease;
 pub mod log;
 pub mod mapping;
 pub mod outcome;
+pub mod panics;
 pub mod paths;
 pub mod plan;
 pub mod point;

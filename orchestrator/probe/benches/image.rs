@@ -6,6 +6,8 @@
 //!
 //! After the groups the medians of alternated runs are printed with their ratios. DMTCP is looked for in `CVC_DMTCP_ROOT`, on
 //! PATH and in /usr/local; what needs it is reported as skipped where it is not.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark tells what it measured")]
 #![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a benchmark")]
 
 #[path = "../tests/it/common/mod.rs"]

@@ -3,6 +3,8 @@
 //!
 //! Functions of the kit panic on any error, which fails the test.
 
+#![expect(clippy::print_stderr, reason = "tests tell why they fail")]
+
 pub mod campaign;
 pub mod cloud;
 pub mod lab;

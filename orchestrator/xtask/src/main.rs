@@ -1,5 +1,11 @@
 //! Developer commands, run by `cargo xtask`. They have few dependencies, so that they compile quickly.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for developers, which holds nothing that a broken pipe could leave behind"
+)]
+
 mod fresh;
 mod interrupt;
 mod layers;

@@ -7,6 +7,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{options, runtime},
+    output::tell,
     session_log,
 };
 use cvc_controller::runner::close_campaign;
@@ -38,8 +39,8 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
     let closed = runtime()?.block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
     if !args.json {
         match closed.as_slice() {
-            [] => println!("nothing of {} was open", spec.name),
-            sites => println!("nothing of {} is left on {}", spec.name, sites.join(", ")),
+            [] => tell(format_args!("nothing of {} was open", spec.name)),
+            sites => tell(format_args!("nothing of {} is left on {}", spec.name, sites.join(", "))),
         }
     }
     Ok(ExitStatus::Done)

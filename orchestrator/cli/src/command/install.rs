@@ -7,7 +7,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::runtime,
-    session_log,
+    output, session_log,
     text::{shown, table},
 };
 use cvc_controller::{
@@ -77,7 +77,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>) {
 fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
     let Some(site) = request.spec.sites.get(request.site) else { return Ok(ExitStatus::Done) };
     let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::shown();
     writeln!(out, "ansible-playbook -i {} --extra-vars @{} {}", shown(&files.inventory), shown(&files.vars), files.roles.join("site.yml"))?;
     Ok(ExitStatus::Done)
 }
@@ -99,8 +99,7 @@ fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
         };
         table.add_row([name, &component.version, &from, &component.path]);
     }
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\nlocked in {}", table.trim_fmt(), shown(&Lock::file(dir)))?;
+    output::tell(format_args!("{}\nlocked in {}", table.trim_fmt(), shown(&Lock::file(dir))));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::{
     campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
+    output::note,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{
@@ -14,7 +15,6 @@ use cvc_analysis::{
     rerun::{self, CampaignMeasurements, Definition, Joined},
 };
 use cvc_core::store::CampaignDir;
-use std::io::Write;
 
 /// What was measured of a paper.
 pub enum Outcome {
@@ -41,7 +41,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
     if args.measure {
         for campaign in &definition.campaigns {
             let file = folder.join(&campaign.file);
-            let _ = writeln!(std::io::stderr(), "{file}, variant {}", campaign.variant);
+            note(format_args!("{file}, variant {}", campaign.variant));
             let args = RunArgs {
                 file,
                 which: Which { variant: Some(campaign.variant.clone()) },

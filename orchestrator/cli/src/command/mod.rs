@@ -21,8 +21,10 @@ use crate::{
     args::{Arguments, Command},
     exit_status::ExitStatus,
     failure::Failure,
+    output,
 };
 use clap::CommandFactory;
+use std::io::Write;
 
 /// Runs the command and returns its exit code.
 pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
@@ -35,7 +37,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => {
-            cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()).map_err(Failure::Image)?;
+            cvc_probe::image::command::run(&args, &mut output::shown()).map_err(Failure::Image)?;
             Ok(ExitStatus::Done)
         }
         Command::Install(args) => install::install(&args),
@@ -45,7 +47,10 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Schema { of } => schema::schema(of),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "cvc", &mut std::io::stdout());
+            // it panics where it cannot write
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "cvc", &mut script);
+            output::shown().write_all(&script)?;
             Ok(ExitStatus::Done)
         }
         Command::Reference => reference::reference(),

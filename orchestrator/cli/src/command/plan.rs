@@ -8,6 +8,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, runtime},
+    output,
     text::{paragraph, table},
 };
 use cvc_controller::cost::{self, PriceBook};
@@ -24,7 +25,7 @@ use std::{collections::HashMap, io::Write};
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(output::shown());
     if args.json {
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
         writeln!(out)?;

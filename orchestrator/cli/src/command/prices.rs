@@ -7,6 +7,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
+    output,
     text::table,
 };
 use cvc_controller::error::CampaignError;
@@ -48,7 +49,7 @@ async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<
         let spot = ec2.market != Market::OnDemand;
         let book = cost::refresh(provider.as_ref(), &ec2.instance_types, spot, &cache).await.map_err(failed)?;
         for note in book.notes() {
-            eprintln!("warning: {note}");
+            output::note(format_args!("warning: {note}"));
         }
     }
     Ok(PriceBook::open(&cache))
@@ -71,5 +72,5 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
             }
         }
     }
-    writeln!(std::io::stdout().lock(), "{}", rows.trim_fmt())
+    writeln!(output::shown(), "{}", rows.trim_fmt())
 }

@@ -1,11 +1,11 @@
 //! The reference of the command line as Markdown (docs/cli.md), from the same definitions that parse it.
 
-use crate::{args::Arguments, exit_status::ExitStatus, failure::Failure};
+use crate::{args::Arguments, exit_status::ExitStatus, failure::Failure, output};
 use clap::{Arg, Command, CommandFactory};
 use std::io::Write;
 
 pub fn reference() -> Result<ExitStatus, Failure> {
-    std::io::stdout().write_all(markdown().as_bytes())?;
+    output::shown().write_all(markdown().as_bytes())?;
     Ok(ExitStatus::Done)
 }
 

@@ -5,13 +5,13 @@ use crate::{
     campaigns::{campaign_dir, load},
     exit_status::ExitStatus,
     failure::Failure,
+    output::{note, tell},
     text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::rebuild_index;
 use cvc_analysis::holdout::{Gate, HoldoutResult};
 use cvc_core::{campaign::Format, store::CampaignDir};
-use std::io::Write;
 
 pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
@@ -23,11 +23,9 @@ pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
     let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
     let written = write(&dir, &to, &wanted)?;
-    let mut out = std::io::stdout().lock();
     for file in &written.files {
-        writeln!(out, "{}", shown(file))?;
+        tell(shown(file));
     }
-    drop(out);
     let bounds = written.gate.as_ref().is_some_and(Gate::has_bounds);
     if args.gate && !bounds {
         return Err(Failure::Other {
@@ -56,10 +54,10 @@ pub fn formats(wanted: &[ReportFormat]) -> Vec<Format> {
 pub fn show_gate(gate: &Gate) -> bool {
     let misses = gate.misses();
     for miss in &misses {
-        eprintln!("a prediction misses its bound: {miss}");
+        note(format_args!("a prediction misses its bound: {miss}"));
     }
     if misses.is_empty() && gate.has_bounds() {
-        eprintln!("the predictions keep their bounds; {} held-out cells lie within their 95 % intervals", gate.coverage);
+        note(format_args!("the predictions keep their bounds; {} held-out cells lie within their 95 % intervals", gate.coverage));
     }
     misses.is_empty()
 }

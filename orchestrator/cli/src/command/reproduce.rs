@@ -5,6 +5,7 @@ use crate::{
     args::ReproduceArgs,
     exit_status::ExitStatus,
     failure::Failure,
+    output,
     text::{shown, table},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -17,15 +18,14 @@ use std::{io::Write, path::PathBuf};
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let dirs = directories(args)?;
-    let mut out = std::io::stdout().lock();
     let Some(name) = &args.paper else {
-        list_papers(&mut out, &dirs)?;
+        list_papers(&mut output::shown(), &dirs)?;
         return Ok(ExitStatus::Done);
     };
     let folder = folder(name, &dirs)?;
     let paper = paper::load(folder.as_std_path())?;
     if args.list {
-        list_tables(&mut out, &paper)?;
+        list_tables(&mut output::shown(), &paper)?;
         return Ok(ExitStatus::Done);
     }
     let only = tables(&paper, &args.table)?;
@@ -51,6 +51,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     report.sections.extend(sections);
     let wanted = if args.format.is_empty() { Format::ALL.to_vec() } else { formats(&args.format) };
     let files = report::write_all(&report, &to, &wanted)?;
+    let mut out = output::told();
     summary(&mut out, &judged)?;
     for dir in &from {
         writeln!(out, "measured by {}", shown(dir))?;

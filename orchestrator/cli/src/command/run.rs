@@ -8,6 +8,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, options, runtime},
+    output::{self, note, tell},
     session_log,
     text::shown,
 };
@@ -26,7 +27,7 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
-use std::{collections::HashMap, os::fd::AsFd};
+use std::collections::HashMap;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -54,9 +55,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             let mut observer = display::observer(args.json, Varying::default(), 0.0);
             install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
-        let mut note = display::observer(args.json, Varying::default(), 0.0);
-        let sites = ask_sites(&spec, Readiness::Build, |what| note.on(&Progress::Preparing { what })).await;
-        drop(note);
+        let mut observer = display::observer(args.json, Varying::default(), 0.0);
+        let sites = ask_sites(&spec, Readiness::Build, |what| observer.on(&Progress::Preparing { what })).await;
+        drop(observer);
         for (name, site) in &sites {
             Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
         }
@@ -81,10 +82,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         let report::Written { files, gate: of } = report::write(&dir, &to, &spec.report.formats)?;
         gate = of;
         if args.json {
-            println!("{}", serde_json::json!({ "event": "report", "files": files }));
+            tell(serde_json::json!({ "event": "report", "files": files }));
         } else {
             for file in files.iter().take(1) {
-                println!("report: {}", shown(file));
+                tell(format_args!("report: {}", shown(file)));
             }
         }
     }
@@ -92,7 +93,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         if !args.json {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
             let are = if summary.left == 1 { "is" } else { "are" };
-            eprintln!("{} {are} left; `cvc run {}{variant}` continues", counted(summary.left, "run"), args.file);
+            note(format_args!("{} {are} left; `cvc run {}{variant}` continues", counted(summary.left, "run"), args.file));
         }
         return Ok(ExitStatus::Interrupted);
     }
@@ -100,21 +101,18 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         None => true,
         Some(gate) if args.json => {
             let missed = gate.misses();
-            println!(
-                "{}",
-                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage })
-            );
+            tell(serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
             missed.is_empty()
         }
         Some(gate) => report::show_gate(gate),
     };
     if summary.over_budget {
         if !args.json {
-            eprintln!(
+            note(format_args!(
                 "the budget does not cover the rest, {}; {}",
                 counted(summary.left + summary.skipped, "run"),
                 OverBudget::hint(&format!("cvc run {}", args.file))
-            );
+            ));
         }
         return Ok(ExitStatus::OverBudget);
     }
@@ -130,23 +128,6 @@ fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
-}
-
-/// Redirects output from a terminal that is gone: further messages must not fail, because machines must still be given back. Files and
-/// pipes are written as before.
-fn speak_to_nobody() {
-    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
-    // a terminal that has hung up is not a terminal any more, but still a character device
-    let is_device = |fd: &dyn AsFd| {
-        let stat = nix::sys::stat::fstat(fd.as_fd());
-        stat.is_ok_and(|s| s.st_mode & nix::libc::S_IFMT == nix::libc::S_IFCHR)
-    };
-    if is_device(&std::io::stdout()) {
-        let _ = nix::unistd::dup2_stdout(&null);
-    }
-    if is_device(&std::io::stderr()) {
-        let _ = nix::unistd::dup2_stderr(&null);
-    }
 }
 
 /// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once.
@@ -169,7 +150,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
-                speak_to_nobody();
+                output::speak_to_nobody();
             }
         }
         let next = match *stop_request.borrow() {

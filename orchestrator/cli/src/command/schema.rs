@@ -1,6 +1,6 @@
 //! `cvc schema`
 
-use crate::{args::SchemaOf, exit_status::ExitStatus, failure::Failure};
+use crate::{args::SchemaOf, exit_status::ExitStatus, failure::Failure, output};
 use std::io::Write;
 
 pub fn schema(of: SchemaOf) -> Result<ExitStatus, Failure> {
@@ -9,6 +9,6 @@ pub fn schema(of: SchemaOf) -> Result<ExitStatus, Failure> {
         SchemaOf::App => cvc_core::campaign::app_schema(),
     };
     let text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
-    writeln!(std::io::stdout(), "{text}")?;
+    writeln!(output::shown(), "{text}")?;
     Ok(ExitStatus::Done)
 }

@@ -6,6 +6,7 @@ use crate::{
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
+    output,
     text::{paragraph, table},
 };
 use cvc_core::{
@@ -26,7 +27,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         message: format!("{}: {e}", dir.plan()),
         hint: Some("`cvc run` writes it again".into()),
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::shown();
     if args.json {
         let runs: Vec<_> = plan
             .runs

@@ -7,6 +7,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
+    output::{self, note, told},
     text::table,
 };
 use cvc_controller::{
@@ -28,7 +29,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     };
     let known = Known::read(&args.place.campaigns)?;
     for problem in &known.unreadable {
-        eprintln!("warning: {problem}");
+        note(format_args!("warning: {problem}"));
     }
     let search = Sweep {
         accounts: accounts(args, known.accounts),
@@ -41,7 +42,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     let quiet = args.json;
     let tell = move |what: String| {
         if !quiet {
-            eprintln!("{what}");
+            note(what);
         }
     };
     let book = PriceBook::open(&cost::cache_file());
@@ -61,7 +62,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         Ok::<_, Failure>((findings, removed))
     })?;
     let Removed { left, refused } = &removed;
-    let mut out = std::io::stdout().lock();
+    let mut out = told();
     if args.json {
         let mut all = Vec::new();
         for one in &findings.found {
@@ -79,21 +80,24 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
             writeln!(out, "left: {} {} in {}: {why}", resource.kind, resource.id, resource.region)?;
         }
     }
-    drop(out);
     let refused: Vec<&ProviderError> = findings.refused.iter().chain(refused).collect();
     for error in &refused {
-        eprintln!("error: {error}; cvc does not know what is left there");
+        note(format_args!("error: {error}; cvc does not know what is left there"));
     }
     let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
     for hint in hints {
-        eprintln!("hint: {hint}");
+        note(format_args!("hint: {hint}"));
     }
     if !findings.others.is_empty() {
         let (count, names): (usize, Vec<&str>) = (findings.others.values().sum(), findings.others.keys().map(String::as_str).collect());
         let resources = if count == 1 { "resource" } else { "resources" };
         let line = format!("{count} {resources} of other owners ({}); see --owner and --any-owner", names.join(", "));
         // programs read JSON and nothing else
-        if args.json { eprintln!("{line}") } else { println!("{line}") }
+        if args.json { note(line) } else { output::tell(line) }
+    }
+    if args.dry_run {
+        // it has only shown something
+        output::check()?;
     }
     Ok(if left.is_empty() && refused.is_empty() { ExitStatus::Done } else { ExitStatus::Leftover })
 }
@@ -180,7 +184,7 @@ fn total(all: &[Spent]) -> String {
 
 fn show(findings: &SweepFindings, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
     let found = &findings.found;
-    let mut out = std::io::stdout().lock();
+    let mut out = told();
     let whose = search.owner.as_ref().map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
         if findings.refused.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 
 /// Finds Ansible where the set-up has put it, and a home of its own for what is compiled.
-fn with_ansible(campaign: &mut Campaign) {
+pub fn with_ansible(campaign: &mut Campaign) {
     let program = Tool::Ansible.find().expect("found before");
     let path = format!("{}:{}", program.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
     let home = campaign.dir().join("home");

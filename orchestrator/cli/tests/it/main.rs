@@ -1,5 +1,7 @@
 //! Tests of the program `cvc`, as a user starts it.
 
+#![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
+
 mod campaign;
 #[cfg(feature = "ec2")]
 mod cloud;
@@ -21,6 +23,7 @@ mod killed;
 mod log;
 #[path = "../../../analysis/tests/it/common/measured.rs"]
 mod measured;
+mod outputs;
 mod predict;
 mod predictions;
 mod quickstart;

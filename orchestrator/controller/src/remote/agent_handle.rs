@@ -25,10 +25,11 @@ use parking_lot::Mutex;
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument;
 
 /// Time limit from an agent's start to its first report of the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
+/// Number of panics after which a connection is not made again.
+const MAX_PANICS: usize = 3;
 /// Time limit for ending everything.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(150);
 
@@ -81,7 +82,13 @@ impl AgentHandle {
             reporter: setting.reporter.clone(),
             starts: Mutex::default(),
         };
-        AbortOnDropHandle::new(tokio::spawn(connection.work().in_current_span()))
+        let reporter = setting.reporter.clone();
+        setting.reporter.spawn(async move {
+            // even after a panic the agent is to be closed
+            for _ in 0..MAX_PANICS {
+                reporter.guard(connection.work()).await;
+            }
+        })
     }
 
     pub(super) fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {

@@ -9,7 +9,10 @@ use crate::{
     },
 };
 use camino::Utf8PathBuf;
-use cvc_core::store::line_file::{Sum, check_sum};
+use cvc_core::{
+    panics::panic_if_asked,
+    store::line_file::{Sum, check_sum},
+};
 use cvc_engine::agent::{Numbered, RelayMessage};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -39,7 +42,8 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Runs until it is dropped.
-    pub async fn work(self) {
+    pub async fn work(&self) {
+        panic_if_asked("connection");
         let mut delays = Delays::doubling(FIRST_PAUSE, MAX_PAUSE);
         let mut away: Option<Instant> = None;
         let mut missed: Option<MissingEvents> = None;

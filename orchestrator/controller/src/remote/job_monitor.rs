@@ -17,7 +17,6 @@ use std::{
 };
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument;
 
 /// Delay between queries.
 const TICK: Duration = Duration::from_secs(3);
@@ -66,7 +65,7 @@ enum Finding {
 impl JobMonitor {
     pub(super) fn new(client: Client, reporter: SiteReporter) -> Self {
         let jobs = Arc::new(Jobs { watched: Mutex::default(), next: AtomicU64::new(0), added: Notify::new() });
-        let task = AbortOnDropHandle::new(tokio::spawn(work(client, reporter, Arc::clone(&jobs)).in_current_span()));
+        let task = reporter.spawn(work(client, reporter.clone(), Arc::clone(&jobs)));
         Self { jobs, _task: task }
     }
 

@@ -44,7 +44,6 @@ use std::{
 };
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument;
 
 /// Time after which an agent without work ends, seconds.
 const IDLE_S: f64 = 3600.0;
@@ -277,8 +276,8 @@ impl Remote {
         if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
             let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
             let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
-            let watch = watch(fleet, agent_state, head, head_node, self.setting.reporter.clone()).in_current_span();
-            let watch = AbortOnDropHandle::new(tokio::spawn(watch));
+            let watch = watch(fleet, agent_state, head, head_node, self.setting.reporter.clone());
+            let watch = self.setting.reporter.spawn(watch);
             *self.watch.lock() = Some(watch);
         }
         *self.agent.lock() = agent.clone();

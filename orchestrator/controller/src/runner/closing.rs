@@ -32,6 +32,6 @@ pub async fn close_campaign(
     runner.recover()?;
     let open: Vec<String> = runner.sites_with_something();
     runner.open_sites().await?;
-    runner.close_all().await?;
+    runner.close_everything().await?;
     runner.leftover.take().map_or(Ok(open), Err)
 }

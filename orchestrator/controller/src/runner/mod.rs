@@ -9,7 +9,7 @@ mod scheduler;
 mod sites;
 mod waiting;
 
-use super::observe::{Observer, Progress};
+use super::observe::{Guarded, Observer, Progress};
 use crate::{
     error::{CampaignError, OverBudget},
     progress::SiteEvent,
@@ -22,6 +22,7 @@ use cvc_core::{
     ids::{PointId, RunId},
     journal::{CampaignState, Event, RunState},
     outcome::{Cause, Outcome},
+    panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopSignal},
     store::{CampaignDir, CampaignLock, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
@@ -92,11 +93,13 @@ struct CampaignRunner<'a> {
     scheduler: Scheduler<'a>,
     budget: Budget<'a>,
     sites: Sites,
-    observer: &'a mut dyn Observer,
+    observer: Guarded<'a>,
     /// The user's request to stop.
     stop_signal: StopSignal,
     /// The stop signal of attempts that cost money: the user's request, or the end of the budget.
     cut: Arc<watch::Sender<StopRequest>>,
+    /// Whether everything is being closed, so that no failure of a site's task may interrupt that.
+    is_closing: bool,
     /// Whether kept machines are given back, too.
     ends_kept: bool,
     /// Sites of earlier sessions that could not be cleared, or an attempt's end that left something.
@@ -162,8 +165,8 @@ pub async fn run_campaign(
         pid: std::process::id(),
         cvc: env!("CARGO_PKG_VERSION").to_owned(),
     })?;
-    let walked = runner.carry_out().await;
-    let closed = runner.close_all().await;
+    let walked = catch_panic(runner.carry_out()).await.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
+    let closed = runner.close_everything().await;
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
             // what is left matters more than why, but both are told
@@ -230,9 +233,10 @@ impl<'a> CampaignRunner<'a> {
             budget: Budget::new(spec, plan, &options.expected_s),
             sites: Sites::new(sites.into_iter().map(|(name, site)| (name, executor(site))).collect()),
             dir,
-            observer,
+            observer: Guarded::new(observer),
             stop_signal,
             cut: Arc::new(watch::channel(StopRequest::GoOn).0),
+            is_closing: false,
             ends_kept: false,
             leftover: None,
             failure: None,
@@ -265,6 +269,16 @@ impl CampaignRunner<'_> {
         self.open_sites().await?;
         self.look_for_obstacles()?;
         self.walk().await
+    }
+
+    /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled or cvc has a bug.
+    async fn close_everything(&mut self) -> Result<(), CampaignError> {
+        self.is_closing = true;
+        let closed = if self.journal.is_mute() { Ok(Ok(())) } else { catch_panic(self.close_sites()).await };
+        let panicked = closed.is_err();
+        let closed = closed.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
+        // the journal may have become so meanwhile
+        if panicked || self.journal.is_mute() { closed.and(self.end_clouds_unwritten().await) } else { closed }
     }
 
     /// The spending until now.
@@ -399,7 +413,7 @@ impl CampaignRunner<'_> {
             Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(ended) = attempts.tasks.join_next() => {
-                let (run, result) = ended.map_err(|e| CampaignError::internal(e.to_string()))?;
+                let (run, result) = ended.map_err(CampaignError::of_task)?;
                 Ok(Some(Step::Ended(run, result)))
             }
         }
@@ -530,6 +544,7 @@ impl CampaignRunner<'_> {
         let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
         attempts.tasks.spawn(
             async move {
+                panic_if_asked("attempt");
                 let result = executor.attempt(&task, stop_signal, &reporter).await;
                 (run, result)
             }
@@ -542,6 +557,7 @@ impl CampaignRunner<'_> {
     fn on_attempt_event(&mut self, run: &RunId, event: AttemptEvent) -> Result<(), CampaignError> {
         match event {
             AttemptEvent::Started(shepherd) => {
+                panic_if_asked("walk");
                 let Some(attempt) = self.scheduler.under_way().get(run).map(|t| t.attempt) else { return Ok(()) };
                 self.journal.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
             }

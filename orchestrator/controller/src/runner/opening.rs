@@ -115,7 +115,7 @@ impl CampaignRunner<'_> {
             let Some(ended) = self.while_listening(opening.join_next()).await? else { break };
             let settled = match ended {
                 Ok((admitted, opened)) => self.settle(admitted, opened, is_only),
-                Err(error) => Err(CampaignError::internal(error.to_string())),
+                Err(error) => Err(CampaignError::of_task(error)),
             };
             match settled {
                 Ok(of_site) => failed = failed.or(of_site),

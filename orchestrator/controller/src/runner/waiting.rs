@@ -46,16 +46,11 @@ impl CampaignRunner<'_> {
                 // the site may have stopped waiting
                 let _ = written.send(());
             }
+            // what is open must be closed nevertheless
+            SiteEvent::Panicked(panic) if self.is_closing => tracing::error!(panic, "a task of a site panicked"),
+            SiteEvent::Panicked(panic) => return Err(CampaignError::internal(panic)),
         }
         Ok(())
-    }
-
-    /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled. Where the journal cannot be written, runs that
-    /// are under way on machines that cost nothing stay there, and the next session takes them over.
-    pub(super) async fn close_all(&mut self) -> Result<(), CampaignError> {
-        let closed = if self.journal.is_mute() { Ok(()) } else { self.close_sites().await };
-        // it may have become so meanwhile
-        if self.journal.is_mute() { closed.and(self.end_clouds_unwritten().await) } else { closed }
     }
 
     /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one

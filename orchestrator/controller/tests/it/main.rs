@@ -1,5 +1,7 @@
 //! Tests of ssh, Slurm, installation and costs, on nodes of a lab where they need some.
 
+#![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
+
 mod common;
 mod costs;
 mod disks;

@@ -3,6 +3,7 @@
 use crate::{
     exit_status::ExitStatus,
     failure::Failure,
+    output,
     text::{paragraph, table},
 };
 use cvc_controller::doctor::{self, Check, State};
@@ -34,7 +35,7 @@ pub(super) fn status(clusters: &Clusters) -> ExitStatus {
 
 /// Checks one site, and nothing on this machine.
 pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::shown();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters })).map_err(std::io::Error::from)?)?;
     } else {

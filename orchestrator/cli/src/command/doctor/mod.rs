@@ -8,6 +8,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, runtime},
+    output,
     text::{paragraph, table},
 };
 use camino::Utf8PathBuf;
@@ -65,7 +66,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         return cluster::show_alone(&clusters, args.json);
     }
     let sites = runtime.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
-    let mut out = std::io::stdout().lock();
+    let mut out = output::shown();
     let mut findings = Vec::new();
     for site in sites.values() {
         findings.extend(of_site(site));

@@ -64,7 +64,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
             judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        let mut out = std::io::BufWriter::new(crate::output::shown());
         if args.json {
             serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
             writeln!(out)?;

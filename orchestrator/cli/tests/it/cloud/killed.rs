@@ -230,7 +230,7 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
     let left = sums.left.into_inner().expect("no panic");
     assert!(left.values().all(|n| *n == 0), "{left:?}");
     let left: Vec<String> = left.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    // also where the test's own output is not shown
+    #[expect(clippy::disallowed_methods, reason = "also where the test's own output is not shown")]
     let _ = writeln!(
         std::io::stderr(),
         "controllers killed: {} in {} campaigns ({} records, {told:?}); {} runs, none doubled; left: {}; {:.0} s",

@@ -4,6 +4,7 @@ use crate::{
     cloud::on_cloud::{OnCloud, ec2_site, know},
     cluster_faults::steps::{SECOND, STEPS},
     common::cluster::{LIMIT, OnLab},
+    outputs::code_with,
 };
 use cvc_testkit::{Campaign, Cloud, Finished, Lab, Running, Tool, require, wait_until};
 use serde_json::Value;
@@ -142,4 +143,17 @@ fn a_campaign_under_way_keeps_what_it_uses() {
     cloud.on.campaign.assert_whole(1);
     assert_eq!(cloud.on.starts().len(), 1);
     cloud.assert_nothing_left();
+}
+
+#[test]
+fn it_removes_everything_and_says_so_by_its_exit_code_wherever_its_output_goes() {
+    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = Cloud::without_nodes();
+    for (sink, shown) in [("terminal", 9), ("closed", 141), ("full", 1)] {
+        let vanished = launched(&cloud, "vanished", "us-east-1", "");
+        let sweep = |args: &[&str]| code_with(&vanished, &[&["sweep", "--campaigns", "elsewhere"], args].concat(), sink, sink);
+        assert_eq!(sweep(&["--dry-run"]), Some(shown), "{sink}");
+        assert_eq!(sweep(&[]), Some(0), "{sink}");
+        cloud.assert_nothing_left();
+    }
 }

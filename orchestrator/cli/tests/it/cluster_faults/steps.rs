@@ -172,15 +172,14 @@ pub fn ends(running: Running, code: i32) -> Finished {
 }
 
 /// The process of `cvc` itself, below the one that entered the lab.
-fn controller(running: &Running) -> i32 {
-    let pid = running.pid();
+pub fn controller_below(pid: i32) -> i32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children of a process");
     children.split_whitespace().next().and_then(|c| c.parse().ok()).expect("cvc is at work")
 }
 
 /// Ctrl-C.
 pub fn interrupt(running: &Running) {
-    cvc_testkit::process::signal(controller(running), Signal::SIGINT);
+    cvc_testkit::process::signal(controller_below(running.pid()), Signal::SIGINT);
 }
 
 /// Ctrl-C, and again once it has heard of the first: two signals of one kind that are both pending are one.

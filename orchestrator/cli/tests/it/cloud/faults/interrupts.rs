@@ -1,8 +1,10 @@
 //! Ctrl-C, at each stage.
 
 use super::{AT_ONCE, ONE, ends, scripted, steps};
-use crate::cluster_faults::steps::{SECOND, interrupt, turn};
-use cvc_testkit::{Cloud, Tool, require, wait_until};
+use crate::cluster_faults::steps::{SECOND, controller_below, interrupt, turn};
+use cvc_testkit::{Cloud, Tool, process, require, wait_until};
+use nix::sys::signal::Signal;
+use std::process::Stdio;
 
 #[test]
 fn while_instances_boot_and_while_they_are_set_up_nothing_is_left() {
@@ -64,4 +66,39 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
     cloud.on.campaign.assert_whole(2);
     assert_eq!(cloud.cloud.instances().len(), 3);
     cloud.assert_over();
+}
+
+#[test]
+fn when_nobody_reads_its_messages_it_stops_as_ever() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = steps("unread", 1, "", &ONE.replace("repeats = 1", "repeats = 2"));
+    let mut command = cloud.on.command(&["run", "campaign.toml"]);
+    let mut cvc = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let messages = cvc.stderr.take().expect("a pipe");
+    wait_until("an instance", 60 * SECOND, || !cloud.on.campaign.events("lease-acquired").is_empty());
+    drop(messages);
+    cloud.on.wait_start(1);
+    process::signal(controller_below(i32::try_from(cvc.id()).expect("a process id")), Signal::SIGINT);
+    cloud.on.go(1);
+    let mut ended = None;
+    wait_until("its end", 120 * SECOND, || {
+        ended = cvc.try_wait().expect("waits");
+        ended.is_some()
+    });
+    assert_eq!(ended.expect("has ended").code(), Some(130));
+    cloud.assert_over();
+}
+
+#[test]
+fn after_a_panic_the_instances_are_given_back() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    for place in ["walk", "connection"] {
+        let cloud = steps("panic", 1, "", ONE);
+        let output = ends(cloud.start_with(&["run", "campaign.toml"], &[("CVC_PANIC_AT", place)]), 1);
+        assert!(output.stderr.contains("internal error (please report): asked to panic"), "{place}: {}", output.stderr);
+        assert!(!cloud.cloud.instances().is_empty(), "{place}");
+        cloud.assert_over();
+    }
 }

@@ -1,0 +1,40 @@
+//! A panic is a bug of cvc: what is said of it, and what is to be sent with a report.
+
+use crate::{exit_status::ExitStatus, failure::Failure, output, session_log};
+use cvc_core::panics::panic_text;
+use std::{
+    backtrace::Backtrace,
+    panic::{self, AssertUnwindSafe, catch_unwind},
+};
+
+/// Says where each panic happens, on standard error and in the session log, also if its task is never waited for.
+pub fn tell_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let text = panic_text(panic.payload());
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        output::note(format_args!("cvc panicked at {place}: {text}"));
+        tracing::error!(place, backtrace = %Backtrace::force_capture(), "panic: {text}");
+    }));
+}
+
+/// Runs a command; a panic is its failure.
+///
+/// # Errors
+/// As the command, or if it panics.
+pub fn guard(command: impl FnOnce() -> Result<ExitStatus, Failure>) -> Result<ExitStatus, Failure> {
+    catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
+        Err(Failure::Other {
+            status: ExitStatus::Internal,
+            message: format!("internal error (please report): {}", panic_text(panic.as_ref())),
+            hint: Some(hint()),
+        })
+    })
+}
+
+/// How to report an internal error.
+pub fn hint() -> String {
+    match session_log::file() {
+        Some(log) => format!("send the command, its whole output and {log}; `cvc run` goes on where it ended"),
+        None => "send the command and its whole output".to_owned(),
+    }
+}

@@ -1,0 +1,200 @@
+//! Output that nobody reads, that has no room, or whose terminal is gone: no command panics, what changes something does it to the end, and
+//! exit codes tell of the work.
+
+use crate::common::{SITE, campaign, scripted, waiting};
+use cvc_testkit::{Campaign, Tool, require, wait_until};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Where output goes.
+const SINKS: [&str; 3] = ["terminal", "closed", "full"];
+
+/// Starts a command with its output going to two sinks, and ends with its exit code (128 + N after a signal). It speaks Python, which can make
+/// a terminal.
+const START: &str = r#"
+import os, pty, subprocess, sys, threading
+
+def drain(terminal):
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+
+def sink(kind):
+    if kind == "full":
+        return os.open("/dev/full", os.O_WRONLY)
+    if kind == "closed":
+        reader, writer = os.pipe()
+        os.close(reader)
+        return writer
+    master, terminal = pty.openpty()
+    threading.Thread(target=drain, args=(master,), daemon=True).start()
+    return terminal
+
+out, err = sink(sys.argv[1]), sink(sys.argv[2])
+code = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=out, stderr=err).wait()
+sys.exit(code if code >= 0 else 128 - code)
+"#;
+
+/// The exit code of `cvc` with its output going to these sinks.
+pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str) -> Option<i32> {
+    let cvc = campaign.command(args);
+    let mut command = Command::new("python3");
+    command.args(["-c", START, stdout, stderr]).arg(cvc.get_program()).args(cvc.get_args());
+    command.current_dir(campaign.dir()).envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.status().expect("python3").code()
+}
+
+/// Panics unless `cvc` ends with this code wherever its output goes.
+#[track_caller]
+pub fn assert_same_everywhere(campaign: &Campaign, args: &[&str], expected: i32) {
+    for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
+        assert_eq!(code_with(campaign, args, stdout, stderr), Some(expected), "{args:?}, stdout {stdout}, stderr {stderr}");
+    }
+}
+
+#[test]
+fn a_campaign_goes_on_and_ends_as_ever_wherever_its_output_goes() {
+    require!(Tool::Mpich);
+    for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
+        let c = scripted("unread", "echo SUCCESS", "repeats = 2");
+        for args in [&["run", "campaign.toml"][..], &["run", "campaign.toml", "--json", "--log", "debug"]] {
+            assert_eq!(code_with(&c, args, stdout, stderr), Some(0), "{args:?}, stdout {stdout}, stderr {stderr}");
+        }
+        c.assert_whole(2);
+        c.assert_nothing_left();
+        assert!(c.dir().join("reports/unread/report.html").is_file());
+    }
+}
+
+#[test]
+fn failed_runs_are_told_by_the_exit_code_wherever_output_goes() {
+    require!(Tool::Mpich);
+    let c = scripted("unread", "echo FAILURE; exit 3", "repeats = 1\nretries = 0");
+    assert_same_everywhere(&c, &["run", "campaign.toml"], 10);
+}
+
+#[test]
+fn commands_that_change_or_write_something_end_as_ever_wherever_their_output_goes() {
+    require!(Tool::Mpich);
+    let c = scripted("unread", "echo SUCCESS", "repeats = 1");
+    c.run().expect(0);
+    assert_same_everywhere(&c, &["down", "campaign.toml"], 0);
+    assert_same_everywhere(&c, &["report", "campaign.toml"], 0);
+}
+
+#[test]
+fn what_cannot_be_installed_is_told_by_the_exit_code_wherever_output_goes() {
+    require!(Tool::Ansible);
+    let text = format!(
+        "{SITE}[sites.local.mpi.mine]\nfamily = \"mpich\"\nprefix = \"/no/such\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n"
+    );
+    let mut c = campaign("unread", &text);
+    crate::install::with_ansible(&mut c);
+    for sink in SINKS {
+        assert_eq!(code_with(&c, &["install", "local", "--tags", "mpi"], sink, sink), Some(5), "{sink}");
+    }
+}
+
+#[test]
+fn commands_that_only_show_something_end_with_their_reader_and_report_a_full_disk() {
+    require!(Tool::Mpich);
+    let c = scripted("unread", "echo SUCCESS", "repeats = 1");
+    c.run().expect(0);
+    let shows: [&[&str]; 7] = [
+        &["status", "campaign.toml"],
+        &["status", "campaign.toml", "--json"],
+        &["plan", "campaign.toml"],
+        &["schema"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ];
+    for args in shows {
+        for (stdout, expected) in SINKS.into_iter().zip([0, 141, 1]) {
+            assert_eq!(code_with(&c, args, stdout, "closed"), Some(expected), "{args:?}, stdout {stdout}");
+        }
+    }
+    // what is wrong with the command line
+    assert_same_everywhere(&c, &["run"], 2);
+    assert_same_everywhere(&c, &["status", "no-such"], 7);
+}
+
+#[test]
+fn a_campaign_is_completed_when_the_reader_of_its_messages_ends_after_the_first_line() {
+    require!(Tool::Mpich);
+    let c = scripted("head", "echo SUCCESS", "repeats = 3");
+    let mut child = c.command(&["run", "campaign.toml"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    assert!(!first.is_empty());
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    c.assert_whole(3);
+    c.assert_nothing_left();
+}
+
+/// What a report about a bug needs: how the campaign ended, and where more about it is.
+#[track_caller]
+fn assert_reportable(c: &Campaign, stderr: &str) {
+    assert!(stderr.contains("error: internal error (please report): asked to panic"), "{stderr}");
+    assert!(stderr.contains("hint: send the command, its whole output and campaigns/"), "{stderr}");
+    let log = fs::read_dir(c.root().join("logs")).expect("logs").flatten().next().expect("a log").path();
+    let log = fs::read_to_string(log).expect("reads");
+    assert!(log.contains("panics.rs") && log.contains("asked to panic"), "{log}");
+}
+
+#[test]
+fn after_a_panic_in_the_campaign_nothing_is_left_and_it_goes_on_next_time() {
+    require!(Tool::Mpich);
+    for place in ["walk", "attempt", "observer"] {
+        let mut c = scripted("panic", "echo 'Time step 1'; sleep 1; echo SUCCESS", "repeats = 1");
+        c.env("CVC_PANIC_AT", place);
+        let output = c.run().expect(1);
+        assert_reportable(&c, &output.stderr);
+        wait_until("the end of its processes", LIMIT, || c.processes().is_empty());
+        c.env("CVC_PANIC_AT", "nowhere");
+        c.run().expect(0);
+        c.assert_whole(1);
+        c.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_panic_is_an_internal_error_also_where_nobody_reads_it() {
+    require!(Tool::Mpich);
+    let mut c = scripted("panic", "echo SUCCESS", "repeats = 1");
+    c.env("CVC_PANIC_AT", "observer");
+    assert_same_everywhere(&c, &["run", "campaign.toml"], 1);
+    c.env("CVC_PANIC_AT", "nowhere");
+    c.run().expect(0);
+    c.assert_nothing_left();
+}
+
+#[test]
+fn a_campaign_without_a_reader_still_hears_a_request_to_stop() {
+    require!(Tool::Mpich);
+    let (c, go) = waiting("stop", "repeats = 3");
+    let mut child = c.command(&["run", "campaign.toml"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stderr.read_exact(&mut [0]).expect("it speaks");
+    drop(stderr);
+    wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
+    cvc_testkit::process::signal(i32::try_from(child.id()).expect("a process id"), nix::sys::signal::Signal::SIGINT);
+    fs::write(go, "").expect("writes");
+    let mut ended = None;
+    wait_until("its end", LIMIT, || {
+        ended = child.try_wait().expect("waits");
+        ended.is_some()
+    });
+    assert_eq!(ended.expect("has ended").code(), Some(130));
+    c.assert_whole(1);
+    c.assert_nothing_left();
+}
