@@ -105,6 +105,23 @@ fn of_image(error: &ImageCommandError) -> ExitStatus {
     }
 }
 
+/// What helps against an error of a campaign's files.
+fn store_hint(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::Damaged { path, .. } if path.ends_with("journal.jsonl") => {
+            let campaign = path.parent().unwrap_or(path).display();
+            Some(format!("`cvc fsck {campaign}` says what is lost, and with --repair goes on with what is whole"))
+        }
+        StoreError::Copied { original, .. } => {
+            Some(format!("work with {}, or remove it; a campaign of its own starts from the campaign file", original.display()))
+        }
+        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            Some("make room, and type the same command again: it goes on where it was".into())
+        }
+        StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
+    }
+}
+
 /// One error with a place in a file.
 #[derive(Debug)]
 struct Placed {
@@ -165,9 +182,8 @@ impl Failure {
                     CampaignError::Run(RunError::Host(error)) => error.hint(),
                     CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
                     CampaignError::Run(RunError::Broken(_)) => Some(internal_error::hint()),
-                    CampaignError::Run(
-                        RunError::Store(_) | RunError::Shepherd { .. } | RunError::Render(_) | RunError::Descriptor { .. },
-                    )
+                    CampaignError::Run(RunError::Store(error)) => store_hint(error),
+                    CampaignError::Run(RunError::Shepherd { .. } | RunError::Render(_) | RunError::Descriptor { .. })
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)
                     | CampaignError::OverBudget { .. } => None,
@@ -180,7 +196,7 @@ impl Failure {
                 one_line(status, &error.to_string(), hint.as_deref())
             }
             Self::Analysis(error) => one_line(ExitStatus::Store, &error.to_string(), None),
-            Self::Store(error) => one_line(ExitStatus::Store, &error.to_string(), None),
+            Self::Store(error) => one_line(ExitStatus::Store, &error.to_string(), store_hint(&error).as_deref()),
             Self::Install(error) => {
                 let status =
                     if matches!(*error, InstallError::Interrupted { .. }) { ExitStatus::Interrupted } else { ExitStatus::Installation };
