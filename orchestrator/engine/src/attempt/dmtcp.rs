@@ -34,6 +34,8 @@ const TICK: Duration = Duration::from_millis(25);
 const CLOCK_SLACK: Duration = Duration::from_millis(500);
 /// Time without a change after which a file that gzip writes is complete.
 const STABLE: Duration = Duration::from_millis(300);
+/// Maximum size of a line of output that is searched for a step, in bytes; of a longer one the end counts.
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// Time limit from a start until the coordinator's port is known.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of a command to the coordinator.
@@ -513,14 +515,15 @@ impl Output {
         let Ok(count) = read else { return };
         self.offset += count as u64;
         self.line.extend_from_slice(&new);
-        let text = String::from_utf8_lossy(&self.line);
+        // a progress bar ends its lines with carriage returns
+        let text = String::from_utf8_lossy(&self.line).replace('\r', "\n");
         self.spoke |= !text.trim().is_empty();
         if let Some(step) = &self.step {
             let seen = step.captures_iter(&text).filter_map(|c| c.get(1)?.as_str().parse().ok()).max();
             self.last_step = self.last_step.max(seen);
         }
-        let whole = self.line.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        self.line.drain(..whole);
+        let whole = self.line.iter().rposition(|b| matches!(b, b'\n' | b'\r')).map_or(0, |at| at + 1);
+        self.line.drain(..whole.max(self.line.len().saturating_sub(MAX_LINE_BYTES)));
     }
 
     /// Its first step, or where it does not tell steps, its first output.
@@ -562,5 +565,46 @@ mod tests {
         assert_eq!(of(asked - CLOCK_SLACK), LogOf::This, "its clock may be a little behind");
         assert_eq!(of(asked + limit), LogOf::This);
         assert_eq!(of(asked + limit + Duration::from_millis(1)), LogOf::OtherClock);
+    }
+
+    /// A reader of a file that a program writes.
+    fn output(path: &camino::Utf8Path, step: &str) -> Output {
+        Output {
+            path: path.to_owned(),
+            step: Some(Regex::new(&format!("(?m){step}")).expect("a pattern")),
+            limit: Duration::from_secs(1),
+            offset: 0,
+            line: Vec::new(),
+            last_step: None,
+            spoke: false,
+        }
+    }
+
+    #[test]
+    fn output_without_line_feeds_is_read_without_being_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = camino::Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
+        let mut read = output(&path, r"step (\d+)");
+        std::fs::write(&path, "x".repeat(3 << 20)).expect("writes");
+        read.read_new();
+        assert!(read.line.len() <= MAX_LINE_BYTES, "{}", read.line.len());
+        // a step that comes in two pieces
+        let mut text = "x".repeat(3 << 20) + "step 1";
+        std::fs::write(&path, &text).expect("writes");
+        read.read_new();
+        text += "7 ";
+        std::fs::write(&path, &text).expect("writes");
+        read.read_new();
+        assert_eq!(read.last_step, Some(17));
+    }
+
+    #[test]
+    fn a_progress_bar_ends_its_lines_with_carriage_returns() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = camino::Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
+        let mut read = output(&path, r"^step (\d+)$");
+        std::fs::write(&path, "step 1\rstep 2\rste").expect("writes");
+        read.read_new();
+        assert_eq!((read.last_step, read.line.as_slice()), (Some(2), &b"ste"[..]));
     }
 }
