@@ -14,6 +14,8 @@ pub struct NodeListError {
 
 /// Maximum number of nodes: a longer range is a typing error.
 const MAX_NODES: usize = 1 << 20;
+/// Maximum number of digits in a number of a name, leading zeros included; a host name has 253 characters.
+const MAX_DIGITS: usize = 253;
 
 /// Piece of a name: text, or the numbers that stand there in turn.
 enum Piece {
@@ -97,6 +99,8 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
     for range in ranges.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
         let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
+            // leading zeros count, and no name has so many
+            true if text.len() > MAX_DIGITS => Err("a number is missing or too large"),
             true => text.parse::<u64>().map_err(|_| "a number is missing or too large"),
             false => Err("brackets hold numbers and ranges only"),
         };
@@ -121,7 +125,8 @@ pub fn compress(nodes: &[String]) -> String {
         let prefix = node.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &node[prefix.len()..];
         // a number with more digits than u64 has stays text
-        let (prefix, digits) = if digits.parse::<u64>().is_ok() { (prefix, digits) } else { (node.as_str(), "") };
+        let is_number = digits.len() <= MAX_DIGITS && digits.parse::<u64>().is_ok();
+        let (prefix, digits) = if is_number { (prefix, digits) } else { (node.as_str(), "") };
         match groups.last_mut() {
             Some((p, numbers)) if *p == prefix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
             _ => groups.push((prefix, vec![digits])),
@@ -167,6 +172,16 @@ mod tests {
         assert_eq!(expand("n[1-3,07-10],gpu-a[1-2]x[0-1]").expect("a list").join(" "), message);
         assert_eq!(expand("login").expect("a list"), ["login"]);
         assert_eq!(expand("").expect("an empty list"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_refused_or_stay_text() {
+        for digits in [21, 300, 65_535, 65_536, 100_000] {
+            let number = format!("{}1", "0".repeat(digits));
+            assert!(digits < MAX_DIGITS || expand(&format!("n[{number}]")).is_err(), "{digits}");
+            let nodes = [format!("n{number}"), format!("n{}2", "0".repeat(digits))];
+            assert_eq!(expand(&compress(&nodes)).expect("a list"), nodes, "{digits}");
+        }
     }
 
     #[test]

@@ -295,14 +295,38 @@ fn exit_pair(text: &str) -> Option<Exit> {
 pub(super) fn duration_s(text: &str) -> Option<f64> {
     let (days, rest) = text.trim().split_once('-').map_or((None, text.trim()), |(d, r)| (Some(d), r));
     let numbers: Vec<u64> = rest.split(':').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let seconds = match (days, numbers.as_slice()) {
-        (None, [minutes]) => minutes * 60,
-        (None, [minutes, seconds]) => minutes * 60 + seconds,
-        (_, [hours, minutes, seconds]) => hours * 3600 + minutes * 60 + seconds,
-        (Some(_), [hours]) => hours * 3600,
-        (Some(_), [hours, minutes]) => hours * 3600 + minutes * 60,
+    let [hours, minutes, seconds] = match (days, numbers.as_slice()) {
+        (None, &[minutes]) => [0, minutes, 0],
+        (None, &[minutes, seconds]) => [0, minutes, seconds],
+        (_, &[hours, minutes, seconds]) => [hours, minutes, seconds],
+        (Some(_), &[hours]) => [hours, 0, 0],
+        (Some(_), &[hours, minutes]) => [hours, minutes, 0],
         _ => return None,
     };
     let days: u64 = days.map_or(Some(0), |d| d.parse().ok())?;
-    Some((days * 86_400 + seconds) as f64)
+    // as other numbers, these can be of any size
+    Some(days as f64 * 86_400.0 + hours as f64 * 3600.0 + minutes as f64 * 60.0 + seconds as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration_s;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_duration_is_read_however_many_parts_it_has() {
+        let cases =
+            [("5", 300.0), ("5:30", 330.0), ("1:00:00", 3600.0), ("2-3", 183_600.0), ("2-03:00", 183_600.0), ("2-03:00:01", 183_601.0)];
+        for (text, seconds) in cases {
+            assert_eq!(duration_s(text), Some(seconds), "{text}");
+        }
+        assert_eq!(duration_s("INFINITE"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_number_is_too_large(text in "([0-9]{1,22}-)?[0-9]{1,22}(:[0-9]{1,22}){0,2}") {
+            prop_assert!(duration_s(&text).is_none_or(|seconds| seconds >= 0.0));
+        }
+    }
 }

@@ -73,7 +73,7 @@ fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
     let value: f64 = printed.parse().ok()?;
     let (mantissa, exponent) = printed.split_once(['e', 'E', 'd', 'D']).unwrap_or((printed, "0"));
     let decimals = mantissa.split_once('.').map_or(0, |(_, d)| d.len());
-    let unit = 10f64.powi(exponent.parse::<i32>().ok()? - i32::try_from(decimals).ok()?) * scale;
+    let unit = 10f64.powi(exponent.parse::<i32>().ok()?.checked_sub(i32::try_from(decimals).ok()?)?) * scale;
     let bytes = value * scale;
     // a whole number of bytes is meant as it stands
     let slack = if unit <= 1.0 { 0.0 } else { unit / 2.0 };
@@ -159,6 +159,7 @@ mod tests {
         assert_eq!(claimed("18.21", 1_048_576.0), Some(19_089_326..=19_099_812));
         assert_eq!(claimed("12", 1024.0), Some(11_776..=12_800));
         assert_eq!(claimed("0.01", 1e6), Some(5_000..=15_000));
+        assert_eq!(claimed("1.5e-2147483648", 1e6), None, "an exponent at the limit of its type");
         for nothing in ["", "x", "-5", "inf", "NaN", "1e300", "***"] {
             assert_eq!(claimed(nothing, 1e6), None, "{nothing}");
         }
