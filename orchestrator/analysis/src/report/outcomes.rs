@@ -33,7 +33,8 @@ pub(super) fn section(data: &Data) -> Section {
 
 fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool) -> Table {
     let mut columns = summary::factor_columns(data);
-    columns.extend(["repeat", "attempts", "cause", "detail", "directory"].map(|c| Column::plain(c, c)));
+    columns.extend(["repeat", "attempts", "cause"].map(|c| Column::plain(c, c)));
+    columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
     columns.push(Column::plain("run", "run").data_only());
     let mut table = Table::new(id, title, caption, columns);
     for r in data.runs.iter().filter(|r| which(r)) {
@@ -49,7 +50,8 @@ fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRo
 
 fn records(data: &Data) -> Table {
     let mut columns = summary::factor_columns(data);
-    columns.extend(["repeat", "records", "detail", "directory"].map(|c| Column::plain(c, c)));
+    columns.extend(["repeat", "records"].map(|c| Column::plain(c, c)));
+    columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
     columns.push(Column::plain("run", "run").data_only());
     let caption = "Runs that finished, but whose records cannot be read or are not those that were written then. Missing and damaged ones are in \
                    no number of this report; changed ones are.";

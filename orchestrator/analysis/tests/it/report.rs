@@ -422,3 +422,46 @@ fn campaigns_of_other_shapes_have_reports() {
         assert_eq!(rows as usize, count);
     }
 }
+
+/// The report of a campaign whose failed runs said this, in a format.
+fn report_of_hostile(detail: &str, format: Format) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let journal = dir.path().join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).expect("a journal");
+    let lines: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            // the last line is torn
+            let Ok(mut entry) = serde_json::from_str::<serde_json::Value>(line) else { return line.to_owned() };
+            if entry["outcome"]["result"] == "failed" {
+                entry["outcome"]["detail"] = detail.into();
+            }
+            entry.to_string()
+        })
+        .collect();
+    fs::write(&journal, lines.join("\n")).expect("writes");
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    write_all(&report, &utf8(dir.path()).join("report"), &[format]).expect("files");
+    dir
+}
+
+#[test]
+fn what_programs_say_is_no_formula_in_tables() {
+    for start in ["=", "-", "\t"] {
+        let dir = report_of_hostile(&format!("{start}cmd|' /C calc'!A0"), Format::Csv);
+        let table = fs::read_to_string(dir.path().join("report/csv/failed.csv")).expect("a table");
+        assert!(table.contains(&format!("'{start}cmd|")), "{table}");
+        assert!(!table.contains(&format!(",{start}cmd|")) && !table.contains(&format!(",\"{start}cmd|")), "{table}");
+    }
+    let dir = report_of_hostile("exit code -9", Format::Csv);
+    assert!(fs::read_to_string(dir.path().join("report/csv/failed.csv")).expect("a table").contains(",exit code -9,"));
+}
+
+#[test]
+fn what_programs_say_is_no_link_and_no_image_in_markdown() {
+    let dir = report_of_hostile("![i](http://e.x/i.png) [l](javascript:alert) https://e.x www.e.x me@e.x <http://e.x>", Format::Markdown);
+    let text = fs::read_to_string(dir.path().join("report/report.md")).expect("a report");
+    let shown = "![i\\](http\\://e.x/i.png) [l\\](javascript:alert) https\\://e.x www\\.e.x me\\@e.x &lt;http\\://e.x&gt;";
+    assert!(text.contains(shown), "{text}");
+}

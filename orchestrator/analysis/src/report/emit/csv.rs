@@ -59,7 +59,14 @@ fn table(table: &Table) -> String {
     let head = table.columns.iter().zip(&kinds).flat_map(|(c, kind)| names(c, kind));
     line(&mut out, head);
     for row in &table.rows {
-        line(&mut out, row.iter().zip(&kinds).flat_map(|(cell, kind)| values(cell, kind.len())));
+        let cells = row.iter().zip(&kinds).zip(&table.columns);
+        line(
+            &mut out,
+            cells.flat_map(|((cell, kind), column)| {
+                let fields = values(cell, kind.len());
+                if column.of_programs { fields.into_iter().map(inert).collect() } else { fields }
+            }),
+        );
     }
     out
 }
@@ -128,11 +135,16 @@ fn records(report: &Report) -> String {
     let own = RecordRow::COLUMNS.iter().map(|c| (*c).to_owned());
     line(&mut out, own.chain(["value".to_owned()]).chain(records.factors.iter().cloned()));
     for row in &records.rows {
-        let own = row.text.iter().map(|t| t.clone().unwrap_or_default());
+        let own = row.text.iter().map(|t| inert(t.clone().unwrap_or_default()));
         let value = row.value.map(number).unwrap_or_default();
         line(&mut out, own.chain([value]).chain(records.points[row.point].iter().cloned()));
     }
     out
+}
+
+/// A text of a program, with an apostrophe before it if a spreadsheet would take it for a formula.
+fn inert(text: String) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
 }
 
 fn line(out: &mut String, fields: impl Iterator<Item = String>) {

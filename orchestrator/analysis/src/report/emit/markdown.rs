@@ -70,10 +70,11 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     out.push('\n');
 }
 
-/// Escapes text so that no Markdown reader takes it for markup.
+/// Escapes text so that no Markdown reader takes it for markup, or for a link or an image: what programs print is shown here, too.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
+        let follows = |next: &str| text[at + c.len_utf8()..].starts_with(next);
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -82,6 +83,12 @@ fn escape(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
+            // brackets alone, as of intervals, stay readable: a link or an image needs what follows
+            ']' if follows("(") || follows("[") || follows(":") => out.push_str("\\]"),
+            // some readers make links of addresses
+            ':' if follows("//") => out.push_str("\\:"),
+            '@' => out.push_str("\\@"),
+            '.' if text[..at].to_ascii_lowercase().ends_with("www") => out.push_str("\\."),
             '\n' | '\r' => out.push(' '),
             c => out.push(c),
         }
