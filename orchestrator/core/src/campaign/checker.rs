@@ -45,7 +45,7 @@ pub fn is_name(name: &str) -> bool {
 pub fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
     if path.trim().is_empty() {
         check.fail(span, "an empty path", "write a path, or remove the key to get its default");
-    } else if path.contains('\0') {
-        check.fail(span, "a path cannot contain a zero byte", "remove it");
+    } else if path.contains(char::is_control) {
+        check.fail(span, "the path has a line feed or another control character", "write a path of one line");
     }
 }

@@ -244,6 +244,7 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
     match factor {
         Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => match value.as_str() {
             Some("") => Err((format!("an empty name for `{name}`"), Some("write the name between the quotes".to_owned()))),
+            Some(text) if text.contains(char::is_control) => Err(no_control(name)),
             Some(text) => Ok(Value::Name(text.to_owned())),
             None => Err(wrong("a name in quotes")),
         },
@@ -286,6 +287,7 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             (text, bytes) => buffer(text, bytes).map(|size| Value::Buffer(Some(size))),
         },
         Factor::User(_) => Ok(Value::User(match value {
+            DeValue::String(text) if text.contains(char::is_control) => return Err(no_control(name)),
             DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
             DeValue::Boolean(v) => UserValue::Bool(*v),
             DeValue::Integer(_) => UserValue::Integer(
@@ -298,6 +300,12 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
         })),
     }
+}
+
+/// Values are shown in tables and in comments of scripts, where the rest of a second line would be a command.
+fn no_control(name: &str) -> (String, Option<String>) {
+    let hint = "write it in one line; what needs several goes into a file, whose name can be the value";
+    (format!("the value of `{name}` has a line feed or another control character"), Some(hint.to_owned()))
 }
 
 /// Reads a value that has one of these names.
