@@ -145,6 +145,28 @@ mod tests {
         assert!(render_text("t", "{{sh class}}", &serde_json::json!({})).is_err());
     }
 
+    #[test]
+    fn a_restart_does_not_begin_in_a_directory_that_another_user_made_meanwhile() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (session, tmp) = (dir.path().join("session"), dir.path().join("tmp"));
+        for made in [&session, &tmp] {
+            std::fs::create_dir(made).expect("a directory");
+        }
+        std::fs::write(session.join("file"), "").expect("writes");
+        // from where it has removed the old one
+        let script = Template::RESTART_SCRIPT.text;
+        let begin = script.split("rm -rf {{sh tmp}}\n").nth(1).expect("it removes the old directory");
+        let begin: Vec<&str> = begin.lines().take_while(|l| !l.starts_with("trap")).filter(|l| !l.contains("dmtcp.")).collect();
+        let values = serde_json::json!({ "session": session, "tmp": tmp, "exit": { "setup": 97 } });
+        let begin = render_text("t", &(begin.join("\n") + "\n"), &values).expect("renders");
+        let run = || Command::new("bash").args(["-c", &begin]).status().expect("bash").code();
+        assert_eq!(run(), Some(97));
+        assert_eq!(std::fs::read_dir(&tmp).expect("a directory").count(), 0);
+        std::fs::remove_dir(&tmp).expect("an empty directory");
+        assert_eq!(run(), Some(0));
+        assert!(tmp.join("file").exists());
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
