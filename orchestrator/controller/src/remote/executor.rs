@@ -30,12 +30,32 @@ const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 
+/// Size up to which a run's directory is fetched whatever the plan says, in bytes: programs may write much that is not planned.
+const FETCH_FLOOR_BYTES: u64 = 16 << 30;
+/// Beyond that, as a multiple of what the run needs on the storage by the plan.
+const FETCH_FACTOR: u64 = 4;
+
+/// The size up to which a run's directory is fetched, in bytes.
+fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
+    planned_bytes.unwrap_or(0).saturating_mul(FETCH_FACTOR).max(FETCH_FLOOR_BYTES)
+}
+
 /// Reason why a directory was not fetched.
 enum FetchError {
-    /// It arrived incomplete: another attempt may succeed.
+    /// It arrived incomplete, or was refused.
     Incomplete(Incomplete),
     /// It cannot be written here.
     Here(CampaignError),
+}
+
+impl FetchError {
+    /// Whether another attempt may succeed.
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Incomplete(Incomplete::Download(HostError::Refused { .. })) | Self::Here(_) => false,
+            Self::Incomplete(_) => true,
+        }
+    }
 }
 
 /// The problem of a fetched directory.
@@ -81,7 +101,7 @@ impl Executor<CampaignError> for Remote {
             Ended::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
             // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => self.fetch_verified(&agent.root, &task.planned.id, file).await?,
+            Ended::Finished(file) => self.fetch_verified(&agent.root, task, file).await?,
         };
         if own_job {
             self.put_away(&agent).await?;
@@ -185,8 +205,8 @@ impl Remote {
     }
 
     /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.
-    async fn fetch_verified(&self, root: &Utf8Path, run: &RunId, file: OutcomeFile) -> Result<AttemptResult, CampaignError> {
-        match self.fetch(root, run, &file).await {
+    async fn fetch_verified(&self, root: &Utf8Path, task: &Task, file: OutcomeFile) -> Result<AttemptResult, CampaignError> {
+        match self.fetch(root, task, &file).await {
             Ok(()) => Ok(AttemptResult::Ended(file)),
             Err(error) => self.head_gone().map(|(cause, detail)| AttemptResult::Failed { cause, detail }).ok_or(error),
         }
@@ -228,14 +248,15 @@ impl Remote {
     }
 
     /// Fetches the directory of an attempt, verifies it, and gives it its final name.
-    async fn fetch(&self, root: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), CampaignError> {
+    async fn fetch(&self, root: &Utf8Path, task: &Task, file: &OutcomeFile) -> Result<(), CampaignError> {
+        let (run, max_bytes) = (&task.planned.id, fetch_limit(task.disk_bytes));
         let there = CampaignDir::at(root);
         let from = match &file.outcome {
             Outcome::Succeeded => there.run(run),
             Outcome::Failed { .. } => there.failed(run, file.attempt),
         };
         let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(MAX_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
-        let fetched = (|| self.fetch_once(&from, run, file)).retry(again).when(|e| matches!(e, FetchError::Incomplete(_))).await;
+        let fetched = (|| self.fetch_once(&from, run, max_bytes, file)).retry(again).when(FetchError::is_transient).await;
         match fetched {
             Ok(()) => {
                 seal(&self.dir, run, file)?;
@@ -246,7 +267,7 @@ impl Remote {
         }
     }
 
-    async fn fetch_once(&self, from: &Utf8Path, run: &RunId, file: &OutcomeFile) -> Result<(), FetchError> {
+    async fn fetch_once(&self, from: &Utf8Path, run: &RunId, max_bytes: u64, file: &OutcomeFile) -> Result<(), FetchError> {
         let partial = self.dir.partial(run);
         let here = |error: StoreError| FetchError::Here(error.into());
         if partial.exists() {
@@ -254,7 +275,7 @@ impl Remote {
         }
         std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
         let tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
-        match self.setting.head_node.download(from, &partial, tell).await {
+        match self.setting.head_node.download(from, &partial, max_bytes, tell).await {
             Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
             Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
             Err(error) => Err(FetchError::Incomplete(Incomplete::Download(error))),

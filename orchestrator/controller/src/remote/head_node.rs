@@ -118,8 +118,14 @@ impl HeadNode {
         }
     }
 
-    /// Copies a directory from there.
-    pub async fn download(&self, from: &Utf8Path, to: &Utf8Path, mut tell: impl FnMut(String) + Send) -> Result<(), HostError> {
+    /// Copies a directory from there; over ssh, `max_bytes` at most.
+    pub async fn download(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        max_bytes: u64,
+        mut tell: impl FnMut(String) + Send,
+    ) -> Result<(), HostError> {
         match self {
             Self::Here => copy_tree(from, to).map_err(|e| HostError::File {
                 host: "localhost".into(),
@@ -127,7 +133,9 @@ impl HeadNode {
                 path: from.to_string(),
                 source: io::Error::other(e.to_string()),
             }),
-            Self::Ssh(host) => host.download(from.as_str(), to, &[], &mut |at| tell(format!("{} MiB brought", at.done >> 20))).await,
+            Self::Ssh(host) => {
+                host.download(from.as_str(), to, &[], max_bytes, &mut |at| tell(format!("{} MiB brought", at.done >> 20))).await
+            }
         }
     }
 

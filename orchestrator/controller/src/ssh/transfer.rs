@@ -7,6 +7,7 @@ use cvc_engine::{
     host::{Host, HostError, bounded},
     render::shell_quote,
 };
+use nix::sys::statvfs::statvfs;
 use std::{
     fs::File,
     io::{self, Read},
@@ -22,6 +23,9 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Time limit for one block, after which the other side is regarded as stuck.
 const STUCK: Duration = Duration::from_secs(120);
 const BLOCK: usize = 256 << 10;
+/// Room that a transfer leaves on a disk: the journal must still be written. Looked for after each interval.
+const MIN_ROOM_BYTES: u64 = 1 << 30;
+const ROOM_INTERVAL_BYTES: u64 = 256 << 20;
 
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,17 +130,18 @@ impl SshHost {
         if code? == Some(0) { Ok(()) } else { Err(self.file_error("write", to.as_str(), &message)) }
     }
 
-    /// Copies a directory from the host, except what matches `exclude` (patterns of tar, relative to it). Overwrites what is already in
-    /// `to`.
+    /// Copies a directory from the host, except what matches `exclude` (patterns of tar, relative to it), and `max_bytes` at most. Overwrites
+    /// what is already in `to`.
     ///
     /// # Errors
-    /// When it cannot be read there or written here, or has an entry that would leave `to`. If the connection is lost, it is restored and
+    /// When it cannot be read there or written here, is larger, or has an entry that would leave `to`. If the connection is lost, it is restored and
     /// everything is copied again.
     pub async fn download(
         &self,
         from: &str,
         to: &Utf8Path,
         exclude: &[&str],
+        max_bytes: u64,
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), HostError> {
         let from = self.expand(from).await?;
@@ -144,7 +149,7 @@ impl SshHost {
         let mut attempt = 1;
         loop {
             let began = Instant::now();
-            let brought = self.download_once(&from, to, exclude, &mut reporter).await;
+            let brought = self.download_once(&from, to, exclude, max_bytes, &mut reporter).await;
             self.log_transfer(&["download", from.as_str(), to.as_str()], began, &brought);
             match brought {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
@@ -158,6 +163,7 @@ impl SshHost {
         from: &Utf8Path,
         to: &Utf8Path,
         exclude: &[&str],
+        max_bytes: u64,
         reporter: &mut TransferReporter<'_>,
     ) -> Result<(), HostError> {
         let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
@@ -174,7 +180,10 @@ impl SshHost {
         let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), &e.to_string()))?;
         let (done, mut updates) = tokio::sync::watch::channel(0u64);
         let (host, place) = (self.name().to_owned(), to.to_owned());
-        let unpack = tokio::task::spawn_blocking(move || unpack(&host, Counted { inner: File::from(stdout), bytes: 0, done }, &place));
+        let unpack = tokio::task::spawn_blocking(move || {
+            let incoming = Counted { inner: File::from(stdout), bytes: 0, max_bytes, place: place.clone(), checked: 0, done };
+            unpack(&host, incoming, &place)
+        });
         let report = async {
             while updates.changed().await.is_ok() {
                 let bytes = *updates.borrow_and_update();
@@ -183,7 +192,11 @@ impl SshHost {
         };
         let (message, unpacked, ()) = tokio::join!(bounded(stderr), unpack, report);
         let code = self.end(child, &master, &during).await;
-        let unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
+        let mut unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
+        if *updates.borrow() > max_bytes {
+            let problem = format!("it has more than {} MiB, the most that it should have", max_bytes >> 20);
+            unpacked = Err(HostError::Refused { host: self.name().to_owned(), path: from.to_string(), problem });
+        }
         match code? {
             // 1: a file changed while it was read, which is no more than can be said of any file of a running program
             Some(0 | 1) => unpacked,
@@ -195,10 +208,15 @@ impl SshHost {
     }
 }
 
-/// A reader that counts the bytes that went through it.
+/// A reader that counts the bytes that went through it, and ends with an error before they are too many for their purpose or this machine.
 struct Counted {
     inner: File,
     bytes: u64,
+    max_bytes: u64,
+    /// Where they go.
+    place: Utf8PathBuf,
+    /// The number of bytes when room was last looked for.
+    checked: u64,
     done: tokio::sync::watch::Sender<u64>,
 }
 
@@ -207,6 +225,17 @@ impl Read for Counted {
         let n = self.inner.read(buffer)?;
         self.bytes += n as u64;
         self.done.send_replace(self.bytes);
+        if self.bytes > self.max_bytes {
+            return Err(io::Error::other("too large"));
+        }
+        if self.bytes - self.checked > ROOM_INTERVAL_BYTES {
+            self.checked = self.bytes;
+            let free = statvfs(self.place.as_std_path()).map_or(u64::MAX, |s| s.blocks_available() * s.fragment_size());
+            if free < MIN_ROOM_BYTES {
+                let problem = format!("only {} MiB are left on its disk", free >> 20);
+                return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
+            }
+        }
         Ok(n)
     }
 }
@@ -241,6 +270,12 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
                 if !stays(base, Utf8Path::new(&link)) {
                     return Err(refused(path.as_str(), &format!("it links to {link}, which is outside")));
                 }
+                // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
+                let is_chain = if kind == EntryType::Symlink { climbs_after_descent(&link) } else { goes_through_link(to, &link) };
+                if is_chain {
+                    tracing::warn!(host, %path, link, "left out a link that may lead outside");
+                    continue;
+                }
             }
             // pipes, sockets, devices
             _ => continue,
@@ -261,6 +296,18 @@ fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError>
     Ok(())
 }
 
+/// Whether a path goes up after it has gone down: what is below may be a link, and then up leads elsewhere than it seems. Without that, each
+/// link begins in a directory that is one, and ends inside as the paths of all others do.
+fn climbs_after_descent(path: &str) -> bool {
+    let mut components = Utf8Path::new(path).components();
+    components.any(|c| matches!(c, Utf8Component::Normal(_))) && components.any(|c| c == Utf8Component::ParentDir)
+}
+
+/// Whether a path in a directory is a link, or goes through one.
+fn goes_through_link(directory: &Utf8Path, path: &str) -> bool {
+    climbs_after_descent(path) || Utf8Path::new(path).ancestors().any(|a| !a.as_str().is_empty() && directory.join(a).is_symlink())
+}
+
 /// Whether a path, seen from a directory inside, stays inside.
 fn stays(base: &Utf8Path, path: &Utf8Path) -> bool {
     let mut depth = 0i32;
@@ -276,4 +323,71 @@ fn stays(base: &Utf8Path, path: &Utf8Path) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive of these entries: a link where there is a target, else a file.
+    fn archive(entries: &[(&str, Option<&str>)]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, target) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o644);
+            match target {
+                Some(target) => {
+                    header.set_entry_type(if target.starts_with("hard:") { EntryType::Link } else { EntryType::Symlink });
+                    header.set_size(0);
+                    archive.append_link(&mut header, path, target.trim_start_matches("hard:")).expect("an entry");
+                }
+                None => {
+                    header.set_size(1);
+                    archive.append_data(&mut header, path, &b"x"[..]).expect("an entry");
+                }
+            }
+        }
+        archive.into_inner().expect("an archive")
+    }
+
+    /// A directory beside a file called `secret`, with what was unpacked there.
+    fn unpacked(entries: &[(&str, Option<&str>)]) -> (tempfile::TempDir, Utf8PathBuf) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Utf8PathBuf::from_path_buf(dir.path().to_owned()).expect("UTF-8");
+        std::fs::write(root.join("secret"), "secret").expect("writes");
+        let to = root.join("runs/run");
+        let _ = unpack("head", archive(entries).as_slice(), &to);
+        (dir, to)
+    }
+
+    #[test]
+    fn no_chain_of_links_leads_outside() {
+        let chains: [&[(&str, Option<&str>)]; 5] = [
+            &[("a/b/c/up", Some("../../..")), ("stdout", Some("a/b/c/up/../../secret"))],
+            &[("stdout", Some("a/b/c/up/../../secret")), ("a/b/c/up", Some("../../.."))],
+            &[("a/b/up", Some("../..")), ("up", Some("hard:a/b/up")), ("stdout", Some("up/secret"))],
+            &[("a/b", None), ("up", Some("a/../..")), ("stdout", Some("up/secret"))],
+            &[("a/d/x", None), ("a/b/c/up", Some("../../../a")), ("stdout", Some("hard:a/b/c/up/d/x"))],
+        ];
+        for chain in chains {
+            let (_dir, to) = unpacked(chain);
+            let root = to.canonicalize_utf8().expect("a directory");
+            for name in ["stdout", "up"] {
+                // also through a link to a directory
+                for path in [to.join(name), to.join(name).join("secret")] {
+                    if let Ok(real) = path.canonicalize_utf8() {
+                        assert!(real.starts_with(&root), "{chain:?}: {path} is {real}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_links_are_kept() {
+        let (_dir, to) = unpacked(&[("a/b", None), ("a/c/l", Some("../b")), ("l", Some("a/c/l")), ("h", Some("hard:a/b"))]);
+        for name in ["a/c/l", "l", "h"] {
+            assert_eq!(std::fs::read_to_string(to.join(name)).expect("a file"), "x", "{name}");
+        }
+    }
 }

@@ -111,13 +111,15 @@ fn directories_come_without_what_would_leave_theirs() {
     node.shell("mkdir /root/evil; ln -s /etc /root/evil/etc; mkdir /root/evil2; ln -s ../.. /root/evil2/up");
     let to = site.dir.join("got");
     site.run(|| async {
-        host.download("~/d", &to, &["*.o", "skip"], &mut |_| ()).await.expect("downloads");
-        host.download("/root/d", &to, &["*.o", "skip"], &mut |_| ()).await.expect("downloads over it");
+        host.download("~/d", &to, &["*.o", "skip"], u64::MAX, &mut |_| ()).await.expect("downloads");
+        host.download("/root/d", &to, &["*.o", "skip"], u64::MAX, &mut |_| ()).await.expect("downloads over it");
         for evil in ["/root/evil", "/root/evil2"] {
-            let refused = host.download(evil, &site.dir.join("evil"), &[], &mut |_| ()).await;
+            let refused = host.download(evil, &site.dir.join("evil"), &[], u64::MAX, &mut |_| ()).await;
             assert!(matches!(&refused, Err(HostError::Refused { problem, .. }) if problem.contains("outside")), "{refused:?}");
         }
-        let missing = host.download("/nonexistent", &to, &[], &mut |_| ()).await;
+        let large = host.download("~/d", &site.dir.join("large"), &[], 4096, &mut |_| ()).await;
+        assert!(matches!(&large, Err(HostError::Refused { problem, .. }) if problem.contains("more than")), "{large:?}");
+        let missing = host.download("/nonexistent", &to, &[], u64::MAX, &mut |_| ()).await;
         assert!(matches!(&missing, Err(HostError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound), "{missing:?}");
     });
     let mut names: Vec<String> =
