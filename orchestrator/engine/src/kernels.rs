@@ -7,6 +7,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
+    embedded::replace_directory,
     ids::hex_prefix,
     paths::{self, is_executable, on_path},
 };
@@ -55,9 +56,10 @@ pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
 pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
     let mut hasher = hashed_sources();
-    hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes());
+    // those without a list were made by earlier versions
+    hasher.update(mpicc.as_str().as_bytes()).update(install.version.as_bytes()).update(LIST.as_bytes());
     let directory = paths::cache().join("kernels").join(format!("{}-{}", install.name, hex_prefix(&hasher.finalize(), DIGITS)));
-    if is_executable(&directory.join("kernel-stencil")) {
+    if is_whole(&directory) {
         return Ok(directory);
     }
     let failed = |what: String| Missing { what, hint: "see the compiler's message; the sources are in ansible/roles/kernels/files".into() };
@@ -80,15 +82,36 @@ pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
         let end: Vec<&str> = end.into_iter().rev().collect();
         return Err(failed(format!("the built-in kernels do not compile with {mpicc}: {}", end.join(" | "))));
     }
-    match std::fs::rename(&staging, &directory) {
-        Ok(()) => Ok(directory),
-        // another cvc was faster
-        Err(_) if is_executable(&directory.join("kernel-stencil")) => {
-            let _ = std::fs::remove_dir_all(&staging);
-            Ok(directory)
+    write_list(&staging).map_err(|e| failed(format!("cannot write {LIST} in {staging}: {e}")))?;
+    replace_directory(&staging, &directory);
+    if is_whole(&directory) { Ok(directory) } else { Err(failed(format!("cannot rename {staging} to {directory}"))) }
+}
+
+/// Lists the kernels of a directory with their digests, in this file of it.
+const LIST: &str = "kernels.blake3";
+
+fn digest_of(path: &Utf8Path) -> std::io::Result<String> {
+    Ok(blake3::hash(&std::fs::read(path)?).to_hex().to_string())
+}
+
+fn write_list(directory: &Utf8Path) -> std::io::Result<()> {
+    let mut list = String::new();
+    for entry in directory.read_dir_utf8()? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            list.push_str(&format!("{}  {}\n", digest_of(entry.path())?, entry.file_name()));
         }
-        Err(e) => Err(failed(format!("cannot rename {staging} to {directory}: {e}"))),
     }
+    std::fs::write(directory.join(LIST), list)
+}
+
+/// Whether all kernels are there as they were compiled: after a loss of power, files may be empty that seemed to be written.
+fn is_whole(directory: &Utf8Path) -> bool {
+    let Ok(list) = std::fs::read_to_string(directory.join(LIST)) else { return false };
+    let is_same = |line: &str| {
+        line.split_once("  ").is_some_and(|(digest, name)| digest_of(&directory.join(name)).is_ok_and(|found| found == digest))
+    };
+    list.ends_with('\n') && list.lines().all(is_same) && is_executable(&directory.join("kernel-stencil"))
 }
 
 /// Compiler and linker flags of the parallel HDF5 that was built with this library, as its own wrapper shows them.
@@ -105,4 +128,30 @@ async fn hdf5_flags(install: &MpiInstall) -> Option<(String, String)> {
     let is_lib = |w: &str| ["-L", "-l", "-Wl,-rpath"].iter().any(|p| w.starts_with(p)) || w.ends_with(".a") || w.ends_with(".so");
     let libs: Vec<&str> = words.iter().filter(|w| is_lib(w)).copied().collect();
     if libs.is_empty() { None } else { Some((cflags.join(" "), libs.join(" "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_whole, write_list};
+    use camino::Utf8Path;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    #[test]
+    fn kernels_that_a_loss_of_power_emptied_are_not_believed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        for name in ["kernel-stencil", "kernel-amr"] {
+            fs::write(dir.join(name), name).expect("writes");
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).expect("executable");
+        }
+        assert!(!is_whole(dir), "without a list");
+        write_list(dir).expect("writes");
+        assert!(is_whole(dir));
+        fs::write(dir.join("kernel-amr"), "").expect("writes");
+        assert!(!is_whole(dir), "an empty program");
+        fs::write(dir.join("kernel-amr"), "kernel-amr").expect("writes");
+        assert!(is_whole(dir));
+        fs::write(dir.join("kernels.blake3"), "").expect("writes");
+        assert!(!is_whole(dir), "an empty list");
+    }
 }

@@ -1,6 +1,9 @@
 //! Campaigns on the nodes of an ssh site.
 
-use crate::common::cluster::{OnLab, ssh_site};
+use crate::{
+    cluster_faults::steps::{on_lab, site},
+    common::cluster::{OnLab, ssh_site},
+};
 use cvc_testkit::{Lab, Tool, require};
 use std::fs;
 
@@ -39,4 +42,17 @@ fn without_the_program_for_nodes_nothing_is_begun() {
     let expected = "site lab: /nowhere/cvc-node, which cvc puts on the nodes, does not exist";
     assert!(output.stderr.contains(expected) && output.stderr.contains("cargo xtask node --release"), "{}", output.stderr);
     assert!(!campaign.root().exists(), "nothing is written");
+}
+
+#[test]
+fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let lab = Lab::builder().nodes(1).build();
+    let text = format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n", site(1, ""));
+    let on = on_lab(lab, "emptied", &text, "sleep 0.1; echo SUCCESS");
+    on.run().expect(0);
+    on.lab.node("n1").shell("for f in /root/.cvc/bin/cvc-node-*; do : >$f; done");
+    std::fs::remove_dir_all(on.campaign.root()).expect("a campaign");
+    on.run().expect(0);
+    on.campaign.assert_whole(1);
 }

@@ -128,8 +128,9 @@ async fn put_program(
     };
     let digest = blake3::hash(&read).to_hex();
     let there = bin.join(format!("cvc-node-{}", &digest[..16]));
-    let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ]; then echo there; fi";
-    let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str()], SHORT).await?;
+    // after a crash of the head, a file that was sent before may be empty
+    let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
+    let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str(), &read.len().to_string()], SHORT).await?;
     if made.code != Some(0) {
         let hint = "set `base` to a directory where you may write";
         let problem = format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim());

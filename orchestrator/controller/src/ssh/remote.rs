@@ -30,13 +30,13 @@ pub(super) fn shell(script: &str) -> String {
     format!("exec sh -c {}", shell_quote(script))
 }
 
-/// A script that stores a file of a given size from standard input atomically.
+/// A script that stores a file of a given size from standard input atomically, and synced where that is possible for one file.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     let mode = mode.map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777)).unwrap_or_default();
     shell(&format!(
         "f={}; d=$(dirname \"$f\") && t=$(mktemp \"$d/.cvc-XXXXXXXX\") || exit 1; trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
          cat >\"$t\" || exit 1; n=$(wc -c <\"$t\"); [ \"$n\" -eq {bytes} ] || {{ echo \"got $n bytes of {bytes}\" >&2; exit 1; }}; \
-         {}{mode}mv -f \"$t\" \"$f\"",
+         {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && mv -f \"$t\" \"$f\"",
         shell_quote(to),
         if mode.is_empty() { "chmod $(printf %o $((0666 & ~0$(umask)))) \"$t\" && " } else { "" },
     ))
