@@ -47,7 +47,7 @@ sys.exit(code if code >= 0 else 128 - code)
 /// The exit code of `cvc` with its output going to these sinks.
 pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str) -> Option<i32> {
     let cvc = campaign.command(args);
-    let mut command = Command::new("python3");
+    let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
     command.args(["-c", START, stdout, stderr]).arg(cvc.get_program()).args(cvc.get_args());
     command.current_dir(campaign.dir()).envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.status().expect("python3").code()
@@ -63,7 +63,7 @@ pub fn assert_same_everywhere(campaign: &Campaign, args: &[&str], expected: i32)
 
 #[test]
 fn a_campaign_goes_on_and_ends_as_ever_wherever_its_output_goes() {
-    require!(Tool::Mpich);
+    require!(Tool::Mpich, Tool::Python);
     for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
         let c = scripted("unread", "echo SUCCESS", "repeats = 2");
         for args in [&["run", "campaign.toml"][..], &["run", "campaign.toml", "--json", "--log", "debug"]] {
@@ -77,14 +77,14 @@ fn a_campaign_goes_on_and_ends_as_ever_wherever_its_output_goes() {
 
 #[test]
 fn failed_runs_are_told_by_the_exit_code_wherever_output_goes() {
-    require!(Tool::Mpich);
+    require!(Tool::Mpich, Tool::Python);
     let c = scripted("unread", "echo FAILURE; exit 3", "repeats = 1\nretries = 0");
     assert_same_everywhere(&c, &["run", "campaign.toml"], 10);
 }
 
 #[test]
 fn commands_that_change_or_write_something_end_as_ever_wherever_their_output_goes() {
-    require!(Tool::Mpich);
+    require!(Tool::Mpich, Tool::Python);
     let c = scripted("unread", "echo SUCCESS", "repeats = 1");
     c.run().expect(0);
     assert_same_everywhere(&c, &["down", "campaign.toml"], 0);
@@ -93,7 +93,7 @@ fn commands_that_change_or_write_something_end_as_ever_wherever_their_output_goe
 
 #[test]
 fn what_cannot_be_installed_is_told_by_the_exit_code_wherever_output_goes() {
-    require!(Tool::Ansible);
+    require!(Tool::Ansible, Tool::Python);
     let text = format!(
         "{SITE}[sites.local.mpi.mine]\nfamily = \"mpich\"\nprefix = \"/no/such\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n"
     );
@@ -106,7 +106,7 @@ fn what_cannot_be_installed_is_told_by_the_exit_code_wherever_output_goes() {
 
 #[test]
 fn commands_that_only_show_something_end_with_their_reader_and_report_a_full_disk() {
-    require!(Tool::Mpich);
+    require!(Tool::Mpich, Tool::Python);
     let c = scripted("unread", "echo SUCCESS", "repeats = 1");
     c.run().expect(0);
     let shows: [&[&str]; 7] = [
@@ -169,7 +169,7 @@ fn after_a_panic_in_the_campaign_nothing_is_left_and_it_goes_on_next_time() {
 
 #[test]
 fn a_panic_is_an_internal_error_also_where_nobody_reads_it() {
-    require!(Tool::Mpich);
+    require!(Tool::Mpich, Tool::Python);
     let mut c = scripted("panic", "echo SUCCESS", "repeats = 1");
     c.env("CVC_PANIC_AT", "observer");
     assert_same_everywhere(&c, &["run", "campaign.toml"], 1);

@@ -147,7 +147,7 @@ fn a_campaign_under_way_keeps_what_it_uses() {
 
 #[test]
 fn it_removes_everything_and_says_so_by_its_exit_code_wherever_its_output_goes() {
-    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible, Tool::Python);
     let cloud = Cloud::without_nodes();
     for (sink, shown) in [("terminal", 9), ("closed", 141), ("full", 1)] {
         let vanished = launched(&cloud, "vanished", "us-east-1", "");
