@@ -11,6 +11,7 @@ pub mod journal;
 pub mod lease;
 pub mod log;
 pub mod mapping;
+pub mod nodelist;
 pub mod outcome;
 pub mod panics;
 pub mod paths;

@@ -6,7 +6,7 @@ use crate::{
     price::{MIN_S, NodeRate},
 };
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The cost of a site.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,6 +90,8 @@ pub fn attempts_cost(
     now: Timestamp,
 ) -> BTreeMap<String, Spent> {
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
+    // attempts on the same nodes share the list of them, which may be long
+    let mut counted: HashMap<*const NodeName, u32> = HashMap::new();
     // in a fixed order: sums of fractions depend on it
     for (run, history) in state.runs.iter().collect::<BTreeMap<_, _>>() {
         let Some((site, nodes)) = site_of(run) else { continue };
@@ -98,7 +100,8 @@ pub fn attempts_cost(
         for attempt in &history.attempts {
             let Some(started) = attempt.started else { continue };
             let seconds = attempt.ended.unwrap_or(now).duration_since(started).as_secs_f64().max(0.0);
-            let nodes = if attempt.nodes.is_empty() { nodes } else { distinct(&attempt.nodes) };
+            let mut distinct = || *counted.entry(attempt.nodes.as_ptr()).or_insert_with(|| count_distinct(&attempt.nodes));
+            let nodes = if attempt.nodes.is_empty() { nodes } else { distinct() };
             spent.usd += rate.cost_of(seconds, nodes);
             spent.instance_s += seconds * f64::from(nodes);
         }
@@ -115,6 +118,7 @@ pub fn total<'a>(sites: impl IntoIterator<Item = &'a Spent>) -> Spent {
     all
 }
 
-fn distinct(nodes: &[NodeName]) -> u32 {
-    nodes.iter().collect::<std::collections::BTreeSet<_>>().len() as u32
+/// Number of different nodes among these.
+pub fn count_distinct(nodes: &[NodeName]) -> u32 {
+    nodes.iter().collect::<HashSet<_>>().len() as u32
 }

@@ -7,7 +7,6 @@ pub mod crew;
 pub mod host;
 pub mod kernels;
 pub mod mpi;
-pub mod nodelist;
 pub mod render;
 pub mod tracer;
 pub mod transport;

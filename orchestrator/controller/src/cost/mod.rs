@@ -15,4 +15,4 @@ pub use rate::{ROOT_GIB, dearest_rate, fleet_rate, instance_rate, planned_rate};
 pub use table::TypePrice;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

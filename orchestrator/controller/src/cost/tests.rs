@@ -158,7 +158,7 @@ fn quotes_are_kept_and_grow_old_and_a_broken_file_is_left_out() {
     assert!(nothing.notes().is_empty());
 }
 
-fn order(count: u32, usd: Option<f64>) -> Box<LaunchOrder> {
+pub(crate) fn order(count: u32, usd: Option<f64>) -> Box<LaunchOrder> {
     Box::new(LaunchOrder {
         tags: Tags::default(),
         region: "us-east-1".into(),

@@ -187,7 +187,7 @@ impl AgentJob<'_> {
             let waited = self.wait(&id, stop_signal).await;
             match (classify(submission, forgotten, &waited), waited) {
                 (Verdict::Attach, WaitEnd::Running(info)) => {
-                    self.note(&format!("job {id} has {}", cvc_engine::nodelist::compress(&info.nodes)));
+                    self.note(&format!("job {id} has {}", cvc_core::nodelist::compress(&info.nodes)));
                     return Ok(Next::Attach);
                 }
                 (Verdict::ReadSpool, WaitEnd::Failed(error)) => return self.read_spool(id, &error).await,

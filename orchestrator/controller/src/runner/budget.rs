@@ -1,19 +1,17 @@
 //! The budget, which is not exceeded. What a campaign has spent is folded from its journal. Before a run begins, its expected cost and the
 //! cost of giving machines back are added; running work is ended while the rest still pays for that.
 
-use super::scheduler::Scheduler;
+use super::{ledger::Ledger, scheduler::Scheduler};
 use crate::cost;
 use crate::error::OverBudget;
 use cvc_core::{
     campaign::{self, Spec, WhenShort},
-    ids::{PointId, RunId},
+    ids::PointId,
     journal::{CampaignState, Lease},
     plan::{Plan, PlannedRun},
     point::Point,
     price::NodeRate,
-    spending,
 };
-use cvc_engine::attempt::Task;
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
@@ -38,6 +36,7 @@ pub(super) struct Budget<'a> {
 /// The spending at one moment, past and present.
 pub(super) struct Books<'b> {
     pub(super) state: &'b CampaignState,
+    pub(super) ledger: &'b Ledger<'b>,
     pub(super) scheduler: &'b Scheduler<'b>,
     /// Node prices of sites that are billed by use.
     pub(super) by_use: BTreeMap<String, NodeRate>,
@@ -48,27 +47,24 @@ impl Books<'_> {
     fn spent_after(&self, seconds: f64) -> f64 {
         let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
         let then = jiff::Timestamp::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
-        let site_of = |run: &RunId| self.scheduler.point_of(run).map(|point| (point.site.clone(), point.mapping.nodes()));
-        let attempts = spending::attempts_cost(self.state, site_of, &self.by_use, then);
-        let leases = spending::campaign_cost(self.state, then);
-        spending::total(attempts.values()).usd + spending::total(leases.values()).usd
+        self.ledger.attempts_usd(&self.by_use, then) + self.ledger.leases_cost(self.state, then).usd
     }
 
     /// The cost of each further second if nothing changes.
     fn per_s(&self) -> f64 {
-        let of_run = |task: &Task| Some(self.by_use.get(&task.point.site)?.cost_of(1.0, task.point.mapping.nodes()));
+        let of_site = |(site, rate): (&String, &NodeRate)| rate.cost_of(1.0, self.scheduler.nodes_under_way(site));
         let of_lease = |lease: &Lease| {
             let order = lease.order.as_ref().filter(|_| !lease.released)?;
             let alive = if lease.is_acquired() { lease.instances().len() - lease.lost.len() } else { order.count as usize };
             Some(order.usd_per_hour? / 3600.0 * alive as f64)
         };
-        let runs: f64 = self.scheduler.under_way().values().filter_map(of_run).sum();
-        runs + self.state.leases.iter().filter_map(of_lease).sum::<f64>()
+        let runs: f64 = self.by_use.iter().map(of_site).sum();
+        runs + self.ledger.open_leases(self.state).filter_map(of_lease).sum::<f64>()
     }
 
     /// Whether the price of everything that was launched is known.
     fn is_known(&self) -> bool {
-        spending::total(spending::campaign_cost(self.state, jiff::Timestamp::now()).values()).is_known()
+        self.ledger.leases_cost(self.state, jiff::Timestamp::now()).is_known()
     }
 }
 

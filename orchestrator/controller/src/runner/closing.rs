@@ -8,7 +8,7 @@ use cvc_core::{
     plan::Plan,
     store::{CampaignDir, CampaignLock, StoreError},
 };
-use indexmap::IndexMap;
+use std::collections::HashMap;
 
 /// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. Results
 /// that were not fetched yet are lost with the machines. Returns the sites that were open.
@@ -27,7 +27,7 @@ pub async fn close_campaign(
     let _lock = CampaignLock::take(&dir.lock())?;
     // nothing is wanted
     let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
-    let mut runner = CampaignRunner::begin(spec, &plan, IndexMap::new(), dir, options, stop_signal, observer)?;
+    let mut runner = CampaignRunner::begin(spec, &plan, |_, _| HashMap::new(), dir, options, stop_signal, observer)?;
     runner.ends_kept = true;
     runner.recover()?;
     let open: Vec<String> = runner.sites_with_something();

@@ -1,28 +1,31 @@
 //! The journal of a campaign and the state that it folds to: both change by one `write`.
 
+use super::ledger::Ledger;
 use crate::error::CampaignError;
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
     journal::{CampaignState, Event, Journal, Lineage, RunState},
     outcome::Outcome,
+    plan::Plan,
     store::StoreError,
 };
 
-/// A journal with the state that follows from it.
-pub(super) struct Journaled {
+/// A journal with the state and the sums that follow from it.
+pub(super) struct Journaled<'a> {
     journal: Journal,
     state: CampaignState,
+    ledger: Ledger<'a>,
     /// Why an event could not be written: from then on nothing is, and so nothing more may be done.
     mute: Option<String>,
 }
 
-impl Journaled {
+impl<'a> Journaled<'a> {
     /// Opens the journal of a campaign and folds what it has.
-    pub(super) fn open(path: &Utf8Path, campaign: &str) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Utf8Path, plan: &'a Plan) -> Result<Self, StoreError> {
         let mut state = CampaignState::default();
-        let journal = Journal::open(path, campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
-        Ok(Self { journal, state, mute: None })
+        let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
+        Ok(Self { journal, ledger: Ledger::of(plan, &state), state, mute: None })
     }
 
     /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
@@ -33,7 +36,11 @@ impl Journaled {
             return Err(StoreError::io("append to", self.journal.path())(std::io::Error::other(why.clone())).into());
         }
         match self.journal.append(event) {
-            Ok(entry) => self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string())),
+            Ok(entry) => {
+                self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
+                self.ledger.take_in(&self.state, &entry.event);
+                Ok(())
+            }
             Err(error) => {
                 self.mute = Some(match &error {
                     StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
@@ -55,6 +62,11 @@ impl Journaled {
     /// The state of the campaign.
     pub(super) fn state(&self) -> &CampaignState {
         &self.state
+    }
+
+    /// What the campaign has spent.
+    pub(super) fn ledger(&self) -> &Ledger<'a> {
+        &self.ledger
     }
 
     /// Whether an event could not be written, so that nothing more may be done.

@@ -4,8 +4,12 @@ mod budget;
 mod closing;
 mod clouds;
 mod journaled;
+mod ledger;
 mod opening;
+mod queues;
 mod scheduler;
+#[cfg(test)]
+mod scheduler_model;
 mod sites;
 mod waiting;
 
@@ -19,8 +23,8 @@ use budget::{Books, Budget};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{SiteKind, Spec},
-    ids::{PointId, RunId},
-    journal::{CampaignState, Event, RunState},
+    ids::{NodeName, PointId, RunId},
+    journal::{CampaignState, Event, Lineage, RunState},
     outcome::{Cause, Outcome},
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
@@ -34,7 +38,7 @@ use cvc_engine::attempt::{
 use indexmap::IndexMap;
 use journaled::Journaled;
 use scheduler::{Loss, Scheduler, Tally};
-use sites::{SiteExecutor, Sites};
+use sites::Sites;
 use std::{collections::HashMap, fs, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
@@ -44,6 +48,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 pub use closing::close_campaign;
+pub use sites::SiteExecutor;
 
 /// Options for running a campaign.
 #[derive(Clone, Debug)]
@@ -89,7 +94,7 @@ struct CampaignRunner<'a> {
     plan: &'a Plan,
     options: &'a Options,
     dir: CampaignDir,
-    journal: Journaled,
+    journal: Journaled<'a>,
     scheduler: Scheduler<'a>,
     budget: Budget<'a>,
     sites: Sites,
@@ -136,11 +141,40 @@ enum Step {
     Ended(RunId, Result<AttemptResult, CampaignError>),
 }
 
-/// Runs what remains of a plan.
+/// Runs what remains of a plan; `sites` are those of this machine.
 pub async fn run_campaign(
     spec: &Spec,
     plan: &Plan,
     sites: IndexMap<String, ReadySite>,
+    options: &Options,
+    stop_signal: StopSignal,
+    observer: &mut dyn Observer,
+) -> Result<Summary, CampaignError> {
+    let executors = |dir: &CampaignDir, lineage: &Lineage| {
+        sites.into_iter().map(|(name, site)| (name, execute_here(site, dir, lineage, options))).collect()
+    };
+    run_campaign_on(spec, plan, executors, options, stop_signal, observer).await
+}
+
+/// The executor of a site of this machine.
+fn execute_here(mut site: ReadySite, dir: &CampaignDir, lineage: &Lineage, options: &Options) -> SiteExecutor {
+    Arc::make_mut(&mut site.context).lineage = Some(lineage.clone());
+    Arc::new(LocalExecutor {
+        site: Arc::new(site),
+        nodes: Arc::new(Nodes::here()),
+        dir: dir.clone(),
+        shepherd: options.shepherd.clone(),
+        pending_cleanup: PendingCleanup::default(),
+        steps: Steps::default(),
+    })
+}
+
+/// Runs what remains of a plan, on sites that are open from the first: `executors` makes what carries out their attempts, for the
+/// campaign's directory. The other sites are opened when they are needed.
+pub async fn run_campaign_on(
+    spec: &Spec,
+    plan: &Plan,
+    executors: impl FnOnce(&CampaignDir, &Lineage) -> HashMap<String, SiteExecutor>,
     options: &Options,
     stop_signal: StopSignal,
     observer: &mut dyn Observer,
@@ -153,7 +187,7 @@ pub async fn run_campaign(
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
-    let mut runner = CampaignRunner::begin(spec, plan, sites, dir, options, stop_signal, observer)?;
+    let mut runner = CampaignRunner::begin(spec, plan, executors, dir, options, stop_signal, observer)?;
     runner.recover()?;
     if options.retry_failed {
         runner.forget_failures()?;
@@ -200,30 +234,18 @@ impl<'a> CampaignRunner<'a> {
     fn begin(
         spec: &'a Spec,
         plan: &'a Plan,
-        sites: IndexMap<String, ReadySite>,
+        executors: impl FnOnce(&CampaignDir, &Lineage) -> HashMap<String, SiteExecutor>,
         dir: CampaignDir,
         options: &'a Options,
         stop_signal: StopSignal,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, CampaignError> {
-        let journal = Journaled::open(&dir.journal(), &plan.campaign)?;
+        let journal = Journaled::open(&dir.journal(), plan)?;
         let lineage = journal.lineage()?.clone();
         let lineage_of = |root: &Utf8Path| Some(CampaignState::read(&CampaignDir::at(root).journal()).ok()?.lineage?.to_string());
         if let Some(what) = claim(lineage.as_str(), dir.root(), lineage_of)? {
             observer.on(&Progress::Site { what });
         }
-        let executor = |mut site: ReadySite| -> SiteExecutor {
-            Arc::make_mut(&mut site.context).lineage = Some(lineage.clone());
-            let (nodes, shepherd) = (Arc::new(Nodes::here()), options.shepherd.clone());
-            Arc::new(LocalExecutor {
-                site: Arc::new(site),
-                nodes,
-                dir: dir.clone(),
-                shepherd,
-                pending_cleanup: PendingCleanup::default(),
-                steps: Steps::default(),
-            })
-        };
         Ok(Self {
             spec,
             plan,
@@ -231,7 +253,7 @@ impl<'a> CampaignRunner<'a> {
             journal,
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
-            sites: Sites::new(sites.into_iter().map(|(name, site)| (name, executor(site))).collect()),
+            sites: Sites::new(executors(&dir, &lineage)),
             dir,
             observer: Guarded::new(observer),
             stop_signal,
@@ -266,9 +288,10 @@ fn finished(run: RunId, file: OutcomeFile) -> Event {
 
 impl CampaignRunner<'_> {
     async fn carry_out(&mut self) -> Result<Summary, CampaignError> {
-        self.open_sites().await?;
+        // the compiler limits how deep futures may lie in one another
+        Box::pin(self.open_sites()).await?;
         self.look_for_obstacles()?;
-        self.walk().await
+        Box::pin(self.walk()).await
     }
 
     /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled or cvc has a bug.
@@ -283,7 +306,12 @@ impl CampaignRunner<'_> {
 
     /// The spending until now.
     fn books(&self) -> Books<'_> {
-        Books { state: self.journal.state(), scheduler: &self.scheduler, by_use: self.budget.billed_by_use(|site| self.sites.cores(site)) }
+        Books {
+            state: self.journal.state(),
+            ledger: self.journal.ledger(),
+            scheduler: &self.scheduler,
+            by_use: self.budget.billed_by_use(|site| self.sites.cores(site)),
+        }
     }
 
     /// Ends what a killed controller left, keeps complete results, and marks the rest to be repeated.
@@ -305,7 +333,7 @@ impl CampaignRunner<'_> {
                     Some(file) => self.journal.write(finished(run, file))?,
                     None => {
                         remove_all(&self.dir.partial(&run))?;
-                        self.scheduler.adopt(run);
+                        self.scheduler.adopt(&run);
                     }
                 }
                 continue;
@@ -315,7 +343,7 @@ impl CampaignRunner<'_> {
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             self.journal.write(match whole {
                 Some(file) => finished(run, file),
-                None => Event::RunAbandoned { run, attempt, ended },
+                None => Event::RunAbandoned { run, attempt, ended, lost: false },
             })?;
         }
         Ok(())
@@ -427,8 +455,7 @@ impl CampaignRunner<'_> {
                 None => self.start(planned, number as u64 + 1, attempts)?,
                 Some(over) => {
                     self.budget.note_exceeded();
-                    let mut of_point = self.scheduler.open_runs(self.journal.state(), |_| true);
-                    of_point.retain(|r| r.point == planned.point);
+                    let of_point = self.scheduler.open_runs_of(self.journal.state(), &planned.point);
                     self.give_up(&of_point, format!("{over}; {}", OverBudget::hint("cvc run")))?;
                 }
             }
@@ -526,7 +553,9 @@ impl CampaignRunner<'_> {
             nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
         } else {
             let elsewhere = if executor.local_context().is_none() { nodes.clone() } else { Vec::new() };
-            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes: elsewhere.into_iter().map(Into::into).collect() })?;
+            let elsewhere: Vec<NodeName> = elsewhere.into_iter().map(Into::into).collect();
+            let nodes = self.journal.state().node_sets.write(&elsewhere);
+            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes })?;
         }
         let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
         let task = Task {
@@ -578,13 +607,13 @@ impl CampaignRunner<'_> {
             AttemptResult::Interrupted => match self.ended_by_budget() {
                 Some(failure) => failure,
                 None => {
-                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new() })?;
+                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new(), lost: false })?;
                     return Ok(true);
                 }
             },
-            AttemptResult::Lost { reason, time_limit } => match self.scheduler.count_loss(&run) {
+            AttemptResult::Lost { reason, time_limit } => match self.scheduler.judge_loss(self.journal.state(), &run) {
                 Loss::Again => {
-                    self.journal.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new() })?;
+                    self.journal.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new(), lost: true })?;
                     self.observer.on(&Progress::RunLost { run, reason });
                     return Ok(false);
                 }

@@ -1,6 +1,7 @@
 //! Decides what remains to be done and which run comes next. No side effects: each decision follows from the plan, the journal's state, and
 //! the free nodes of sites.
 
+use super::queues::{Queue, Queues};
 use cvc_core::{
     campaign::RunSettings,
     ids::{PointId, RunId},
@@ -45,53 +46,122 @@ pub(super) struct Tally {
 }
 
 /// The runs of a plan: which are settled, under way, lost, forgiven.
+///
+/// Each event costs as much with many runs as with few: open runs wait in queues of those that need the same, and what is under way is
+/// counted by site. No queue is scanned, except to give up what is in it.
 pub(super) struct Scheduler<'a> {
     plan: &'a Plan,
     settings: &'a RunSettings,
-    points: HashMap<PointId, Point>,
-    point_of: HashMap<RunId, PointId>,
+    points: HashMap<&'a PointId, OfPoint<'a>>,
+    numbers: HashMap<&'a RunId, usize>,
+    /// Sites of the plan's points.
+    sites: BTreeSet<&'a str>,
+    queues: Queues<'a>,
     /// Points that cannot run, with the reason.
     obstacles: BTreeMap<PointId, String>,
     /// Attempts that do not count, because the user has asked for further ones.
     forgiven: HashMap<RunId, u32>,
     /// Attempts under way.
     under_way: HashMap<RunId, Task>,
-    /// Runs that an earlier controller handed over to an agent, which may be carrying them out.
-    adopted: BTreeSet<RunId>,
-    /// Number of attempts that were lost with their agent or nodes.
-    losses: HashMap<RunId, u32>,
+    /// What they hold, by site.
+    held: HashMap<String, Held>,
+    /// Runs that an earlier controller handed over to an agent, which may be carrying them out: those that are not taken up yet, and those
+    /// under way.
+    adopted: BTreeSet<usize>,
+    taken_up: BTreeSet<usize>,
     /// All runs before this one are settled.
     first_open: usize,
+    /// How often it was asked whether a run is settled.
+    #[cfg(test)]
+    looks: std::cell::Cell<u64>,
+}
+
+/// A point with the numbers of its runs in the plan.
+struct OfPoint<'a> {
+    point: &'a Point,
+    runs: Vec<usize>,
+}
+
+/// What the attempts under way on a site hold.
+#[derive(Default)]
+struct Held {
+    attempts: usize,
+    /// Number of nodes of their mappings.
+    mapped: u32,
+    nodes: BTreeSet<String>,
+    /// How many further attempts hold a node: more than one only if an earlier controller said so.
+    again: HashMap<String, u32>,
+}
+
+impl Held {
+    fn add(&mut self, Task { nodes, point, .. }: &Task) {
+        self.attempts += 1;
+        self.mapped = self.mapped.saturating_add(point.mapping.nodes());
+        for node in nodes {
+            if !self.nodes.insert(node.clone()) {
+                *self.again.entry(node.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    fn remove(&mut self, Task { nodes, point, .. }: &Task) {
+        self.attempts = self.attempts.saturating_sub(1);
+        self.mapped = self.mapped.saturating_sub(point.mapping.nodes());
+        for node in nodes {
+            match self.again.get_mut(node) {
+                Some(further) if *further > 1 => *further -= 1,
+                Some(_) => drop(self.again.remove(node)),
+                None => drop(self.nodes.remove(node)),
+            }
+        }
+    }
 }
 
 impl<'a> Scheduler<'a> {
     pub(super) fn new(plan: &'a Plan, settings: &'a RunSettings) -> Self {
+        let of_point = |point: &'a Point| OfPoint { point, runs: Vec::new() };
+        let mut points: HashMap<&PointId, OfPoint<'_>> = plan.points.iter().map(|p| (&p.id, of_point(&p.point))).collect();
+        for (number, run) in plan.runs.iter().enumerate() {
+            if let Some(of_point) = points.get_mut(&run.point) {
+                of_point.runs.push(number);
+            }
+        }
         Self {
             plan,
             settings,
-            points: plan.points.iter().map(|p| (p.id.clone(), p.point.clone())).collect(),
-            point_of: plan.runs.iter().map(|r| (r.id.clone(), r.point.clone())).collect(),
+            queues: Queues::new(plan.runs.len(), plan.points.iter().filter_map(|p| Some((&p.point, &points.get(&p.id)?.runs[..])))),
+            points,
+            numbers: plan.runs.iter().enumerate().map(|(number, run)| (&run.id, number)).collect(),
+            sites: plan.points.iter().map(|p| p.point.site.as_str()).collect(),
             obstacles: BTreeMap::new(),
             forgiven: HashMap::new(),
             under_way: HashMap::new(),
+            held: HashMap::new(),
             adopted: BTreeSet::new(),
-            losses: HashMap::new(),
+            taken_up: BTreeSet::new(),
             first_open: 0,
+            #[cfg(test)]
+            looks: Default::default(),
         }
     }
 
-    pub(super) fn point(&self, id: &PointId) -> Option<&Point> {
-        self.points.get(id)
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
+    pub(super) fn point(&self, id: &PointId) -> Option<&'a Point> {
+        self.points.get(id).map(|of| of.point)
     }
 
     /// The point of a run of the plan.
-    pub(super) fn point_of(&self, run: &RunId) -> Option<&Point> {
-        self.points.get(self.point_of.get(run)?)
+    pub(super) fn point_of(&self, run: &RunId) -> Option<&'a Point> {
+        self.point(&self.plan.runs[*self.numbers.get(run)?].point)
     }
 
     /// Whether the plan has points of no other site.
     pub(super) fn is_only_site(&self, site: &str) -> bool {
-        self.points.values().all(|p| p.site == site)
+        self.sites.iter().all(|s| *s == site)
     }
 
     pub(super) fn obstacle(&self, point: &PointId) -> Option<&String> {
@@ -100,39 +170,71 @@ impl<'a> Scheduler<'a> {
 
     /// Skips points from now on, for this reason.
     pub(super) fn obstruct(&mut self, points: impl IntoIterator<Item = PointId>, reason: &str) {
-        self.obstacles.extend(points.into_iter().map(|p| (p, reason.to_owned())));
+        for point in points {
+            for number in self.points.get(&point).map_or(&[][..], |of| &of.runs) {
+                self.queues.remove(*number);
+            }
+            self.obstacles.insert(point, reason.to_owned());
+        }
     }
 
     /// Forgives the past attempts of a run.
     pub(super) fn forgive(&mut self, run: RunId, attempts: u32) {
+        if let Some(number) = self.numbers.get(&run) {
+            self.queues.add(*number);
+        }
         self.forgiven.insert(run, attempts);
     }
 
     /// Notes that an earlier controller handed this run over.
-    pub(super) fn adopt(&mut self, run: RunId) {
-        self.adopted.insert(run);
+    pub(super) fn adopt(&mut self, run: &RunId) {
+        self.adopted.extend(self.numbers.get(run));
     }
 
     /// Notes that an attempt begins.
     pub(super) fn begin(&mut self, task: Task) {
+        if let Some(number) = self.numbers.get(&task.planned.id) {
+            self.queues.remove(*number);
+            self.taken_up.extend(self.adopted.take(number));
+        }
+        self.held.entry(task.point.site.clone()).or_default().add(&task);
         self.under_way.insert(task.planned.id.clone(), task);
     }
 
     /// Notes that an attempt has ended; `None` if it was not under way.
     pub(super) fn end(&mut self, run: &RunId) -> Option<Task> {
-        self.adopted.remove(run);
-        self.under_way.remove(run)
+        let number = self.numbers.get(run).copied();
+        if let Some(number) = &number {
+            self.adopted.remove(number);
+            self.taken_up.remove(number);
+        }
+        let task = self.under_way.remove(run)?;
+        if let Some(held) = self.held.get_mut(&task.point.site) {
+            held.remove(&task);
+        }
+        // it may be tried again: if not, that is seen when its turn comes
+        if let Some(number) = number {
+            self.queues.add(number);
+        }
+        Some(task)
+    }
+
+    /// Number of nodes of the mappings of attempts under way on a site.
+    pub(super) fn nodes_under_way(&self, site: &str) -> u32 {
+        self.held.get(site).map_or(0, |held| held.mapped)
     }
 
     pub(super) fn under_way(&self) -> &HashMap<RunId, Task> {
         &self.under_way
     }
 
-    /// Counts the loss of an attempt with its agent or nodes.
-    pub(super) fn count_loss(&mut self, run: &RunId) -> Loss {
-        let losses = self.losses.entry(run.clone()).or_default();
-        *losses += 1;
-        if *losses <= MAX_LOST { Loss::Again } else { Loss::TooOften(*losses) }
+    /// Judges the loss of an attempt with its agent or nodes, by those before it, also in earlier sessions.
+    pub(super) fn judge_loss(&self, state: &CampaignState, run: &RunId) -> Loss {
+        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
+        let is_lost = |a: &&Attempt| a.lost && a.number > forgiven;
+        let before = state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(is_lost).count());
+        let losses = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
+        if losses <= MAX_LOST { Loss::Again } else { Loss::TooOften(losses) }
     }
 
     /// Attempts that failed through no fault of the run.
@@ -167,6 +269,8 @@ impl<'a> Scheduler<'a> {
 
     /// Whether a run is not to be tried, or needs no further attempt.
     pub(super) fn is_settled(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         self.obstacles.contains_key(&planned.point)
             || state.quarantined.contains(&planned.point)
             || self.attempts_before(state, &planned.id).is_none()
@@ -176,7 +280,7 @@ impl<'a> Scheduler<'a> {
         !self.is_settled(state, planned) && !self.under_way.contains_key(&planned.id)
     }
 
-    /// Skips the runs at the beginning that are settled.
+    /// Skips the runs at the beginning that are settled, of the plan and of each queue.
     pub(super) fn advance(&mut self, state: &CampaignState) {
         while let Some(run) = self.plan.runs.get(self.first_open)
             && self.is_settled(state, run)
@@ -184,6 +288,9 @@ impl<'a> Scheduler<'a> {
         {
             self.first_open += 1;
         }
+        let mut queues = std::mem::take(&mut self.queues);
+        queues.skip(|number| self.is_settled(state, &self.plan.runs[number]));
+        self.queues = queues;
     }
 
     /// Whether all runs were settled at the last [`Self::advance`].
@@ -191,54 +298,89 @@ impl<'a> Scheduler<'a> {
         self.first_open >= self.plan.runs.len()
     }
 
-    /// Runs that remain and are not under way, of wanted sites.
+    /// Runs that remain and are not under way, of wanted sites, in the order of the plan.
     pub(super) fn open_runs(&self, state: &CampaignState, wanted: impl Fn(&str) -> bool) -> Vec<&'a PlannedRun> {
-        let of_site = |r: &&PlannedRun| self.points.get(&r.point).is_some_and(|p| wanted(&p.site));
-        self.plan.runs[self.first_open..].iter().filter(of_site).filter(|r| self.is_open(state, r)).collect()
+        let mut numbers: Vec<usize> = self.queues.iter().filter(|q| wanted(q.site)).flat_map(|q| q.runs.iter().copied()).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| &self.plan.runs[number]).filter(|r| self.is_open(state, r)).collect()
+    }
+
+    /// The same of one point.
+    pub(super) fn open_runs_of(&self, state: &CampaignState, point: &PointId) -> Vec<&'a PlannedRun> {
+        let runs = self.points.get(point).map_or(&[][..], |of| &of.runs);
+        runs.iter().map(|number| &self.plan.runs[*number]).filter(|r| self.is_open(state, r)).collect()
     }
 
     /// Sites that have something left to do.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
         let wanted = |r: &&PlannedRun| !state.quarantined.contains(&r.point) && self.attempts_before(state, &r.id).is_some();
-        self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.points.get(&r.point)?.site.clone())).collect()
+        self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.point(&r.point)?.site.clone())).collect()
     }
 
     /// Whether something runs or remains to run on a site.
     pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
-        self.under_way.values().any(|t| t.point.site == site) || !self.open_runs(state, |s| s == site).is_empty()
+        let runs = self.held.get(site).is_some_and(|held| held.attempts > 0);
+        runs || self.queues.iter().any(|q| q.site == site && self.first_of(state, q).is_some())
+    }
+
+    /// The first open run of a queue.
+    fn first_of(&self, state: &CampaignState, queue: &Queue<'_>) -> Option<usize> {
+        queue.runs.iter().copied().find(|number| self.is_open(state, &self.plan.runs[*number]))
     }
 
     /// The next run that may start beside those under way. Runs that an earlier controller began come first, and nothing starts beside
     /// them, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
-        let adopted = |planned: &PlannedRun| self.adopted.contains(&planned.id);
-        let open = self.plan.runs.iter().enumerate().skip(self.first_open).filter(|(_, r)| self.is_open(state, r));
-        let only_adopted = self.under_way.keys().any(|run| self.adopted.contains(run)) || open.clone().any(|(_, r)| adopted(r));
-        let mut may_start = open.filter(|(_, r)| (adopted(r) || !only_adopted) && self.nodes_for(r, capacity).is_some());
-        may_start.next().map(|(number, _)| number)
+        let adopted: Vec<usize> = self.adopted.iter().copied().filter(|number| self.is_open(state, &self.plan.runs[*number])).collect();
+        if !self.taken_up.is_empty() || !adopted.is_empty() {
+            return self.first_with_nodes(adopted, capacity);
+        }
+        let mut first: Vec<usize> = self.queues.iter().filter_map(|q| self.first_of(state, q)).collect();
+        first.sort_unstable();
+        self.first_with_nodes(first, capacity)
+    }
+
+    /// The first of these runs whose nodes are free. A site is not asked again for as many nodes as it does not have.
+    fn first_with_nodes(&self, numbers: Vec<usize>, capacity: &impl Capacity) -> Option<usize> {
+        let mut too_many: HashMap<&str, u32> = HashMap::new();
+        numbers.into_iter().find(|number| {
+            let planned = &self.plan.runs[*number];
+            let Some(point) = self.point(&planned.point) else { return false };
+            let (site, wanted) = (point.site.as_str(), point.mapping.nodes());
+            if too_many.get(site).is_some_and(|n| wanted >= *n) {
+                return false;
+            }
+            let has_nodes = self.nodes_for(planned, capacity).is_some();
+            if !has_nodes {
+                too_many.insert(site, wanted);
+            }
+            has_nodes
+        })
     }
 
     /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone unless its site allows others beside it.
     pub(super) fn nodes_for(&self, planned: &PlannedRun, capacity: &impl Capacity) -> Option<Vec<String>> {
-        let point = self.points.get(&planned.point)?;
+        let point = self.point(&planned.point)?;
         let shares = capacity.side_by_side(&point.site)?;
-        let others_share = || self.under_way.values().all(|t| capacity.side_by_side(&t.point.site) == Some(true));
+        let others_share = || self.held.iter().all(|(site, held)| held.attempts == 0 || capacity.side_by_side(site) == Some(true));
         if !(self.under_way.is_empty() || shares && others_share()) {
             return None;
         }
-        let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
-        let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
-        capacity.free_nodes(&point.site, point.mapping.nodes() as usize, &used)
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        let used = self.held.get(&point.site).map_or(&NONE, |held| &held.nodes);
+        capacity.free_nodes(&point.site, point.mapping.nodes() as usize, used)
     }
 
     /// Numbers of failed and remaining runs of a point, if it has failed often enough to be given up.
     pub(super) fn to_quarantine(&self, state: &CampaignState, point: &PointId) -> Option<(u32, u64)> {
-        let of_point = || self.plan.runs.iter().filter(|r| r.point == *point);
-        let has_failed = |r: &&PlannedRun| matches!(state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
+        if state.quarantined.contains(point) {
+            return None;
+        }
+        let of_point = || self.points.get(point).into_iter().flat_map(|of| &of.runs).map(|number| &self.plan.runs[*number].id);
+        let has_failed = |r: &&RunId| matches!(state.run(r), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
         let failures = u32::try_from(of_point().filter(has_failed).count()).unwrap_or(u32::MAX);
-        let skipped = of_point().filter(|r| self.attempts_before(state, &r.id).is_some()).count() as u64;
-        let enough = failures >= self.settings.quarantine_after && skipped > 0 && !state.quarantined.contains(point);
-        enough.then_some((failures, skipped))
+        let skipped = of_point().filter(|r| self.attempts_before(state, r).is_some()).count() as u64;
+        (failures >= self.settings.quarantine_after && skipped > 0).then_some((failures, skipped))
     }
 
     /// Where the runs of the plan stand.
@@ -363,7 +505,8 @@ mod tests {
             ended: None,
             outcome: Some(failed(cause)),
             abandoned: false,
-            nodes: Vec::new(),
+            lost: false,
+            nodes: Default::default(),
         };
         let outcome = failures.last().map_or(Outcome::Succeeded, failed);
         let last = RunState::Finished { attempt: failures.len().max(1) as u32, outcome, records: None, manifest: None };
@@ -403,7 +546,7 @@ mod tests {
     fn what_an_earlier_controller_has_begun_comes_first_and_nothing_beside_it() {
         let plan = plan(&["shared"]);
         let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
-        scheduler.adopt(RunId::from_written("shared-2"));
+        scheduler.adopt(&RunId::from_written("shared-2"));
         assert_eq!(start_all(&mut scheduler, &state), ["shared-2"]);
         end(&mut scheduler, &mut state, "shared-2", &[]);
         assert_eq!(start_all(&mut scheduler, &state), ["shared-1"]);
@@ -440,13 +583,26 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_attempt_is_done_again_three_times() {
+    fn a_lost_attempt_is_done_again_three_times_in_all_sessions_together() {
         let plan = plan(&["alone"]);
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);
         let (one, other) = (RunId::from_written("alone-1"), RunId::from_written("alone-2"));
-        let losses: Vec<Loss> = (0..4).map(|_| scheduler.count_loss(&one)).collect();
+        let mut state = CampaignState::default();
+        let mut lose = |scheduler: &Scheduler<'_>, lost: bool| {
+            let loss = scheduler.judge_loss(&state, &one);
+            let attempt =
+                Attempt { number: 1, started: None, ended: None, outcome: None, abandoned: true, lost, nodes: Default::default() };
+            let history = state.runs.entry(one.clone());
+            let begun = || RunHistory { state: RunState::Abandoned { attempts: 0 }, attempts: Vec::new() };
+            history.or_insert_with(begun).attempts.push(attempt);
+            loss
+        };
+        assert_eq!(lose(&scheduler, false), Loss::Again, "the user stopped it");
+        let losses: Vec<Loss> = (0..4).map(|_| lose(&scheduler, true)).collect();
         assert_eq!(losses, [Loss::Again, Loss::Again, Loss::Again, Loss::TooOften(4)]);
-        assert_eq!(scheduler.count_loss(&other), Loss::Again);
+        scheduler.forgive(one.clone(), 1);
+        assert_eq!(lose(&scheduler, true), Loss::Again, "the user wants further attempts");
+        assert_eq!(scheduler.judge_loss(&state, &other), Loss::Again);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::mpsc;
 
 /// What carries out the attempts of a site.
-pub(super) type SiteExecutor = Arc<dyn Executor<CampaignError>>;
+pub type SiteExecutor = Arc<dyn Executor<CampaignError>>;
 
 /// Open sites, their cloud instances, and their events.
 pub(super) struct Sites {

@@ -4,7 +4,7 @@ use super::{
     clock::Clock,
     state::{JobState, Stage},
 };
-use cvc_engine::nodelist::{self, NodeListError};
+use cvc_core::nodelist::{self, NodeListError};
 use serde_json::Value;
 use std::fmt;
 

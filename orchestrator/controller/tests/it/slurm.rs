@@ -243,10 +243,10 @@ async fn all_forms_of_an_answer_say_the_same_and_lists_are_as_slurm_s() {
 
     for list in ["n[1-3,07-10],gpu-a[1-2]x[0-1]", "n1", "a[08-11],b,c", "n[1,3,5-6]"] {
         let output: Vec<String> = say(&["scontrol", "show", "hostnames", list]).lines().map(str::to_owned).collect();
-        assert_eq!(cvc_engine::nodelist::expand(list).expect("a list"), output, "{list}");
+        assert_eq!(cvc_core::nodelist::expand(list).expect("a list"), output, "{list}");
         // and Slurm reads ours
         let back: Vec<String> =
-            say(&["scontrol", "show", "hostnames", &cvc_engine::nodelist::compress(&output)]).lines().map(str::to_owned).collect();
+            say(&["scontrol", "show", "hostnames", &cvc_core::nodelist::compress(&output)]).lines().map(str::to_owned).collect();
         assert_eq!(back, output, "{list}");
     }
     let nodes = client.nodes().await.expect("nodes");

@@ -2,7 +2,8 @@
 
 use super::{Problem, Remedy};
 use crate::{
-    journal::{CampaignState, Entry, Event, FORMAT, RunState},
+    ids::NodeName,
+    journal::{CampaignState, Entry, Event, FORMAT, RunState, WrittenNodes},
     store::{
         CampaignDir, OutcomeFile, StoreError,
         line_file::{self, BadLine},
@@ -10,7 +11,7 @@ use crate::{
     },
     units::counted,
 };
-use std::fs::File;
+use std::{collections::BTreeMap, fs::File};
 
 /// A journal, damaged or not.
 #[derive(Debug, Default)]
@@ -134,7 +135,9 @@ impl OldJournal {
             let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage: None };
             mended.push(first_at, opened);
         }
+        let mut sets: BTreeMap<u32, Vec<NodeName>> = BTreeMap::new();
         for (line, Entry { at, event, .. }) in &self.entries {
+            let event = &mended.with_own_nodes(event.clone(), &mut sets);
             for implied in mended.implied(dir, event) {
                 mended.push(*at, implied);
             }
@@ -153,6 +156,24 @@ impl Mended {
         if self.state.apply(&entry).is_ok() {
             self.entries.push(entry);
         }
+    }
+
+    /// The event with the nodes of its attempt as this journal writes them: sets may have been defined in lines that are lost. Nodes that
+    /// are not known are left out.
+    fn with_own_nodes(&self, mut event: Event, sets: &mut BTreeMap<u32, Vec<NodeName>>) -> Event {
+        if let Event::RunIntended { nodes, .. } = &mut event {
+            let names = match &*nodes {
+                WrittenNodes::Names(names) => names.clone(),
+                WrittenNodes::Set { set, names: Some(names) } => {
+                    let names = names.expand().map(|names| names.to_vec()).unwrap_or_default();
+                    sets.insert(*set, names.clone());
+                    names
+                }
+                WrittenNodes::Set { set, names: None } => sets.get(set).cloned().unwrap_or_default(),
+            };
+            *nodes = self.state.node_sets.write(&names);
+        }
+        event
     }
 
     /// Events that must have come before this one.
@@ -186,7 +207,7 @@ impl Mended {
             Some(RunState::Open { attempt: open, .. }) if is_begin || *open != attempt => {
                 implied.push(match sealed_outcome(dir, run, *open) {
                     Some(file) => finished(run.clone(), file),
-                    None => Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new() },
+                    None => Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new(), lost: false },
                 });
                 if !is_begin {
                     implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });

@@ -1,8 +1,8 @@
 //! The events of a journal. The state of a campaign is a fold over these.
 
-use super::lineage::Lineage;
+use super::{lineage::Lineage, node_set::WrittenNodes};
 use crate::{
-    ids::{InstanceId, JobId, LeaseId, NodeName, PointId, RunId, SiteName},
+    ids::{InstanceId, JobId, LeaseId, PointId, RunId, SiteName},
     lease::LaunchOrder,
     outcome::Outcome,
 };
@@ -70,8 +70,8 @@ pub enum Event {
         /// Attempt, from 1.
         attempt: u32,
         /// Nodes that it is given, in the order of the mapping; none on this machine.
-        #[serde(skip_serializing_if = "Vec::is_empty", default)]
-        nodes: Vec<NodeName>,
+        #[serde(skip_serializing_if = "WrittenNodes::is_none", default)]
+        nodes: WrittenNodes,
     },
     /// The shepherd of the run is alive.
     RunStarted {
@@ -99,7 +99,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         manifest: Option<String>,
     },
-    /// The run was cut off by the end of its controller (killed, power lost); found on resume. It does not count as an attempt.
+    /// The run was cut off: by the user, by the end of its controller (killed, power lost; found on resume), or with its agent or nodes. It
+    /// does not count as an attempt.
     RunAbandoned {
         /// Which run.
         run: RunId,
@@ -107,6 +108,9 @@ pub enum Event {
         attempt: u32,
         /// Processes that were still alive and were ended.
         ended: Vec<u32>,
+        /// Whether it was lost with its agent or nodes, which happens to a run only so often.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        lost: bool,
     },
     /// A run that had succeeded is to be repeated: its directory is gone, or is not what was sealed.
     RunDiscarded {

@@ -222,7 +222,7 @@ mod tests {
         let run = RunId::of(b"run");
         vec![
             Event::Started { plan: "p".into(), runs: 1, pid: 1, cvc: String::new() },
-            Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
+            Event::RunIntended { run: run.clone(), attempt: 1, nodes: Default::default() },
             Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()), manifest: None },
         ]
     }

@@ -3,9 +3,11 @@
 pub mod event;
 mod file;
 mod lineage;
+mod node_set;
 mod state;
 
 pub use event::{Acquired, Entry, Event};
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
+pub use node_set::{NodeSets, WrittenNodes};
 pub use state::{Attempt, CampaignState, IllegalEvent, Lease, RunHistory, RunState};

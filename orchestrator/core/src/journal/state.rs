@@ -3,6 +3,7 @@
 use super::{
     event::{Acquired, Entry, Event},
     lineage::Lineage,
+    node_set::NodeSets,
 };
 use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
@@ -12,7 +13,10 @@ use crate::{
 };
 use camino::Utf8Path;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// The state of a run. A run that does not occur has not been tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +57,12 @@ pub struct Attempt {
     pub ended: Option<Timestamp>,
     /// How it ended; `None` while it runs or if it was cut off.
     pub outcome: Option<Outcome>,
-    /// Whether it was cut off by the end of its controller.
+    /// Whether it was cut off.
     pub abandoned: bool,
-    /// Nodes that it was given; none on this machine.
-    pub nodes: Vec<NodeName>,
+    /// Whether it was cut off with its agent or nodes.
+    pub lost: bool,
+    /// Nodes that it was given; none on this machine. Attempts on the same nodes share them.
+    pub nodes: Arc<[NodeName]>,
 }
 
 /// The journal's view of one run.
@@ -82,7 +88,15 @@ impl RunHistory {
         let at = match self.attempts.iter().rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned) {
             Some(at) => at,
             None => {
-                self.attempts.push(Attempt { number, started: None, ended: None, outcome: None, abandoned: false, nodes: Vec::new() });
+                self.attempts.push(Attempt {
+                    number,
+                    started: None,
+                    ended: None,
+                    outcome: None,
+                    abandoned: false,
+                    lost: false,
+                    nodes: Arc::default(),
+                });
                 self.attempts.len() - 1
             }
         };
@@ -119,6 +133,8 @@ pub struct CampaignState {
     pub interruptions: u64,
     /// Leases that were requested from schedulers and clouds, in order.
     pub leases: Vec<Lease>,
+    /// The sets of nodes that attempts were given.
+    pub node_sets: NodeSets,
 }
 
 /// Nodes that were requested from a scheduler or a cloud.
@@ -228,14 +244,14 @@ impl CampaignState {
     pub fn check(&self, event: &Event) -> Result<(), String> {
         match event {
             Event::Opened { .. } if self.span.is_some() => Err("the journal is opened a second time".to_owned()),
-            Event::RunIntended { run, attempt, .. } => match self.run(run) {
+            Event::RunIntended { run, attempt, nodes } => match self.run(run) {
                 Some(RunState::Open { attempt: open, .. }) => {
                     Err(format!("attempt {attempt} at run {run} is intended while attempt {open} is under way"))
                 }
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => {
                     Err(format!("attempt {attempt} at run {run} is intended although the run has succeeded"))
                 }
-                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => Ok(()),
+                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => self.node_sets.check(nodes),
             },
             Event::RunStarted { run, attempt, .. } => self.check_under_way(run, *attempt, "started"),
             Event::RunFinished { run, attempt, .. } => self.check_under_way(run, *attempt, "finished"),
@@ -285,7 +301,8 @@ impl CampaignState {
     }
 
     fn check_lease(&self, name: &LeaseId, what: &str) -> Result<(), String> {
-        if self.leases.iter().any(|l| l.name == *name) {
+        // events mostly concern the last ones
+        if self.leases.iter().rev().any(|l| l.name == *name) {
             return Ok(());
         }
         Err(format!("lease {name} is {what} but was never intended"))
@@ -326,9 +343,10 @@ impl CampaignState {
             }
             Event::RunIntended { run, attempt, nodes } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };
+                let nodes = self.node_sets.take_in(nodes);
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.started = Some(*at);
-                attempt.nodes.clone_from(nodes);
+                attempt.nodes = nodes;
             }
             Event::RunStarted { run, attempt, pid, start_ticks } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
@@ -341,10 +359,11 @@ impl CampaignState {
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
             }
-            Event::RunAbandoned { run, attempt, .. } => {
+            Event::RunAbandoned { run, attempt, ended: _, lost } => {
                 let attempt = self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
                 attempt.ended = Some(*at);
                 attempt.abandoned = true;
+                attempt.lost = *lost;
             }
             Event::RunDiscarded { run, attempt, .. } => {
                 // it counts as one that was cut off: the next has the same number
@@ -425,6 +444,7 @@ impl CampaignState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::WrittenNodes;
 
     fn entries(events: Vec<Event>) -> Vec<Entry> {
         (1..).zip(events).map(|(seq, event)| Entry { seq, at: Timestamp::from_second(seq as i64).expect("a time"), event }).collect()
@@ -446,14 +466,14 @@ mod tests {
             manifest: None,
         };
         let state = CampaignState::of(&entries(vec![
-            Event::RunIntended { run: a.clone(), attempt: 1, nodes: vec![] },
+            Event::RunIntended { run: a.clone(), attempt: 1, nodes: WrittenNodes::default() },
             finished(&a, 1, &failed, None),
-            Event::RunIntended { run: a.clone(), attempt: 2, nodes: vec![] },
+            Event::RunIntended { run: a.clone(), attempt: 2, nodes: WrittenNodes::default() },
             finished(&a, 2, &Outcome::Succeeded, Some("digest")),
-            Event::RunIntended { run: b.clone(), attempt: 1, nodes: vec![] },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
-            Event::RunIntended { run: b.clone(), attempt: 1, nodes: vec![] },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![] },
+            Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false },
+            Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false },
         ]))
         .expect("a legal journal");
         let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()), manifest: None };
@@ -466,7 +486,7 @@ mod tests {
         let run = RunId::from_written("a");
         let mut journal = entries(vec![
             Event::Started { plan: "p".to_owned(), runs: 1, pid: 1, cvc: String::new() },
-            Event::RunIntended { run: run.clone(), attempt: 1, nodes: vec![] },
+            Event::RunIntended { run: run.clone(), attempt: 1, nodes: WrittenNodes::default() },
             Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
         ]);
         assert_eq!(folded(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));
@@ -482,11 +502,11 @@ mod tests {
     #[test]
     fn an_event_that_does_not_follow_is_refused_with_its_line_and_changes_nothing() {
         let (run, point) = (RunId::from_written("a"), PointId::from_written("p"));
-        let intended = |attempt| Event::RunIntended { run: run.clone(), attempt, nodes: vec![] };
+        let intended = |attempt| Event::RunIntended { run: run.clone(), attempt, nodes: WrittenNodes::default() };
         let finished =
             |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None, manifest: None };
         let started = |attempt| Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 };
-        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![] };
+        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![], lost: false };
         let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned(), lineage: None };
         let lease = || LeaseId::from("l");
         let until = Timestamp::UNIX_EPOCH;

@@ -75,7 +75,7 @@ fn list_nodes(cluster: &Cluster) -> Result<(Vec<NodeAccess>, Transport, Vec<Stri
     };
     let list = std::env::var("SLURM_JOB_NODELIST")
         .map_err(|_| ReadyError::Site("not inside a Slurm job: SLURM_JOB_NODELIST is not set".into()))?;
-    let names = crate::nodelist::expand(&list).map_err(|e| ReadyError::Site(e.to_string()))?;
+    let names = cvc_core::nodelist::expand(&list).map_err(|e| ReadyError::Site(e.to_string()))?;
     let me = std::env::var("SLURMD_NODENAME").unwrap_or(me);
     let mut accesses = Vec::new();
     for name in names.iter().cloned() {

@@ -58,7 +58,7 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
     for run in &plan.runs {
         let point = &plan.points.iter().find(|p| p.id == run.point).expect("a point").point;
         let Repeat::Measured(repeat) = run.repeat else { panic!("no warm-ups") };
-        events.push(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
+        events.push(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: Default::default() });
         let outcome = if fails(point) {
             Outcome::Failed { cause: Cause::Checkpoint, detail: "as the test wants it".to_owned() }
         } else {

@@ -88,7 +88,7 @@ pub fn campaign(dir: &Path) -> Made {
         let at = plan.points.iter().position(|p| p.id == run.point).expect("a point");
         let point = &plan.points[at].point;
         let mut attempt = 1;
-        journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: vec![] });
+        journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: Default::default() });
         if run.id == failed || run.id == retried {
             let detail = format!("1 of 9 images is not complete {HOSTILE}");
             let outcome = Outcome::Failed { cause: Cause::Checkpoint, detail };
@@ -98,7 +98,7 @@ pub fn campaign(dir: &Path) -> Made {
                 continue;
             }
             attempt = 2;
-            journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: vec![] });
+            journal.push(Event::RunIntended { run: run.id.clone(), attempt, nodes: Default::default() });
         }
         let slow = match run.repeat {
             Repeat::Warmup(_) => 50.0,
@@ -142,7 +142,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
             records.retain(|r| r.labels.is_empty() && !r.name.starts_with("ckpt"));
         }
         write_run(&dir.join(format!("runs/{}", run.id)), &planned.point, &records);
-        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
+        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: Default::default() });
         journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None, manifest: None });
     }
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
@@ -233,7 +233,7 @@ pub fn campaign_with_costs(dir: &Path) {
             });
         }
         write_run(&dir.join(format!("runs/{}", run.id)), point, &records);
-        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: vec![] });
+        journal.push_at_once(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: Default::default() });
         journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome: Outcome::Succeeded, records: None, manifest: None });
     }
     journal.push(Event::LeaseReleased { lease: "c5-1".into(), how: "done".into() });

@@ -119,14 +119,14 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
 
 /// A short list of these nodes, in their order: neighbours whose names differ in the number at their end become a range. Slurm itself reads
 /// no text behind brackets.
-pub fn compress(nodes: &[String]) -> String {
+pub fn compress<T: AsRef<str>>(nodes: &[T]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for node in nodes {
+    for node in nodes.iter().map(AsRef::as_ref) {
         let prefix = node.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &node[prefix.len()..];
         // a number with more digits than u64 has stays text
         let is_number = digits.len() <= MAX_DIGITS && digits.parse::<u64>().is_ok();
-        let (prefix, digits) = if is_number { (prefix, digits) } else { (node.as_str(), "") };
+        let (prefix, digits) = if is_number { (prefix, digits) } else { (node, "") };
         match groups.last_mut() {
             Some((p, numbers)) if *p == prefix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
             _ => groups.push((prefix, vec![digits])),

@@ -1,0 +1,354 @@
+//! Running sums of what a campaign has spent: the same as [`cvc_core::spending`] computes from the whole journal, but each event changes
+//! only what it is about, so that the budget can be watched at every turn.
+
+use cvc_core::{
+    ids::{LeaseId, NodeName, RunId},
+    journal::{Attempt, CampaignState, Event, Lease},
+    plan::Plan,
+    price::NodeRate,
+    spending::{self, Spent},
+};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+const NS_PER_S: f64 = 1e9;
+
+/// The sums. Times are whole nanoseconds, so that nothing is rounded however often something is added.
+pub(super) struct Ledger<'a> {
+    /// Site and nodes of the mapping of each run of the plan.
+    place_of: HashMap<&'a RunId, (&'a str, u32)>,
+    attempts: BTreeMap<&'a str, OfSite>,
+    /// No open attempt began later.
+    last_start: Timestamp,
+    /// How many different nodes a set of them has, by where the set is.
+    counted: HashMap<usize, (Arc<[NodeName]>, u32)>,
+    /// Orders to clouds that are over, and their cost.
+    over: BTreeSet<usize>,
+    over_cost: Spent,
+    /// Those that are not.
+    open: BTreeSet<usize>,
+    /// Number of leases that were looked at.
+    leases: usize,
+}
+
+/// The attempts at the runs of a site.
+#[derive(Default)]
+struct OfSite {
+    /// Time on nodes of those that have ended, nanoseconds.
+    ended_ns: i128,
+    /// Those that have not: their start and number of nodes.
+    open: HashMap<RunId, (Timestamp, u32)>,
+    /// The sum of these nodes, and of the products of nodes and start.
+    open_nodes: i128,
+    open_start_ns: i128,
+}
+
+impl OfSite {
+    fn begin(&mut self, run: &RunId, start: Timestamp, nodes: u32) {
+        self.forget(run);
+        self.open.insert(run.clone(), (start, nodes));
+        self.open_nodes += i128::from(nodes);
+        self.open_start_ns += i128::from(nodes) * start.as_nanosecond();
+    }
+
+    fn forget(&mut self, run: &RunId) {
+        if let Some((start, nodes)) = self.open.remove(run) {
+            self.open_nodes -= i128::from(nodes);
+            self.open_start_ns -= i128::from(nodes) * start.as_nanosecond();
+        }
+    }
+
+    /// Time on nodes until then, nanoseconds; `is_later` if all have begun by then.
+    fn until(&self, then: Timestamp, is_later: bool) -> i128 {
+        let open = if is_later {
+            self.open_nodes * then.as_nanosecond() - self.open_start_ns
+        } else {
+            // the clock was set back
+            self.open.values().map(|(start, nodes)| i128::from(*nodes) * between_ns(*start, then)).sum()
+        };
+        self.ended_ns + open
+    }
+}
+
+fn between_ns(start: Timestamp, end: Timestamp) -> i128 {
+    (end.as_nanosecond() - start.as_nanosecond()).max(0)
+}
+
+impl<'a> Ledger<'a> {
+    /// The sums of a campaign so far.
+    pub(super) fn of(plan: &'a Plan, state: &CampaignState) -> Self {
+        let points: HashMap<_, _> = plan.points.iter().map(|p| (&p.id, (p.point.site.as_str(), p.point.mapping.nodes()))).collect();
+        let mut ledger = Self {
+            place_of: plan.runs.iter().filter_map(|r| Some((&r.id, *points.get(&r.point)?))).collect(),
+            attempts: BTreeMap::new(),
+            last_start: Timestamp::MIN,
+            counted: HashMap::new(),
+            over: BTreeSet::new(),
+            over_cost: Spent::default(),
+            open: BTreeSet::new(),
+            leases: 0,
+        };
+        for planned in &plan.runs {
+            for attempt in state.runs.get(&planned.id).map_or(&[][..], |h| &h.attempts) {
+                ledger.count(&planned.id, attempt);
+            }
+        }
+        ledger.count_leases(state);
+        ledger
+    }
+
+    /// Takes an event into the sums; `state` has it already.
+    pub(super) fn take_in(&mut self, state: &CampaignState, event: &Event) {
+        match event {
+            Event::RunIntended { run, .. }
+            | Event::RunStarted { run, .. }
+            | Event::RunFinished { run, .. }
+            | Event::RunAbandoned { run, .. } => {
+                // one attempt at a run is under way at a time, and it is the last
+                if let Some(attempt) = state.runs.get(run).and_then(|h| h.attempts.last()) {
+                    self.count(run, attempt);
+                }
+            }
+            Event::LeaseIntended { .. } => self.count_leases(state),
+            Event::LeaseAcquired { lease, .. }
+            | Event::LeaseExtended { lease, .. }
+            | Event::LeaseKept { lease, .. }
+            | Event::LeaseLost { lease, .. }
+            | Event::LeaseReleased { lease, .. } => self.count_lease(state, lease),
+            Event::Opened { .. }
+            | Event::Started { .. }
+            | Event::SiteOpened { .. }
+            | Event::SiteClosed { .. }
+            | Event::PointQuarantined { .. }
+            | Event::PointsSkipped { .. }
+            | Event::PointReleased { .. }
+            | Event::Interrupted { .. }
+            | Event::Completed { .. } => {}
+        }
+    }
+
+    fn count(&mut self, run: &RunId, attempt: &Attempt) {
+        let (Some((site, nodes)), Some(start)) = (self.place_of.get(run).copied(), attempt.started) else { return };
+        let nodes = self.nodes_of(&attempt.nodes).unwrap_or(nodes);
+        let of_site = self.attempts.entry(site).or_default();
+        match attempt.ended {
+            None => {
+                self.last_start = self.last_start.max(start);
+                of_site.begin(run, start, nodes);
+            }
+            Some(end) => {
+                of_site.forget(run);
+                of_site.ended_ns += i128::from(nodes) * between_ns(start, end);
+            }
+        }
+    }
+
+    /// Number of different nodes; `None` if there are no names.
+    fn nodes_of(&mut self, nodes: &Arc<[NodeName]>) -> Option<u32> {
+        if nodes.is_empty() {
+            return None;
+        }
+        let counted = self.counted.entry(nodes.as_ptr().addr());
+        Some(counted.or_insert_with(|| (Arc::clone(nodes), spending::count_distinct(nodes))).1)
+    }
+
+    /// Looks at all leases that were not looked at yet.
+    fn count_leases(&mut self, state: &CampaignState) {
+        for (number, lease) in state.leases.iter().enumerate().skip(self.leases) {
+            match &lease.order {
+                None => {}
+                Some(_) if lease.released => self.end_lease(number, lease),
+                Some(_) => drop(self.open.insert(number)),
+            }
+        }
+        self.leases = state.leases.len();
+    }
+
+    fn count_lease(&mut self, state: &CampaignState, name: &LeaseId) {
+        let Some(number) = state.leases.iter().rposition(|l| l.name == *name) else { return };
+        if self.over.contains(&number) {
+            // something became known after its end
+            (self.over, self.over_cost, self.open, self.leases) = Default::default();
+            self.count_leases(state);
+        } else if state.leases[number].released && self.open.remove(&number) {
+            self.end_lease(number, &state.leases[number]);
+        }
+    }
+
+    fn end_lease(&mut self, number: usize, lease: &Lease) {
+        if let Some(spent) = spending::lease_cost(lease, Timestamp::MAX) {
+            self.over_cost = spending::total([&self.over_cost, &spent]);
+        }
+        self.over.insert(number);
+    }
+
+    /// The cost of attempts at runs until then on sites that are billed by use, US dollars.
+    pub(super) fn attempts_usd(&self, rates: &BTreeMap<String, NodeRate>, then: Timestamp) -> f64 {
+        let is_later = then >= self.last_start;
+        let usd = |(site, rate): (&String, &NodeRate)| {
+            let ns = self.attempts.get(site.as_str())?.until(then, is_later);
+            Some(rate.cost_of(ns as f64 / NS_PER_S, 1))
+        };
+        rates.iter().filter_map(usd).sum()
+    }
+
+    /// The cost of instances of clouds until then.
+    pub(super) fn leases_cost(&self, state: &CampaignState, then: Timestamp) -> Spent {
+        let open: Vec<Spent> = self.open_leases(state).filter_map(|lease| spending::lease_cost(lease, then)).collect();
+        spending::total(open.iter().chain([&self.over_cost]))
+    }
+
+    /// Orders to clouds that are not over.
+    pub(super) fn open_leases<'s>(&self, state: &'s CampaignState) -> impl Iterator<Item = &'s Lease> {
+        self.open.iter().filter_map(|number| state.leases.get(*number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::tests::order;
+    use cvc_core::{
+        ids::PointId,
+        journal::{Acquired, Entry},
+        mapping::Mapping,
+        outcome::Outcome,
+        plan::PlannedRun,
+        point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+        price::{Price, PriceFrom, RatePart},
+    };
+    use proptest::prelude::*;
+
+    const SITES: [&str; 3] = ["free", "cheap", "dear"];
+
+    fn run(number: usize) -> RunId {
+        RunId::from_written(&format!("r{number}"))
+    }
+
+    /// Six runs, two on each site.
+    fn plan() -> Plan {
+        let point = |site: &str| Point {
+            site: site.to_owned(),
+            app: "ep".into(),
+            class: "S".into(),
+            mapping: "3Nx1P".parse::<Mapping>().expect("a mapping"),
+            mpi: "mpich".into(),
+            checkpointer: CheckpointerKind::None,
+            compression: Compression::None,
+            aggregators: None,
+            cb_buffer: None,
+            storage: "disk".into(),
+            user: Default::default(),
+        };
+        let planned = |number: usize| PlannedRun {
+            id: run(number),
+            point: PointId::from_written(SITES[number % 3]),
+            repeat: Repeat::Measured(number as u32),
+        };
+        Plan {
+            schema: 1,
+            campaign: "c".into(),
+            seed: 1,
+            points: SITES.iter().map(|s| PlannedPoint { id: PointId::from_written(s), point: point(s) }).collect(),
+            runs: (0..6).map(planned).collect(),
+            excluded: Vec::new(),
+            predict: None,
+        }
+    }
+
+    fn rates() -> BTreeMap<String, NodeRate> {
+        let rate = |usd: f64| NodeRate::new(vec![RatePart { what: "node".into(), price: Price::new(usd, PriceFrom::Campaign) }], 0.0);
+        [("cheap".to_owned(), rate(0.1)), ("dear".to_owned(), rate(7.0))].into()
+    }
+
+    /// Something that is written if it may follow.
+    fn event() -> impl Strategy<Value = Event> {
+        let lease = || (0usize..3).prop_map(|n| LeaseId::from(format!("l{n}")));
+        let until = (0i64..4000).prop_map(|s| Timestamp::from_second(s).expect("a time"));
+        let intended = (0usize..7, 1u32..3, 0usize..4);
+        prop_oneof![
+            4 => intended.prop_map(|(n, attempt, nodes)| {
+                let nodes: Vec<NodeName> = (0..nodes).map(|n| format!("n{}", n % 2).into()).collect();
+                Event::RunIntended { run: run(n), attempt, nodes: serde_json::from_value(serde_json::json!(nodes)).expect("names") }
+            }),
+            2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunStarted { run: run(n), attempt, pid: 1, start_ticks: 1 }),
+            2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| {
+                Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None }
+            }),
+            2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false }),
+            1 => (lease(), 1u32..4, prop::option::of(0.0..5.0), any::<bool>()).prop_map(|(lease, nodes, usd, cloud)| {
+                Event::LeaseIntended { lease, site: "cloud".into(), nodes, order: cloud.then(|| order(nodes, usd)) }
+            }),
+            1 => lease().prop_map(|lease| Event::LeaseAcquired { lease, by: Acquired::instances(["i-1", "i-2"]) }),
+            1 => (lease(), until.clone()).prop_map(|(lease, until)| Event::LeaseExtended { lease, until }),
+            1 => (lease(), until).prop_map(|(lease, until)| Event::LeaseKept { lease, until }),
+            1 => lease().prop_map(|lease| Event::LeaseLost { lease, instances: vec!["i-2".into()], why: String::new() }),
+            1 => lease().prop_map(|lease| Event::LeaseReleased { lease, how: String::new() }),
+        ]
+    }
+
+    fn is_near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * (1.0 + a.abs())
+    }
+
+    proptest! {
+        #[test]
+        fn the_sums_are_what_the_whole_journal_gives(events in prop::collection::vec((event(), -5i64..60), 0..80), begun_at in 0usize..80) {
+            let (plan, rates) = (plan(), rates());
+            let site_of = |run: &RunId| {
+                let number: usize = run.as_str()[1..].parse().expect("a number");
+                (number < 6).then(|| (SITES[number % 3].to_owned(), 3))
+            };
+            let mut state = CampaignState::default();
+            let mut ledger = Ledger::of(&plan, &state);
+            let mut now = 1000;
+            for (number, (event, passed)) in events.into_iter().enumerate() {
+                if number == begun_at {
+                    // a controller that continues a campaign
+                    ledger = Ledger::of(&plan, &state);
+                }
+                now += passed;
+                let entry = Entry { seq: 1, at: Timestamp::from_second(now).expect("a time"), event };
+                if state.apply(&entry).is_ok() {
+                    ledger.take_in(&state, &entry.event);
+                }
+                for ahead in [-100, 0, 1, 100_000] {
+                    let then = Timestamp::from_second(now + ahead).expect("a time");
+                    let attempts = spending::total(spending::attempts_cost(&state, site_of, &rates, then).values()).usd;
+                    let sum = ledger.attempts_usd(&rates, then);
+                    prop_assert!(is_near(attempts, sum), "{} and {}", attempts, sum);
+                    let leases = spending::total(spending::campaign_cost(&state, then).values());
+                    let sum = ledger.leases_cost(&state, then);
+                    prop_assert!(is_near(leases.usd, sum.usd), "{:?} and {:?}", leases, sum);
+                    prop_assert!(leases.unknown == sum.unknown && is_near(leases.instance_s, sum.instance_s));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_ended_attempts_is_looked_at_again() {
+        let plan = plan();
+        let mut state = CampaignState::default();
+        let mut ledger = Ledger::of(&plan, &state);
+        let at = |s: i64| Timestamp::from_second(s).expect("a time");
+        for second in 0..1000 {
+            let (attempt, run) = (1, run(1));
+            for event in [
+                Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() },
+                Event::RunAbandoned { run, attempt, ended: vec![], lost: false },
+            ] {
+                let entry = Entry { seq: 1, at: at(second), event };
+                state.apply(&entry).expect("legal");
+                ledger.take_in(&state, &entry.event);
+            }
+        }
+        assert_eq!(ledger.attempts["cheap"].open.len(), 0);
+        assert_eq!(state.runs[&run(1)].attempts.len(), 1000);
+        // no history is needed to say what they cost
+        assert_eq!(ledger.attempts_usd(&rates(), at(5000)), 0.0);
+    }
+}

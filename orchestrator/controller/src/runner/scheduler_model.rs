@@ -1,0 +1,311 @@
+//! The scheduler against a plain one, which looks at every run of the plan each time, over random plans and histories; and how much it
+//! looks at.
+
+use super::scheduler::{Capacity, Scheduler};
+use cvc_core::{
+    campaign::{Order, RunSettings},
+    ids::{PointId, RunId},
+    journal::{Attempt, CampaignState, RunHistory, RunState},
+    mapping::Mapping,
+    outcome::{Cause, Outcome},
+    plan::{Plan, PlannedRun},
+    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+};
+use cvc_engine::attempt::Task;
+use proptest::prelude::*;
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet, HashMap},
+};
+
+const SETTINGS: RunSettings = RunSettings {
+    repeats: 2,
+    warmups: 0,
+    seed: 1,
+    order: Order::Interleaved,
+    timeout_s: 60.0,
+    retries: 1,
+    quarantine_after: 2,
+    keep_images: false,
+    keep_outputs: false,
+};
+
+/// Sites: the last one is not open, the first takes one run at a time.
+const SITES: [&str; 4] = ["alone", "small", "large", "closed"];
+
+/// How many nodes each site has now.
+struct Nodes {
+    count: [usize; 4],
+    asked: Cell<u64>,
+}
+
+impl Capacity for Nodes {
+    fn side_by_side(&self, site: &str) -> Option<bool> {
+        (site != "closed").then_some(site != "alone")
+    }
+
+    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+        self.asked.set(self.asked.get() + 1);
+        let at = SITES.iter().position(|s| *s == site)?;
+        let names = (0..self.count[at]).map(|n| format!("{site}-{n}"));
+        let free: Vec<String> = names.filter(|n| !used.contains(n)).take(wanted).collect();
+        (free.len() == wanted).then_some(free)
+    }
+}
+
+/// A plan with points of these sites and numbers of nodes; `order` has the point of each run.
+fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
+    let id = |at: usize| PointId::from_written(&format!("p{at}"));
+    let point = |(site, nodes): &(usize, u32)| Point {
+        site: SITES[*site].to_owned(),
+        app: "ep".into(),
+        class: "S".into(),
+        mapping: format!("{nodes}Nx1P").parse::<Mapping>().expect("a mapping"),
+        mpi: "mpich".into(),
+        checkpointer: CheckpointerKind::None,
+        compression: Compression::None,
+        aggregators: None,
+        cb_buffer: None,
+        storage: "disk".into(),
+        user: Default::default(),
+    };
+    let run = |(number, at): (usize, &usize)| PlannedRun {
+        id: RunId::from_written(&format!("r{number}")),
+        point: id(*at),
+        repeat: Repeat::Measured(number as u32),
+    };
+    Plan {
+        schema: 1,
+        campaign: "c".into(),
+        seed: 1,
+        points: points.iter().enumerate().map(|(at, p)| PlannedPoint { id: id(at), point: point(p) }).collect(),
+        runs: order.iter().enumerate().map(run).collect(),
+        excluded: Vec::new(),
+        predict: None,
+    }
+}
+
+/// The plain scheduler.
+#[derive(Default)]
+struct Plain {
+    obstacles: BTreeSet<PointId>,
+    under_way: BTreeMap<RunId, Task>,
+    adopted: BTreeSet<RunId>,
+    first_open: usize,
+}
+
+impl Plain {
+    fn is_settled(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, run: &PlannedRun) -> bool {
+        let _ = plan;
+        self.obstacles.contains(&run.point) || state.quarantined.contains(&run.point) || scheduler.attempts_before(state, &run.id).is_none()
+    }
+
+    fn advance(&mut self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState) {
+        while let Some(run) = plan.runs.get(self.first_open)
+            && self.is_settled(plan, scheduler, state, run)
+            && !self.under_way.contains_key(&run.id)
+        {
+            self.first_open += 1;
+        }
+    }
+
+    fn open(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState) -> Vec<usize> {
+        let is_open = |number: &usize| {
+            let run = &plan.runs[*number];
+            !self.is_settled(plan, scheduler, state, run) && !self.under_way.contains_key(&run.id)
+        };
+        (self.first_open..plan.runs.len()).filter(is_open).collect()
+    }
+
+    fn nodes_for(&self, plan: &Plan, run: &PlannedRun, nodes: &Nodes) -> Option<Vec<String>> {
+        let point = &plan.points.iter().find(|p| p.id == run.point)?.point;
+        let shares = nodes.side_by_side(&point.site)?;
+        let others_share = self.under_way.values().all(|t| nodes.side_by_side(&t.point.site) == Some(true));
+        if !(self.under_way.is_empty() || shares && others_share) {
+            return None;
+        }
+        let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
+        let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
+        nodes.free_nodes(&point.site, point.mapping.nodes() as usize, &used)
+    }
+
+    fn next(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, nodes: &Nodes) -> Option<usize> {
+        let open = self.open(plan, scheduler, state);
+        let adopted = |number: &usize| self.adopted.contains(&plan.runs[*number].id);
+        let only_adopted = self.under_way.keys().any(|run| self.adopted.contains(run)) || open.iter().any(adopted);
+        let may_start = |number: &usize| (adopted(number) || !only_adopted) && self.nodes_for(plan, &plan.runs[*number], nodes).is_some();
+        open.iter().copied().find(may_start)
+    }
+}
+
+/// What happens to a campaign.
+#[derive(Clone, Debug)]
+enum Happens {
+    /// What may start is started.
+    Start,
+    /// The attempt under way at this position ends so.
+    End(usize, End),
+    Quarantine(usize),
+    Obstruct(usize),
+    Nodes(usize, usize),
+    Advance,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Succeeded,
+    Failed(Cause),
+    Abandoned,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let end = prop_oneof![
+        4 => Just(End::Succeeded),
+        2 => Just(End::Failed(Cause::Application)),
+        1 => Just(End::Failed(Cause::Reclaimed)),
+        1 => Just(End::Abandoned),
+    ];
+    prop_oneof![
+        8 => Just(Happens::Start),
+        8 => (0usize..8, end).prop_map(|(at, end)| Happens::End(at, end)),
+        1 => (0usize..6).prop_map(Happens::Quarantine),
+        1 => (0usize..6).prop_map(Happens::Obstruct),
+        2 => (0usize..3, 0usize..6).prop_map(|(site, count)| Happens::Nodes(site, count)),
+        6 => Just(Happens::Advance),
+    ]
+}
+
+/// Takes the end of an attempt into the state, as its journal would.
+fn fold(state: &mut CampaignState, task: &Task, end: End) {
+    let failed = |cause| Outcome::Failed { cause, detail: String::new() };
+    let (outcome, abandoned) = match end {
+        End::Succeeded => (Some(Outcome::Succeeded), false),
+        End::Failed(cause) => (Some(failed(cause)), false),
+        End::Abandoned => (None, true),
+    };
+    let last = match &outcome {
+        Some(outcome) => RunState::Finished { attempt: task.attempt, outcome: outcome.clone(), records: None },
+        None => RunState::Abandoned { attempts: task.attempt - 1 },
+    };
+    let attempt =
+        Attempt { number: task.attempt, started: None, ended: None, outcome, abandoned, lost: abandoned, nodes: Default::default() };
+    let begun = || RunHistory { state: last.clone(), attempts: Vec::new() };
+    let history = state.runs.entry(task.planned.id.clone()).or_insert_with(begun);
+    history.state = last.clone();
+    history.attempts.push(attempt);
+}
+
+fn task(plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, number: usize, nodes: &Nodes) -> Task {
+    let planned = plan.runs[number].clone();
+    let point = scheduler.point(&planned.point).expect("a point").clone();
+    let attempt = scheduler.attempts_before(state, &planned.id).unwrap_or(0) + 1;
+    let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
+    Task { planned, point, attempt, dispatch: 0, nodes, disk_bytes: None }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_runs_start_in_the_same_order_as_if_all_were_looked_at(
+        points in prop::collection::vec((0usize..4, 1u32..4), 1..6),
+        order in prop::collection::vec(0usize..6, 0..30),
+        adopted in prop::collection::vec(0usize..30, 0..3),
+        history in prop::collection::vec(happens(), 0..120),
+    ) {
+        let order: Vec<usize> = order.into_iter().map(|at| at % points.len()).collect();
+        let plan = plan(&points, &order);
+        let mut state = CampaignState::default();
+        let mut nodes = Nodes { count: [3, 2, 5, 3], asked: Cell::new(0) };
+        let (mut scheduler, mut plain) = (Scheduler::new(&plan, &SETTINGS), Plain::default());
+        for run in adopted.into_iter().filter_map(|at| plan.runs.get(at)) {
+            state.runs.insert(run.id.clone(), RunHistory { state: RunState::Open { attempt: 1, shepherd: None }, attempts: Vec::new() });
+            scheduler.adopt(&run.id);
+            plain.adopted.insert(run.id.clone());
+        }
+        for step in history {
+            match step {
+                Happens::Start => {
+                    let next = scheduler.next(&state, &nodes);
+                    prop_assert_eq!(next, plain.next(&plan, &scheduler, &state, &nodes));
+                    if let Some(number) = next {
+                        let task = task(&plan, &scheduler, &state, number, &nodes);
+                        prop_assert_eq!(Some(task.nodes.clone()), plain.nodes_for(&plan, &task.planned, &nodes));
+                        plain.under_way.insert(task.planned.id.clone(), task.clone());
+                        scheduler.begin(task);
+                    }
+                }
+                Happens::End(at, end) => {
+                    let Some(run) = plain.under_way.keys().nth(at).cloned() else { continue };
+                    let task = plain.under_way.remove(&run).expect("it is under way");
+                    plain.adopted.remove(&run);
+                    prop_assert_eq!(scheduler.end(&run).map(|t| t.planned.id), Some(run));
+                    fold(&mut state, &task, end);
+                }
+                Happens::Quarantine(at) => {
+                    let Some(point) = plan.points.get(at) else { continue };
+                    state.quarantined.insert(point.id.clone());
+                }
+                Happens::Obstruct(at) => {
+                    let Some(point) = plan.points.get(at) else { continue };
+                    plain.obstacles.insert(point.id.clone());
+                    scheduler.obstruct([point.id.clone()], "gone");
+                }
+                Happens::Nodes(site, count) => nodes.count[site] = count,
+                Happens::Advance => {
+                    scheduler.advance(&state);
+                    plain.advance(&plan, &scheduler, &state);
+                    prop_assert_eq!(scheduler.is_done(), plain.first_open >= plan.runs.len());
+                }
+            }
+            let open = plain.open(&plan, &scheduler, &state);
+            let ids = |runs: Vec<&PlannedRun>| runs.into_iter().map(|r| r.id.clone()).collect::<Vec<_>>();
+            let site_of: HashMap<&PointId, &str> = plan.points.iter().map(|p| (&p.id, p.point.site.as_str())).collect();
+            for site in SITES {
+                let of_site: Vec<&PlannedRun> = open.iter().map(|n| &plan.runs[*n]).filter(|r| site_of[&r.point] == site).collect();
+                let runs = plain.under_way.values().any(|t| t.point.site == site);
+                prop_assert_eq!(scheduler.is_busy(&state, site), runs || !of_site.is_empty());
+                prop_assert_eq!(ids(scheduler.open_runs(&state, |s| s == site)), ids(of_site));
+                prop_assert_eq!(scheduler.is_only_site(site), plan.points.iter().all(|p| p.point.site == site));
+            }
+            for point in &plan.points {
+                let of_point: Vec<&PlannedRun> = open.iter().map(|n| &plan.runs[*n]).filter(|r| r.point == point.id).collect();
+                prop_assert_eq!(ids(scheduler.open_runs_of(&state, &point.id)), ids(of_point));
+            }
+        }
+    }
+}
+
+/// Carries out a plan of so many runs, with failures; how often the scheduler looked at a run or asked for nodes, for each run.
+fn looks_for_each_run(runs: usize) -> u64 {
+    // a site of one run at a time that is always busy, and two on which others run side by side, with more than one number of nodes
+    let points = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1)];
+    let order: Vec<usize> = (0..runs).map(|n| n % points.len()).collect();
+    let plan = plan(&points, &order);
+    let mut state = CampaignState::default();
+    let nodes = Nodes { count: [1, 2, 5, 0], asked: Cell::new(0) };
+    let mut scheduler = Scheduler::new(&plan, &SETTINGS);
+    let mut ended = 0;
+    loop {
+        scheduler.advance(&state);
+        while let Some(number) = scheduler.next(&state, &nodes) {
+            let task = task(&plan, &scheduler, &state, number, &nodes);
+            scheduler.begin(task);
+        }
+        let busy = SITES.iter().filter(|site| scheduler.is_busy(&state, site)).count();
+        // the one that is not open stays
+        let Some(run) = scheduler.under_way().keys().min().cloned() else { break assert_eq!(busy, 1) };
+        let task = scheduler.end(&run).expect("it was under way");
+        ended += 1;
+        let end = if ended % 7 == 0 && task.attempt == 1 { End::Failed(Cause::Budget) } else { End::Succeeded };
+        fold(&mut state, &task, end);
+    }
+    assert_eq!(scheduler.tally(&state).succeeded as usize, runs / 5 * 4);
+    (scheduler.looks() + nodes.asked.get()) / runs as u64
+}
+
+#[test]
+fn a_run_costs_as_many_looks_in_a_large_plan_as_in_a_small_one() {
+    let (few, many) = (looks_for_each_run(500), looks_for_each_run(5000));
+    assert!(many <= few + 1 && many < 60, "{few} looks for each of 500 runs, {many} for each of 5000");
+}
