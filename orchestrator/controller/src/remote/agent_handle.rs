@@ -288,7 +288,7 @@ impl AgentHandle {
 
     /// Lets the agent forget an attempt whose directory is not fetched.
     pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
-        self.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
+        self.agent_state.forget(run, dispatch, attempt);
     }
 
     /// Whether an attempt's end is known already.

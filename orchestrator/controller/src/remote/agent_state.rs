@@ -1,17 +1,18 @@
 //! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
 
+use super::outbox::Outbox;
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::{Cause, Outcome},
     store::OutcomeFile,
 };
 use cvc_engine::{
-    agent::{Event, Named, Numbered, Request, request_name},
+    agent::{Event, Numbered, Request, Settled, request_name},
     attempt::{Found, Task},
 };
 use cvc_probe::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use tokio::sync::{Notify, watch};
 
 /// Failures that may really be the end of the job, which takes ranks and nodes away one by one.
@@ -104,16 +105,16 @@ pub(super) struct State {
     pub started: HashMap<(RunId, u32), (u32, u64)>,
     pub stage: HashMap<RunId, String>,
     pub ended: HashMap<(RunId, u32), Ended>,
+    /// Attempts that were handed over and have no end, with their numbers.
+    pub awaited: HashMap<(RunId, u32), u32>,
     /// Time since the agent's last heartbeat, as the relay sees it, seconds.
     pub silent_s: f64,
     /// Nodes that are lost.
     pub lost: BTreeMap<String, String>,
     /// Nodes that the cloud is about to reclaim, and its notice.
     pub leaving: BTreeMap<String, String>,
-    /// Requests that must reach the spool; repeated after a reconnection.
-    pub asked: VecDeque<Named>,
-    /// Number of them that were sent over the present connection.
-    pub sent: usize,
+    /// Requests that must reach the spool.
+    pub outbox: Outbox,
     /// Whether it was asked to end: then no other is started.
     pub closing: bool,
     /// How the agent has ended for good, if it has.
@@ -171,17 +172,26 @@ impl AgentState {
 
     /// Queues a request, which reaches the spool exactly once.
     pub fn ask(&self, name: String, request: Request) {
-        self.change(|state| {
-            if !state.asked.iter().any(|n| n.name == name) {
-                state.asked.push_back(Named { name, request });
-            }
-        });
+        self.change(|state| state.outbox.add(name, request));
         self.outgoing.notify_one();
     }
 
     /// Hands an attempt over.
     pub fn run(&self, task: &Task) {
+        self.change(|state| state.awaited.insert((task.planned.id.clone(), task.dispatch), task.attempt));
         self.ask(request_name(&task.planned.id, task.dispatch), Request::Run(Box::new(task.clone())));
+    }
+
+    /// Forgets an attempt, and has the agent remove what it keeps of it.
+    pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
+        self.change(|state| {
+            let key = (run.clone(), dispatch);
+            state.started.remove(&key);
+            state.ended.remove(&key);
+            state.stage.remove(run);
+            state.awaited.remove(&key);
+        });
+        self.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
     }
 
     /// Takes an event in, unless it was heard before; what is worth telling people.
@@ -204,8 +214,11 @@ impl AgentState {
 
     /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
     pub fn do_without(&self, missing: MissingEvents) {
-        self.change(|state| state.seq = state.seq.max(missing.before - 1));
-        self.ask(format!("report-{}", missing.before), Request::Report);
+        let of = self.change(|state| {
+            state.seq = state.seq.max(missing.before - 1);
+            state.awaited.iter().map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt }).collect()
+        });
+        self.ask(format!("report-{}", missing.before), Request::Report { of });
     }
 }
 
@@ -271,11 +284,8 @@ impl State {
 
     /// An attempt has an end, and needs not be asked for again.
     fn settle(&mut self, run: RunId, dispatch: u32, ended: Ended) {
-        let name = request_name(&run, dispatch);
-        if let Some(at) = self.asked.iter().position(|n| n.name == name) {
-            self.asked.remove(at);
-            self.sent = self.sent.saturating_sub(usize::from(at < self.sent));
-        }
+        self.outbox.remove(&request_name(&run, dispatch));
+        self.awaited.remove(&(run.clone(), dispatch));
         self.ended.insert((run, dispatch), ended);
     }
 
@@ -370,9 +380,15 @@ mod tests {
         let missing = agent.apply_event(late()).expect_err("a gap");
         assert_eq!(missing.to_string(), "its events 2 to 3 did not arrive");
         assert!(agent.state().ready.is_none() && agent.state().seq == 1, "it is asked for again from the first that is missing");
+        agent.run(&task());
         agent.do_without(missing);
         agent.apply_event(late()).expect("it goes on");
-        assert!(matches!(agent.state().asked.back(), Some(Named { request: Request::Report, .. })));
+        agent.change(|state| {
+            let (run, _) = state.outbox.unsent().expect("the attempt");
+            state.outbox.sent(run);
+            let (_, report) = state.outbox.unsent().expect("a request for its end");
+            assert!(matches!(&report.request, Request::Report { of } if of.len() == 1 && of[0].attempt == task().attempt), "{report:?}");
+        });
         // another agent has numbers of its own
         apply_event(&agent, 1 << 20, Event::Began);
         assert_eq!(agent.state().seq, 1 << 20);
@@ -384,11 +400,12 @@ mod tests {
         agent.run(&task());
         agent.run(&task());
         agent.ask("later".into(), Request::Close);
-        agent.change(|s| s.sent = 1);
         apply_event(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
         let state = agent.state();
-        let left: Vec<&str> = state.asked.iter().map(|n| n.name.as_str()).collect();
-        assert_eq!((left, state.sent), (vec!["later"], 0), "and what was not sent yet still is to be");
+        assert_eq!(state.outbox.unsent().map(|(_, named)| named.name.as_str()), Some("later"));
+        drop(state);
+        agent.forget(&run(), 0, 1);
+        assert!(agent.state().ended.is_empty() && agent.state().stage.is_empty());
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Connection {
             }
             let why = match self.head_node.channel(&argv).await {
                 Ok(channel) => {
-                    self.agent_state.change(|s| s.sent = 0);
+                    self.agent_state.change(|s| s.outbox.begin_anew());
                     let (heard, why) = self.converse(channel, &mut missed).await;
                     if heard {
                         delays.reset();
@@ -84,12 +84,12 @@ impl Connection {
         loop {
             let unsent = {
                 let state = self.agent_state.state();
-                state.asked.get(state.sent).and_then(|named| serde_json::to_vec(named).ok())
+                state.outbox.unsent().and_then(|(number, named)| Some((number, serde_json::to_vec(named).ok()?)))
             };
-            if let Some(mut line) = unsent {
+            if let Some((number, mut line)) = unsent {
                 line.push(b'\n');
                 match tokio::time::timeout(SILENCE, channel.send(&line)).await {
-                    Ok(Ok(())) => self.agent_state.change(|s| s.sent += 1),
+                    Ok(Ok(())) => self.agent_state.change(|s| s.outbox.sent(number)),
                     Ok(Err(error)) => return (heard, error.to_string()),
                     Err(_) => return (heard, "cannot send requests".into()),
                 }
@@ -130,11 +130,16 @@ impl Connection {
                 self.reporter.note(told);
             }
         } else if let Ok(message) = serde_json::from_slice::<RelayMessage>(line) {
-            // the relay sends this after all earlier events
-            self.agent_state.change(|s| s.replayed = true);
             match message {
-                RelayMessage::Alive { agent: Some(false), .. } => self.agent_is_gone().await,
-                RelayMessage::Alive { silent_s, .. } => self.agent_state.change(|s| s.silent_s = silent_s),
+                RelayMessage::Alive { agent, silent_s } => {
+                    // the relay sends this after all earlier events
+                    self.agent_state.change(|s| s.replayed = true);
+                    match agent {
+                        Some(false) => self.agent_is_gone().await,
+                        Some(true) | None => self.agent_state.change(|s| s.silent_s = silent_s),
+                    }
+                }
+                RelayMessage::Written { name } => self.agent_state.change(|s| s.outbox.remove(&name)),
                 RelayMessage::Refused { name, problem } => {
                     self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()))
                 }

@@ -305,6 +305,23 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
     opened.unwrap_or_else(|e| panic!("{e}")).expect("nobody stopped")
 }
 
+/// After all those attempts no request is left on either side; nor is one that is made again after the end of its attempt, which is not
+/// carried out again; nor one that is made before the connection is there again.
+async fn keeps_no_request(remote: &Remote, node: &Node, ended: &Task) {
+    let agent = remote.current().expect("an agent");
+    let left = || node.shell("find /root/.cvc/spool -path '*/in/*'");
+    let is_gone = || agent.agent_state.state().outbox.is_empty() && left().trim().is_empty();
+    until("all requests to go", is_gone).await;
+    let seq = agent.agent_state.state().seq;
+    agent.agent_state.run(ended);
+    until("the repeated request to go", is_gone).await;
+    let relay = "for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline | grep -q '^[^ ]*cvc-node[^ ]* attach '; then kill ${p#/proc/}; echo killed; fi; done";
+    assert!(node.shell(relay).contains("killed"));
+    agent.agent_state.forget(&ended.planned.id, ended.dispatch, ended.attempt);
+    until("a request over the next connection to go", is_gone).await;
+    assert_eq!(agent.agent_state.state().seq, seq, "nothing was carried out");
+}
+
 #[test]
 fn every_executor_keeps_the_contract() {
     require!(Tool::Lab, Tool::Mpich5);
@@ -346,6 +363,7 @@ fn every_executor_keeps_the_contract() {
         }
         assert!(measured[0].iter().all(|names| names.contains("wall_s")), "{measured:?}");
         assert_eq!(measured[0], measured[1], "what is measured does not depend on who carries it out");
+        keeps_no_request(&remote, lab.node("n1"), &members[1].task("good", 1)).await;
         remote.close().await.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(lab.node("n1").shell("ls /root/.cvc/spool 2>/dev/null || :"), "", "nothing is left on the node");
     };

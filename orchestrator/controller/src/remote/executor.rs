@@ -19,7 +19,6 @@ use cvc_core::{
     store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest},
 };
 use cvc_engine::{
-    agent::Request,
     attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
     host::HostError,
 };
@@ -131,8 +130,7 @@ impl Executor<CampaignError> for Remote {
 
     fn forget(&self, task: &Task) {
         if let Some(agent) = self.current().filter(|l| l.alive()) {
-            let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
-            agent.agent_state.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run, dispatch, attempt });
+            agent.agent_state.forget(&task.planned.id, task.dispatch, task.attempt);
         }
     }
 }

@@ -9,6 +9,7 @@ mod contract;
 mod executor;
 mod head_node;
 mod job_monitor;
+mod outbox;
 mod setting;
 mod site;
 mod submission;

@@ -1,21 +1,25 @@
 //! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lasts.
 
-use super::{protocol::Request, spool::Spool};
+use super::{
+    protocol::Request,
+    spool::Spool,
+    wake::{Changes, GROWTH, LastChange, Pace, wait},
+};
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
+use nix::poll::PollTimeout;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, BufRead, Read, Seek, SeekFrom, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
 
-/// Delay between checks for new events.
-const TICK: Duration = Duration::from_millis(5);
+/// Delay between checks for new events that the kernel does not tell of: those that an agent on another machine writes.
+const PACE: Pace = Pace { shortest: Duration::from_millis(5), longest: Duration::from_millis(250) };
+/// The same where the kernel tells of them: it may have lost one.
+const TICK: Duration = Duration::from_secs(1);
 /// Delay between touches of the file that shows that a controller is there, and between heartbeats to it.
 const ALIVE: Duration = Duration::from_secs(2);
 
@@ -39,6 +43,11 @@ pub enum RelayMessage {
         /// Time since the agent's last heartbeat, seconds.
         silent_s: f64,
     },
+    /// A request is in the spool, and needs not be sent again.
+    Written {
+        /// Name of the request.
+        name: String,
+    },
     /// A request could not be written to the spool.
     Refused {
         /// Name of the request.
@@ -54,45 +63,79 @@ pub enum RelayMessage {
 /// When the spool does not exist, or the connection is gone.
 pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
     let spool = Spool::at(root);
-    let closed = Arc::new(AtomicBool::new(false));
+    // a byte for each request; its end is that of standard input
+    let (mut requests, asked) = UnixStream::pair().map_err(StoreError::io("wait for requests to", root))?;
+    requests.set_nonblocking(true).map_err(StoreError::io("wait for requests to", root))?;
     let reader = {
-        let (spool, closed) = (spool.clone(), Arc::clone(&closed));
+        let (spool, mut asked) = (spool.clone(), asked);
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines() {
                 let Ok(line) = line else { break };
                 let Ok(named) = serde_json::from_str::<Named>(&line) else { continue };
-                if let Err(error) = spool.ask(&named.name, &named.request) {
-                    say(&RelayMessage::Refused { name: named.name, problem: error.to_string() });
-                }
+                let name = named.name;
+                say(&match spool.ask(&name, &named.request) {
+                    Ok(()) => RelayMessage::Written { name },
+                    Err(error) => RelayMessage::Refused { name, problem: error.to_string() },
+                });
+                // a full buffer wakes it as well
+                let _ = asked.write(b".");
             }
-            closed.store(true, Ordering::Release);
         })
     };
+    let changes = Changes::of(root, GROWTH).filter(|_| agent_is_here);
+    let mut active = Instant::now();
     let path = spool.events();
     let mut follow = Follow { offset: 0, from, partial: Vec::new() };
     let mut last: Option<Instant> = None;
-    // by its changes, not by its age: the clocks of two machines may differ
-    let mut beat = (None, Instant::now());
-    while !closed.load(Ordering::Acquire) {
-        follow.tell(&path).map_err(StoreError::io("tell", &path))?;
+    let mut beat = LastChange::new(Instant::now());
+    loop {
+        while follow.tell(&path).map_err(StoreError::io("tell", &path))? {
+            active = Instant::now();
+        }
         if last.is_none_or(|at| at.elapsed() > ALIVE) {
             let alive = spool.controller();
             std::fs::write(&alive, b"").map_err(StoreError::io("write", &alive))?;
             let agent = agent_is_here.then(|| spool.agent().is_some());
-            let now = std::fs::metadata(spool.beat()).and_then(|m| m.modified()).ok();
-            if now != beat.0 {
-                beat = (now, Instant::now());
-            }
-            if !say(&RelayMessage::Alive { agent, silent_s: beat.1.elapsed().as_secs_f64() }) {
+            let now = Instant::now();
+            beat.look(std::fs::metadata(spool.beat()).and_then(|m| m.modified()).ok(), now);
+            if !say(&RelayMessage::Alive { agent, silent_s: beat.age(now).as_secs_f64() }) {
                 break;
             }
-            last = Some(Instant::now());
+            last = Some(now);
         }
-        std::thread::sleep(TICK);
+        let pause = if changes.is_some() { TICK } else { PACE.delay(active.elapsed()) };
+        match wait_for_news(&mut requests, changes.as_ref(), pause).map_err(StoreError::io("wait for changes in", root))? {
+            Woken::Closed => break,
+            Woken::Asked => active = Instant::now(),
+            Woken::Other => {}
+        }
     }
     // it waits for input that will never come
     drop(reader);
     Ok(())
+}
+
+/// Why a wait ended.
+enum Woken {
+    /// Standard input has ended.
+    Closed,
+    /// There was a request.
+    Asked,
+    /// Something changed, or the time is over.
+    Other,
+}
+
+/// Waits for a request, a change or the end of standard input, at most this long.
+fn wait_for_news(requests: &mut UnixStream, changes: Option<&Changes>, pause: Duration) -> io::Result<Woken> {
+    if !wait(requests, changes, PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX))? {
+        return Ok(Woken::Other);
+    }
+    match requests.read(&mut [0; 512]) {
+        Ok(0) => Ok(Woken::Closed),
+        Ok(_) => Ok(Woken::Asked),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Woken::Other),
+        Err(e) => Err(e),
+    }
 }
 
 /// Writes a line to the controller. Returns whether that succeeded.
@@ -111,11 +154,12 @@ struct Follow {
 }
 
 impl Follow {
-    fn tell(&mut self, path: &Utf8Path) -> io::Result<()> {
+    /// Tells what is new. Returns whether anything was.
+    fn tell(&mut self, path: &Utf8Path) -> io::Result<bool> {
         let mut file = match File::open(path) {
             Ok(file) => file,
             // the agent has not started
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
         let length = file.metadata()?.len();
@@ -124,7 +168,7 @@ impl Follow {
             (self.offset, self.partial) = (0, Vec::new());
         }
         if length <= self.offset {
-            return Ok(());
+            return Ok(false);
         }
         file.seek(SeekFrom::Start(self.offset))?;
         let mut new = Vec::new();
@@ -147,6 +191,6 @@ impl Follow {
         }
         out.flush()?;
         self.partial = partial[whole..].to_vec();
-        Ok(())
+        Ok(true)
     }
 }

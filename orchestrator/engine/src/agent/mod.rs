@@ -23,12 +23,13 @@ mod serve;
 mod spool;
 mod spot_interruption;
 mod start;
+mod wake;
 
 pub use attach::attach;
 pub use attach::{Named, RelayMessage};
 pub use error::AgentError;
 pub use protocol::PROTOCOL;
-pub use protocol::{Event, Numbered, Orders, Request};
+pub use protocol::{Event, Numbered, Orders, Request, Settled};
 pub use serve::request_name;
 pub use serve::serve;
 pub use spool::{Spool, SpoolError};

@@ -48,10 +48,24 @@ pub enum Request {
         /// Attempt.
         attempt: u32,
     },
-    /// Report once more how attempts ended that were not forgotten: events were damaged.
-    Report,
+    /// Report once more how attempts ended, if they have: events were damaged.
+    Report {
+        /// Which attempts.
+        of: Vec<Settled>,
+    },
     /// Cut off running attempts, end everything on all nodes, and exit.
     Close,
+}
+
+/// An attempt whose end a controller waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// Which run.
+    pub run: RunId,
+    /// Its dispatch.
+    pub dispatch: u32,
+    /// Attempt.
+    pub attempt: u32,
 }
 
 /// An event that an agent reports.

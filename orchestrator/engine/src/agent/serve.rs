@@ -3,10 +3,11 @@
 use super::{
     error::{AgentError, ReadyError},
     nodes,
-    protocol::{Event, Orders, PROTOCOL, Request},
+    protocol::{Event, Orders, PROTOCOL, Request, Settled},
     ready::{ReadyAgent, get_ready},
     spool::{self, EventLog, OldEvents, Spool},
     spot_interruption::{NodeNotice, Watch},
+    wake::{ARRIVALS, AsyncChanges, LastChange, Pace},
 };
 use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name};
 use camino::Utf8Path;
@@ -33,8 +34,10 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Delay between checks for requests.
-const TICK: Duration = Duration::from_millis(10);
+/// Delay between checks for requests that the kernel does not tell of: those that another machine writes.
+const PACE: Pace = Pace { shortest: Duration::from_millis(10), longest: Duration::from_millis(500) };
+/// Delay between looks at everything else, and at requests where the kernel tells of them: it may have lost one.
+const TICK: Duration = Duration::from_secs(1);
 /// Delay between heartbeats.
 const BEAT: Duration = Duration::from_secs(3);
 /// Delay between attempts to reach lost nodes again.
@@ -67,8 +70,12 @@ struct Agent {
     executor: Arc<LocalExecutor>,
     /// Whether the other nodes see this spool, as far as any was there to be asked.
     spool_kind: Option<StorageKind>,
-    /// Requests that were handled.
+    /// Requests that were handled, also those that are no longer in the spool.
     taken: HashSet<String>,
+    /// Tells of requests that this machine writes into the spool.
+    changes: AsyncChanges,
+    /// The file that a controller touches.
+    controller: LastChange,
     under_way: HashMap<RunId, UnderWay>,
     attempts: JoinSet<(Box<Task>, Result<AttemptResult, RunError>)>,
     tell: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
@@ -127,6 +134,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         Err(reason) => return Err(refuse(&mut log, reason)?),
     };
     let (tell, mut attempt_events) = mpsc::unbounded_channel();
+    let requests = spool.requests();
     let mut agent = Agent {
         spool,
         orders,
@@ -134,6 +142,8 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         executor: Arc::new(executor),
         spool_kind,
         taken: HashSet::new(),
+        changes: AsyncChanges::of(&requests, ARRIVALS),
+        controller: LastChange::new(Instant::now()),
         under_way: HashMap::new(),
         attempts: JoinSet::new(),
         tell,
@@ -171,7 +181,9 @@ impl Agent {
         self.recover(events).await?;
         self.log.write(ready)?;
         self.watch = self.orders.context.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.executor.nodes, ec2.market));
+        let mut lost = self.executor.nodes.crew.lost();
         loop {
+            let pause = self.pause();
             tokio::select! {
                 biased;
                 Some((run, what)) = attempt_events.recv() => self.on_attempt_event(run, what)?,
@@ -183,7 +195,13 @@ impl Agent {
                     self.ended(&task, result)?;
                 }
                 _ = terminate.recv() => return Ok("it was ended by a signal"),
-                () = tokio::time::sleep(TICK) => {
+                Ok(()) = lost.changed() => self.watch_nodes()?,
+                () = self.changes.next() => {
+                    if self.take_requests()? {
+                        return Ok("the controller closed it");
+                    }
+                }
+                () = tokio::time::sleep(pause) => {
                     if self.take_requests()? {
                         return Ok("the controller closed it");
                     }
@@ -197,6 +215,15 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// Time until the next look at the spool. Without Slurm the relay is on this machine, and the kernel tells of what it writes.
+    fn pause(&self) -> Duration {
+        let slurm = self.orders.context.site.cluster.as_ref().is_some_and(|c| c.slurm.is_some());
+        let told = self.changes.are_told() && !slurm;
+        let pause = if told { TICK } else { PACE.delay(self.active.elapsed()) };
+        // a controller must be noticed while it is there
+        pause.min(Duration::from_secs_f64(self.orders.idle_s / 4.0))
     }
 
     /// Ends what an earlier agent left, and reports the results.
@@ -225,19 +252,21 @@ impl Agent {
                 | Event::Closing { .. } => {}
             }
         }
+        // also if they are asked for again
+        self.taken.extend(settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
         for name in self.spool.names()? {
             match self.spool.request(&name)? {
                 Request::Run(task) => {
-                    let key = (task.planned.id.clone(), task.dispatch);
-                    if settled.contains(&key) {
-                        self.taken.insert(name);
+                    if self.taken.contains(&name) {
+                        self.spool.drop_request(&name);
                     } else if worked_before {
+                        let key = (task.planned.id.clone(), task.dispatch);
                         self.recover_run(&task, started.get(&key).copied()).await?;
                         self.taken.insert(name);
                     }
                 }
                 // they were for an agent that is gone
-                Request::Stop { .. } | Request::Report | Request::Close => self.spool.drop_request(&name),
+                Request::Stop { .. } | Request::Report { .. } | Request::Close => self.spool.drop_request(&name),
                 Request::Forget { .. } => {}
             }
         }
@@ -255,18 +284,28 @@ impl Agent {
                     Some(count) => format!("its job was requeued (restart {count})"),
                     None => "the agent on the head node ended first".to_owned(),
                 };
-                self.log.write(Event::Lost { run, dispatch, reason, time_limit: false }).map_err(AgentError::from)
+                self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit: false }, &run, dispatch)
             }
         }
     }
 
     fn finished(&mut self, run: RunId, dispatch: u32, file: OutcomeFile) -> Result<(), AgentError> {
         let OutcomeFile { attempt, outcome, records, wall_s, manifest } = file;
-        Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest })?)
+        let end = Event::Finished { run: run.clone(), dispatch, attempt, outcome, records, wall_s, manifest };
+        self.settled(end, &run, dispatch)
     }
 
-    /// Writes a heartbeat, unless another agent has taken over.
+    /// Reports the end of an attempt. Nobody needs its request after that.
+    fn settled(&mut self, end: Event, run: &RunId, dispatch: u32) -> Result<(), AgentError> {
+        self.log.write(end)?;
+        self.spool.drop_request(&request_name(run, dispatch));
+        Ok(())
+    }
+
+    /// Writes a heartbeat, unless another agent has taken over, and notes whether a controller does.
     fn beat(&mut self) -> Result<(), AgentError> {
+        let touched = fs::metadata(self.spool.controller()).and_then(|m| m.modified()).ok();
+        self.controller.look(touched, Instant::now());
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
             self.log.check_fence()?;
             // a short failure of the file system is not a reason to stop
@@ -280,6 +319,10 @@ impl Agent {
     fn take_requests(&mut self) -> Result<bool, AgentError> {
         for name in self.spool.names()? {
             if self.taken.contains(&name) {
+                // asked for once more after its end
+                if !self.under_way.iter().any(|(run, under_way)| request_name(run, under_way.dispatch) == name) {
+                    self.spool.drop_request(&name);
+                }
                 continue;
             }
             self.active = Instant::now();
@@ -293,10 +336,10 @@ impl Agent {
                     }
                     self.spool.drop_request(&name);
                 }
-                Request::Forget { run, dispatch, attempt } => self.forget(&run, dispatch, attempt, &name),
-                Request::Report => {
+                Request::Forget { run, dispatch: _, attempt } => self.forget(&run, attempt, &name),
+                Request::Report { of } => {
                     self.spool.drop_request(&name);
-                    self.report_ends()?;
+                    self.report_ends(of)?;
                 }
                 Request::Close => {
                     self.spool.drop_request(&name);
@@ -307,18 +350,14 @@ impl Agent {
         Ok(false)
     }
 
-    /// Reports once more how attempts ended that the controller has not forgotten.
-    fn report_ends(&mut self) -> Result<(), AgentError> {
-        for name in self.spool.names()? {
-            if !self.taken.contains(&name) {
+    /// Reports once more how these attempts ended, if they have.
+    fn report_ends(&mut self, of: Vec<Settled>) -> Result<(), AgentError> {
+        for Settled { run, dispatch, attempt } in of {
+            let asked = self.spool.names()?.contains(&request_name(&run, dispatch));
+            if asked || self.under_way.contains_key(&run) {
                 continue;
             }
-            let Request::Run(task) = self.spool.request(&name)? else { continue };
-            let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
-            if self.under_way.contains_key(&run) {
-                continue;
-            }
-            match sealed_outcome(&self.spool.campaign(), &run, task.attempt) {
+            match sealed_outcome(&self.spool.campaign(), &run, attempt) {
                 Some(file) => self.finished(run, dispatch, file)?,
                 None => {
                     let reason = "the report of its end was damaged".to_owned();
@@ -341,7 +380,7 @@ impl Agent {
         let leaving = task.nodes.iter().chain([&self.executor.nodes.head.name]).find(|n| self.leaving.contains(*n));
         let leaving = leaving.map(|node| format!("the cloud is reclaiming {node}, and the run had not begun"));
         if let Some(reason) = lost.or(leaving) {
-            return Ok(self.log.write(Event::Lost { run, dispatch: task.dispatch, reason, time_limit: false })?);
+            return self.settled(Event::Lost { run: run.clone(), dispatch: task.dispatch, reason, time_limit: false }, &run, task.dispatch);
         }
         let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
         self.under_way
@@ -364,7 +403,7 @@ impl Agent {
     }
 
     /// Removes an attempt that the controller has fetched.
-    fn forget(&mut self, run: &RunId, dispatch: u32, attempt: u32, name: &str) {
+    fn forget(&mut self, run: &RunId, attempt: u32, name: &str) {
         let campaign = self.spool.campaign();
         for dir in [campaign.run(run), campaign.failed(run, attempt)] {
             // the directory may belong to a later attempt: its outcome tells
@@ -374,7 +413,6 @@ impl Agent {
                 let _ = fs::remove_dir_all(&dir);
             }
         }
-        self.spool.drop_request(&request_name(run, dispatch));
         self.spool.drop_request(name);
     }
 
@@ -396,16 +434,18 @@ impl Agent {
         self.watch_nodes()?;
         match result {
             Ok(AttemptResult::Ended(file)) => self.finished(run, dispatch, file),
-            Ok(AttemptResult::Interrupted) => Ok(self.log.write(Event::Interrupted { run, dispatch })?),
-            Ok(AttemptResult::Lost { reason, time_limit }) => Ok(self.log.write(Event::Lost { run, dispatch, reason, time_limit })?),
+            Ok(AttemptResult::Interrupted) => self.settled(Event::Interrupted { run: run.clone(), dispatch }, &run, dispatch),
+            Ok(AttemptResult::Lost { reason, time_limit }) => {
+                self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit }, &run, dispatch)
+            }
             Ok(AttemptResult::Failed { cause, detail }) => {
                 let outcome = Outcome::Failed { cause, detail };
-                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0, manifest: None })?)
+                self.finished(run, dispatch, OutcomeFile { attempt, outcome, records: None, wall_s: 0.0, manifest: None })
             }
             // its directory could not be written, which is its failure
             Err(error) => {
                 let outcome = Outcome::Failed { cause: Cause::Store, detail: error.to_string() };
-                Ok(self.log.write(Event::Finished { run, dispatch, attempt, outcome, records: None, wall_s: 0.0, manifest: None })?)
+                self.finished(run, dispatch, OutcomeFile { attempt, outcome, records: None, wall_s: 0.0, manifest: None })
             }
         }
     }
@@ -495,8 +535,7 @@ impl Agent {
         if !self.under_way.is_empty() || self.active.elapsed() < limit {
             return false;
         }
-        let seen = fs::metadata(self.spool.controller()).and_then(|m| m.modified()).ok();
-        seen.and_then(|at| SystemTime::now().duration_since(at).ok()).is_none_or(|since| since > limit)
+        self.controller.age(Instant::now()) > limit
     }
 
     /// Whether the agent's job has no more time left than Slurm gives between its warning and the end.

@@ -65,7 +65,8 @@ impl Spool {
         self.root.join("events.jsonl")
     }
 
-    fn requests(&self) -> Utf8PathBuf {
+    /// Directory with the requests.
+    pub(super) fn requests(&self) -> Utf8PathBuf {
         self.root.join("in")
     }
 
