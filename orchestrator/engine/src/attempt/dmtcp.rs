@@ -2,7 +2,7 @@
 //! reads its images.
 
 use super::{
-    nodes::{LATER, SOON},
+    images::{images, stable, stored},
     prepare::Prepared,
     run_failure::RunFailure,
     shepherd::Shepherd,
@@ -10,7 +10,6 @@ use super::{
 use crate::attempt::reporter::AttemptReporter;
 use crate::{
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
-    crew::{self, CrewError},
     host::{Host, LocalHost},
 };
 use camino::Utf8PathBuf;
@@ -20,7 +19,7 @@ use cvc_core::{
     outcome::Cause,
     point::Compression,
 };
-use cvc_probe::image::{CheckpointDir, Role};
+use cvc_probe::image::CheckpointDir;
 use regex::Regex;
 use std::{
     collections::BTreeMap,
@@ -32,8 +31,6 @@ use std::{
 const TICK: Duration = Duration::from_millis(25);
 /// Tolerance between the coordinator's clock, in milliseconds, and cvc's.
 const CLOCK_SLACK: Duration = Duration::from_millis(500);
-/// Time without a change after which a file that gzip writes is complete.
-const STABLE: Duration = Duration::from_millis(300);
 /// Maximum size of a line of output that is searched for a step, in bytes; of a longer one the end counts.
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// Time limit from a start until the coordinator's port is known.
@@ -374,106 +371,6 @@ pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
             Ok(dirs) => checkpoint.dirs = dirs,
             Err(why) => driven.failure = Some(why),
         }
-    }
-}
-
-/// The contents of the checkpoint directories of all nodes.
-struct Stored {
-    /// Images that have their final name.
-    images: usize,
-    /// Whether one has its temporary name.
-    writing: bool,
-    /// When the last image was changed last, by the clock of its node.
-    last_change: Option<SystemTime>,
-}
-
-async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, RunFailure> {
-    let used = &prepared.used;
-    let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
-    let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
-    let mut stored = Stored { images: 0, writing: false, last_change: None };
-    for (_, listing) in crew::whole(found).map_err(lost)? {
-        for entry in listing.entries {
-            if entry.name.ends_with(".temp") {
-                stored.writing = true;
-            } else {
-                stored.images += 1;
-            }
-            let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
-            stored.last_change = stored.last_change.max(Some(changed));
-        }
-    }
-    Ok(stored)
-}
-
-/// A node that does not answer is lost; one that could not do it has no checkpoint.
-fn lost(error: CrewError) -> RunFailure {
-    match error {
-        CrewError::Lost { .. } | CrewError::Timeout { .. } => RunFailure::new(Cause::NodeLost, error.to_string()),
-        other => no_checkpoint(other.to_string()),
-    }
-}
-
-/// Waits until the images stop changing and none has a temporary name.
-async fn stable(prepared: &Prepared, layout: &DmtcpLayout, number: u32, begin: Instant, limit: Duration) -> Result<(), RunFailure> {
-    // when the listing began to be as it is: by this machine's clock, since those of nodes may differ
-    let mut since: Option<(Option<SystemTime>, Instant)> = None;
-    loop {
-        let now = stored(prepared, layout).await?;
-        match since {
-            Some((last, at)) if last == now.last_change => {
-                if at.elapsed() > STABLE && !now.writing && now.images >= prepared.point.processes() as usize {
-                    return Ok(());
-                }
-            }
-            _ => since = Some((now.last_change, Instant::now())),
-        }
-        if begin.elapsed() > limit {
-            return Err(no_checkpoint(format!(
-                "checkpoint {number} is not complete: its images still change after {} s",
-                limit.as_secs_f64()
-            )));
-        }
-        tokio::time::sleep(TICK).await;
-    }
-}
-
-/// Reads the images in place, repeatedly until each is complete: with gzip they grow for a moment after the event log is written.
-async fn images(
-    prepared: &Prepared,
-    layout: &DmtcpLayout,
-    number: u32,
-    begin: Instant,
-    limit: Duration,
-) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
-    let used = &prepared.used;
-    loop {
-        let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
-        let mut dirs = Vec::new();
-        for (node, dir) in found {
-            match dir {
-                Ok(dir) => dirs.push((node, dir)),
-                // a node without ranks, a login node for example, has none
-                Err(CrewError::Refused { .. }) if !used.ranks.iter().any(|n| n.name == node) => {}
-                Err(error) => return Err(lost(error)),
-            }
-        }
-        let count = |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
-        let ranks = count(&|d| d.images.iter().filter(|i| i.role == Role::Rank).count());
-        let broken: Vec<String> = dirs.iter().flat_map(|(node, d)| d.broken.iter().map(move |b| format!("{node}: {}", b.error))).collect();
-        let temporary = count(&|d| d.temporary.len());
-        if broken.is_empty() && temporary == 0 && ranks == prepared.point.processes() as usize {
-            return Ok(dirs);
-        }
-        if begin.elapsed() > limit {
-            return Err(no_checkpoint(format!(
-                "checkpoint {number} is not complete: {ranks} images of {} ranks, {temporary} still being written{}{}",
-                prepared.point.processes(),
-                if broken.is_empty() { "" } else { "; " },
-                broken.join("; ")
-            )));
-        }
-        tokio::time::sleep(TICK).await;
     }
 }
 

@@ -9,6 +9,7 @@ mod evidence;
 mod execute;
 mod executed;
 mod executor;
+mod images;
 mod judge;
 mod launch_plan;
 mod local_executor;
